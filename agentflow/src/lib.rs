@@ -66,6 +66,7 @@ pub use serde;
 #[doc(no_inline)]
 pub use serde_json;
 
+pub use crate::__private::ask_user;
 pub use crate::agent::{Agent, Callbacks};
 pub use crate::context::Context;
 pub use crate::error::{Error, Result};

@@ -42,7 +42,9 @@ use super::ready::{Ready, Way};
 #[must_use = "a question is expected when mocks have it"]
 #[derive(Clone, Debug)]
 pub struct ExpectedQuestion {
+    /// That of a call, or the name of its tool.
     path: String,
+    tool: bool,
     text: Option<String>,
     payload: Option<Value>,
     ready: Ready,
@@ -52,7 +54,13 @@ impl ExpectedQuestion {
     /// A question at a path, such as `approval` or `pay/tool#1.refund`.
     pub fn at(path: impl Into<String>) -> Self {
         let granted = json_of(&Approval::granted());
-        Self { path: path.into(), text: None, payload: None, ready: Ready::new(Way::Value(granted)) }
+        Self { path: path.into(), tool: false, text: None, payload: None, ready: Ready::new(Way::Value(granted)) }
+    }
+
+    /// The question about a call of a tool, or the question of a tool that asks, such as
+    /// [`ask_user`](agentflow::ask_user()), wherever it is called.
+    pub fn of_tool(name: impl Into<String>) -> Self {
+        Self { tool: true, ..Self::at(name) }
     }
 
     /// Its text must contain this.
@@ -100,7 +108,13 @@ impl ExpectedQuestion {
 
     pub(super) fn is_of(&self, path: &StepPath, question: &ApprovalRequest) -> bool {
         let payload = || question.payload.decode::<Value>().unwrap_or_default();
-        path.to_string() == self.path
+        let (path, of) = (path.to_string(), &self.path);
+        let is_of_tool = || {
+            let call = path.rsplit('/').next().unwrap_or_default();
+            let name = call.strip_prefix("tool#").and_then(|call| call.split_once('.'));
+            name.is_some_and(|(_, name)| name.split('[').next() == Some(of.as_str()))
+        };
+        (if self.tool { is_of_tool() } else { path == *of })
             && self.text.as_ref().is_none_or(|text| question.message.contains(text))
             && self.payload.as_ref().is_none_or(|part| contains(&payload(), part))
     }
@@ -113,7 +127,7 @@ impl ExpectedQuestion {
 /// As a failure says it: `at `approval`, asking "publish?"`.
 impl fmt::Display for ExpectedQuestion {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "at `{}`", self.path)?;
+        write!(f, "{} `{}`", if self.tool { "about the tool" } else { "at" }, self.path)?;
         if let Some(text) = &self.text {
             write!(f, ", asking {text:?}")?;
         }

@@ -2,6 +2,7 @@
 //! macro crate and library are released as one pair.
 
 mod agent;
+mod asking_tool;
 mod tool;
 mod workflow;
 
@@ -23,6 +24,7 @@ pub use agentflow_macros::tool_refs;
 pub use inventory;
 
 pub use self::agent::*;
+pub use self::asking_tool::ask_user;
 pub use self::tool::*;
 pub use self::workflow::*;
 pub use crate::context::Context;

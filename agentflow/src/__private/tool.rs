@@ -13,13 +13,14 @@ use crate::on_timeout::OnTimeout;
 use crate::resource::ResourceKey;
 use crate::run::Around;
 pub use crate::tool::answer_schema::AnswerType;
+use crate::tool::ask_user::nobody_to_ask;
 pub use crate::tool::call_forms::{
     ArgumentForm, ChangedArguments, ErrorForm, GivenArgument, OpaqueAnswer, OpaqueError, ReadAnswer, ReturnForm, Ways,
 };
 pub use crate::tool::call_in_step::{CallInStep, KnownCall};
 use crate::tool::{
     Effects, Param, ParamType, Parameters, SourceLocation, Tool, ToolDefinition, ToolError, ToolFuture, ToolOutput,
-    ToolParam, ToolParams, ToolPolicy, ToolRef, ToolReturn, parameters_schema,
+    ToolParam, ToolParams, ToolPolicy, ToolRef, ToolReturn, UserQuestion, parameters_schema,
 };
 use crate::tuples::all_the_tuples;
 
@@ -34,7 +35,11 @@ pub struct LinkedTool {
     call: CallFn,
     answer_schema: fn() -> Option<Value>,
     definition: OnceLock<Arc<ToolDefinition>>,
+    asking: Option<Asking>,
 }
+
+/// Of a tool whose answer is a person's: its definition, and what is asked.
+type Asking = (fn() -> ToolDefinition, fn(&str) -> Result<UserQuestion, ToolError>);
 
 type CallFn = for<'a> fn(&LinkedTool, &'a Context, &str) -> ToolFuture<'a>;
 
@@ -86,7 +91,15 @@ impl LinkedTool {
         let call = body.call;
         let answer_schema: fn() -> Option<Value> = || None;
         let definition = OnceLock::new();
-        Self { name, description, file, line, parameters, options, call, answer_schema, definition }
+        Self { name, description, file, line, parameters, options, call, answer_schema, definition, asking: None }
+    }
+
+    /// A tool whose answer is a person's.
+    pub(super) const fn asking(name: &'static str, (file, line): (&'static str, u32), asking: Asking) -> Self {
+        let body = Body { types: &[], call: |_, _, _| ToolFuture::ready(Err(nobody_to_ask())) };
+        let mut tool = Self::new(name, "", (file, line), &[], Options::DEFAULT, body);
+        tool.asking = Some(asking);
+        tool
     }
 
     /// The same with the schema of what the function returns, if its type has one.
@@ -96,6 +109,9 @@ impl LinkedTool {
     }
 
     fn make_definition(&self) -> ToolDefinition {
+        if let Some((definition, _)) = self.asking {
+            return definition();
+        }
         let policy = ToolPolicy {
             timeout: self.options.timeout_ms.map(Duration::from_millis),
             retry: self.options.retry,
@@ -132,6 +148,14 @@ impl Tool for LinkedTool {
 
     fn resources(&self) -> Vec<ResourceKey> {
         self.parameters.resources()
+    }
+
+    fn asks(&self) -> bool {
+        self.asking.is_some()
+    }
+
+    fn question(&self, arguments: &str) -> Result<UserQuestion, ToolError> {
+        self.asking.map_or_else(|| Err(nobody_to_ask()), |(_, question)| question(arguments))
     }
 
     fn written(&self) -> Option<(&'static str, &'static str, u32)> {

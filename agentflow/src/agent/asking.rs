@@ -14,7 +14,8 @@ use crate::message::{ToolCall, ToolResult, ToolStatus};
 use crate::on_timeout::OnTimeout;
 use crate::run::Approval;
 use crate::tool::{
-    CallAnswer, CallQuestion, RecordedOutcome, ToolError, began, ended, fitting, refusal, scope_refusal,
+    CallAnswer, CallQuestion, RecordedOutcome, ReplacedKind, StandIn, ToolError, began, ended, fitting, refusal,
+    scope_refusal,
 };
 
 /// A call that may begin.
@@ -29,6 +30,8 @@ pub(super) struct Admitted {
 /// What is said of a call that needs a person's word.
 pub(super) enum Word {
     Answer(CallAnswer),
+    /// The answer is the call's.
+    Given(CallAnswer),
     /// Its arguments are not those that the tool takes.
     Misfit(ToolError),
 }
@@ -69,20 +72,36 @@ impl Run {
         if !self.offered.asks || admitted.agreed || tool.refused.is_some() || !self.segment.shared.log.is_durable() {
             return None;
         }
-        let definition = self.offered.tools.get(&*tool.call.name)?.definition();
+        let offered = self.offered.tools.get(&*tool.call.name)?;
+        let definition = offered.definition();
         let answers = || self.plan.output.as_ref().is_some_and(|output| output.rule.by_tool);
-        if !definition.policy.approve || (tool.call.name == ANSWER_TOOL && answers()) {
+        if !(definition.policy.approve || offered.asks()) || (tool.call.name == ANSWER_TOOL && answers()) {
             return None;
         }
-        // It is refused for good, or was agreed to before the run began.
-        if scope_refusal(definition, &self.scopes).is_some() || refusal(definition, &self.scopes).is_none() {
+        if scope_refusal(definition, &self.scopes).is_some() {
             return None;
+        }
+        match offered.asks() {
+            // Of a tool that a test replaces, the test answers the call.
+            true if StandIn::of(&self.plan.host, ReplacedKind::Tool, &definition.name).is_some() => return None,
+            true => {}
+            // It was agreed to before the run began.
+            false if refusal(definition, &self.scopes).is_none() => return None,
+            false => {}
         }
         // Nobody is asked about a call that cannot be made.
         let arguments = match fitting(definition, &tool.call.arguments) {
             Ok(arguments) => arguments,
             Err(misfit) => return Some(Ok(said(tool.clone(), Word::Misfit(misfit)))),
         };
+        let asked = match offered.asks() {
+            false => None,
+            true => match offered.question(&tool.call.arguments) {
+                Ok(question) => Some(question),
+                Err(problem) => return Some(Ok(said(tool.clone(), Word::Misfit(problem)))),
+            },
+        };
+        let word = if asked.is_some() { Word::Given } else { Word::Answer };
         let shared = self.shared();
         let recorded = shared.log.records_below(&tool.path);
         let mut of_call = recorded.into_iter().filter(|(_, path, _)| *path == tool.path).map(|(.., kind)| kind).rev();
@@ -95,23 +114,31 @@ impl Run {
                     _ => None,
                 });
                 let answer = CallAnswer::recorded(question.as_deref(), &answer, &by);
-                return Some(Ok(said(tool.clone(), Word::Answer(answer))));
+                return Some(Ok(said(tool.clone(), word(answer))));
             }
             Some(_) => Ok(CallQuestion::of_recorded(shared, tool.path.clone())),
-            None => CallQuestion::ask(shared, tool.path.clone(), definition, &arguments),
+            None => match asked {
+                Some(question) => CallQuestion::of_user(shared, tool.path.clone(), question),
+                None => CallQuestion::ask(shared, tool.path.clone(), definition, &arguments),
+            },
         };
         let question = match question {
             Ok(question) => question,
             Err(error) => return Some(Err(crate::error::Error::value(&definition.name, &error))),
         };
         let tool = tool.clone();
-        Some(Ok(Box::pin(async move { Ok(Stage::Answered(Box::new((tool, Word::Answer(question.answer().await?))))) })))
+        Some(Ok(Box::pin(async move { Ok(Stage::Answered(Box::new((tool, word(question.answer().await?))))) })))
     }
 
     /// What becomes of a call when a person has answered: it may begin, or its result says why not.
     pub(super) fn answered(&mut self, tool: PendingTool, word: Word) -> Option<Admitted> {
         let answer = match word {
             Word::Answer(answer) => answer,
+            Word::Given(answer) => {
+                let result = given_result(&tool.call, &answer);
+                self.end_unbegun(tool, result);
+                return None;
+            }
             Word::Misfit(misfit) => {
                 let result = ToolResult::new(&tool.call, misfit.status(), misfit.to_string());
                 self.end_unbegun(tool, result);
@@ -146,6 +173,18 @@ impl Run {
         self.record(tool.path.clone(), began(Arc::clone(&tool.call), None, None));
         self.record(tool.path, ended(RecordedOutcome::new(Arc::new(result)), 0));
     }
+}
+
+/// The result of a call that a person has answered, or a time-out in their place.
+fn given_result(call: &ToolCall, answer: &CallAnswer) -> ToolResult {
+    let late = match answer.late {
+        None | Some(OnTimeout::Answer(_)) => {
+            return ToolResult::new(call, ToolStatus::Success, answer.given.as_str());
+        }
+        Some(OnTimeout::Fail) => ToolStatus::Timeout,
+        Some(_) => ToolStatus::Unauthorized,
+    };
+    ToolResult::new(call, late, "the user did not answer in time; decide without the answer, or say what you need")
 }
 
 /// What is said of a call already.

@@ -58,7 +58,7 @@ pub(super) struct Plan {
 pub(super) struct Offered {
     pub(super) tools: BTreeMap<Arc<str>, ToolRef>,
     pub(super) manifest: ToolManifest,
-    /// Whether a person must agree to calls of one of them.
+    /// Whether a person must agree to calls of one of them, or answers them.
     pub(super) asks: bool,
     /// The fetched tools among them, of each toolset.
     fetched: Vec<Arc<[ToolRef]>>,
@@ -67,7 +67,7 @@ pub(super) struct Offered {
 impl Offered {
     fn new(registry: &Registry, fetched: Vec<Arc<[ToolRef]>>) -> Arc<Self> {
         let tools = registry.tools().map(|tool| (Arc::clone(&tool.definition().name), tool.clone())).collect();
-        let asks = registry.tools().any(|tool| tool.definition().policy.approve);
+        let asks = registry.tools().any(|tool| tool.definition().policy.approve || tool.asks());
         Arc::new(Self { tools, manifest: registry.manifest(), asks, fetched })
     }
 

@@ -274,6 +274,18 @@ pub(super) enum RunsCommand {
         #[arg(long)]
         json: bool,
     },
+    /// Answer a question that asks for a text, a choice or another value
+    Answer {
+        /// The run's id
+        run: String,
+        /// The node's name, or the path of the call that asks
+        node: String,
+        /// The answer: a text as it is, a choice by its text or its number, all else as JSON
+        answer: String,
+        /// Who answers; recorded [default: the user's name]
+        #[arg(long, value_name = "NAME")]
+        by: Option<String>,
+    },
     /// Answer the question of a node
     Approve {
         /// The run's id

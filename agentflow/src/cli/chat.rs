@@ -11,6 +11,7 @@ use super::args::ChatArgs;
 use super::ctrl_c;
 use super::print::{Answer, BOLD, DIM, Stop, note, prompt, short};
 use super::runs::{operator, with_store};
+use super::typed_answer::{Asked, asked_at};
 use crate::agent::RunRequest;
 use crate::event::{ApprovalRequest, Event, EventKind, ModelDelta, RunId};
 use crate::message::{Message, Role, ToolCall};
@@ -79,7 +80,8 @@ impl Chat {
         let handle = self.runtime.resume(&run).await?;
         for node in open.nodes.iter().filter(|node| node.question.is_some()) {
             let about = node.about.as_ref().map(ToString::to_string).unwrap_or_default();
-            self.ask(&run, &node.name, node.question.as_deref().unwrap_or_default(), &about, lines).await?;
+            let asked = asked_at(&self.runtime, &run, &node.name).await?;
+            self.ask(&run, &node.name, (node.question.as_deref().unwrap_or_default(), about), &asked, lines).await?;
         }
         self.follow(&handle, seen, lines).await
     }
@@ -109,8 +111,9 @@ impl Chat {
                     note(format_args!("{DIM}  {} failed: {}{DIM:#}", OneLine(&result.name), short(&result.text())));
                 }
                 EventKind::ApprovalRequested(request) => {
-                    let ApprovalRequest { message, payload, .. } = &**request;
-                    self.ask(&event.run_id, &event.path.to_string(), message, &payload.to_string(), lines).await?;
+                    let ApprovalRequest { message, payload, answer, .. } = &**request;
+                    let about = (message.as_str(), payload.to_string());
+                    self.ask(&event.run_id, &event.path.to_string(), about, &Asked::of(answer), lines).await?;
                 }
                 _ => {}
             }
@@ -122,15 +125,41 @@ impl Chat {
         Ok(())
     }
 
-    /// Asks the person what a run asks. JSON is given as it is; everything else but a yes is a no, with the text as the
-    /// reason.
-    async fn ask(&self, run: &RunId, at: &str, question: &str, about: &str, lines: &mut Lines) -> Result<(), Stop> {
-        note(format_args!("{BOLD}{}{BOLD:#} {DIM}{}{DIM:#}", OneLine(question), short(about)));
+    /// Asks the person what a run asks. Where that is a yes or a no, JSON is given as it is, and everything else but a yes is a
+    /// no, with the text as the reason.
+    async fn ask(
+        &self,
+        run: &RunId,
+        at: &str,
+        (question, about): (&str, String),
+        asked: &Asked,
+        lines: &mut Lines,
+    ) -> Result<(), Stop> {
+        note(format_args!("{BOLD}{}{BOLD:#} {DIM}{}{DIM:#}", OneLine(question), short(&about)));
+        if let Asked::Choice(choices) = asked {
+            for (number, choice) in (1..).zip(choices) {
+                note(format_args!("  {number}  {}", OneLine(choice)));
+            }
+        }
         loop {
-            let Some(line) = lines.next("yes or no? ").await else {
+            let Some(line) = lines.next(asked.prompt()).await else {
                 note(format_args!("{DIM}the run waits for the answer{DIM:#}"));
                 return Err(Stop::Said);
             };
+            if !matches!(asked, Asked::Approval) && !line.trim().is_empty() {
+                let answered = match asked.read(&line) {
+                    Ok(answer) => self.runtime.answer_encoded(run, at, answer, &self.by).await,
+                    Err(error) => {
+                        note(format_args!("this is not JSON: {}", OneLine(error)));
+                        continue;
+                    }
+                };
+                match answered {
+                    Ok(()) => return Ok(()),
+                    Err(error) => note(OneLine(error)),
+                }
+                continue;
+            }
             let answered = match line.trim() {
                 "" => continue,
                 "y" | "yes" => self.runtime.approve(run, at, Approval::granted(), &self.by).await,

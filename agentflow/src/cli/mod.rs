@@ -48,7 +48,7 @@
 //!   for it, since nobody could answer.
 //! - `runs --store FILE ..`: `list`, `show ID` (which steps would run again if it were resumed, and why), `resume ID [--changes RULE]`,
 //!   `cancel ID`, `pause ID`, `unpause ID`, `retry ID NODE`, `delete ID`, `purge --older-than TIME [--dry-run]`, `questions`
-//!   (what persons are asked, of all runs), `approve ID NODE [--deny] [--comment TEXT] [--arguments JSON] [--answer JSON]`,
+//!   (what persons are asked, of all runs), `answer ID NODE TEXT`, `approve ID NODE [--deny] [--comment TEXT] [--arguments JSON] [--answer JSON]`,
 //!   `events ID [--follow] [--json]`. `resume` shows what is new, `events` the whole journal. The requests
 //!   reach a run that another process executes through the store. `resume` needs the run's workflow or agent to be
 //!   linked into the program, and where it is, `retry` resumes the run too; everything else works with any `agentwf`.
@@ -88,6 +88,7 @@ mod run;
 mod runs;
 mod tools;
 mod tree;
+mod typed_answer;
 mod workflows;
 
 use std::process::ExitCode;

@@ -9,6 +9,7 @@ use futures_util::StreamExt;
 
 use super::args::{RunsArgs, RunsCommand};
 use super::print::{BOLD, DIM, Stop, json_line, line, note, sentence, short};
+use super::typed_answer::asked_at;
 use super::workflows::{Follow, follow};
 use super::{artifacts, ctrl_c};
 use crate::event::{Event, RunId};
@@ -118,6 +119,15 @@ async fn command(runtime: &Runtime, command: RunsCommand) -> Result<(), Stop> {
             let filter = name.into_iter().fold(RunFilter::new(), RunFilter::name);
             let filter = tags.into_iter().fold(filter, |filter, (key, value)| filter.tag(key, value));
             questions(runtime, filter, json).await
+        }
+        RunsCommand::Answer { run, node, answer, by } => {
+            let (run, by) = (RunId::new(run), by.unwrap_or_else(operator));
+            let asked = asked_at(runtime, &run, &node).await?;
+            let answer = asked
+                .read(&answer)
+                .map_err(|error| Stop::failed("answer", format!("the answer is not JSON: {error}")))?;
+            runtime.answer_encoded(&run, &node, answer, &by).await?;
+            said("answered")
         }
         RunsCommand::Approve { run, node, deny, comment, arguments, answer, by: name } => {
             let by = name.unwrap_or_else(operator);

@@ -95,6 +95,11 @@ pub(crate) fn arguments_schema(answer: &Value) -> Option<Value> {
     Some(part_of(&arguments, answer))
 }
 
+/// Whether the question about a call is answered with an [`Approval`], by the schema of its answer.
+pub(crate) fn asks_approval(answer: &Encoded) -> bool {
+    answer.decode().is_ok_and(|mut answer: Value| granted_of(&mut answer).is_some())
+}
+
 /// What the schema of an answer says of one that agrees.
 fn granted_of(schema: &mut Value) -> Option<&mut Map<String, Value>> {
     let forms = schema.get_mut("oneOf")?.as_array_mut()?;

@@ -5,12 +5,13 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::approval::{Approval, read_approval};
+use super::approval::{Approval, asks_approval, read_approval};
 use super::control_request::ControlRequest;
 use super::host::Host;
 use super::state::RunState;
 use crate::error::{ControlError, ControlErrorKind};
 use crate::event::{ApprovalRequest, EventKind, PauseReason};
+use crate::on_timeout::OnTimeout;
 use crate::path::StepPath;
 use crate::store::RunStatus;
 use crate::value::{Encoded, NodeValue};
@@ -86,10 +87,7 @@ impl Host {
                 }
                 let (path, request) = state.asking_node(node).map_err(|error| state.beside_undo(node, error))?;
                 self.check_answer(state, &path, request, answer)?;
-                let resolved = EventKind::ApprovalResolved { answer: answer.clone(), by: by.as_str().into() };
-                let mut events = continues(state, &path, recorder);
-                events.insert(0, (path, resolved));
-                events
+                answered(state, path, (answer.clone(), by), recorder)
             }
         })
     }
@@ -123,6 +121,13 @@ impl Host {
             let message = format!("the answer does not fit what `{node}` asks for: {problem}; `{answer}` was given");
             Err(ControlError::new(ControlErrorKind::WrongAnswer, message))
         };
+        if node.is_tool_call() && !asks_approval(&question.answer) {
+            let fits = question.answer.decode().and_then(|schema| Ok((schema, answer.decode()?)));
+            return match fits.map_err(|error| error.to_string()) {
+                Ok((schema, answer)) => fitting_schema(&schema, &answer).or_else(|problem| wrong(&problem)),
+                Err(error) => wrong(&error),
+            };
+        }
         if node.is_tool_call() {
             return match read_approval(answer) {
                 Ok(approval) => {
@@ -163,11 +168,39 @@ fn fitting(question: &ApprovalRequest, arguments: &Value) -> Result<(), String> 
     let schema: Value = question.answer.decode().unwrap_or_default();
     // A question of an earlier release takes none.
     let Some(parameters) = super::approval::arguments_schema(&schema) else { return Err(NO_ARGUMENTS.to_owned()) };
+    fitting_schema(&parameters, arguments)
+}
+
+fn fitting_schema(schema: &Value, value: &Value) -> Result<(), String> {
     #[cfg(feature = "dynamic")]
-    return crate::schema_check::SchemaCheck::new(&parameters)?.check(arguments);
-    // Without a validator the tool reads them itself; what cannot fit is refused before that.
+    return crate::schema_check::SchemaCheck::new(schema)?.check(value);
+    // Without a validator whoever gets it reads it itself; what cannot fit is refused before that.
     #[cfg(not(feature = "dynamic"))]
-    return crate::schema::refuse_misfits(arguments, &parameters);
+    return crate::schema::refuse_misfits(value, schema);
+}
+
+/// The events by which the time-out of a question below a step answers it.
+///
+/// # Errors
+/// When nobody is asked there any more.
+pub(super) fn events_of_timeout(
+    state: &RunState,
+    path: &StepPath,
+    answer: Encoded,
+) -> Result<Vec<(StepPath, EventKind)>, ControlError> {
+    let (path, _) = state.asking_node(&path.to_string())?;
+    Ok(answered(state, path, (answer, OnTimeout::BY), Recorder::Live))
+}
+
+fn answered(
+    state: &RunState,
+    path: StepPath,
+    (answer, by): (Encoded, &str),
+    recorder: Recorder,
+) -> Vec<(StepPath, EventKind)> {
+    let mut events = continues(state, &path, recorder);
+    events.insert(0, (path, EventKind::ApprovalResolved { answer, by: by.into() }));
+    events
 }
 
 /// The workflow around a node that waited for somebody continues, unless an operator holds the whole run.

@@ -38,6 +38,7 @@ mod slots;
 mod snapshot;
 mod spending;
 mod state;
+mod step_answers;
 mod step_records;
 mod step_states;
 mod stopped_calls;
@@ -47,7 +48,7 @@ mod undo_requests;
 mod waits;
 
 pub use self::approval::Approval;
-pub(crate) use self::approval::{call_answer_schema, read_approval};
+pub(crate) use self::approval::{asks_approval, call_answer_schema, read_approval};
 pub(crate) use self::attach::attach;
 pub(crate) use self::by_id::control as control_by_id;
 pub(crate) use self::control_events::NO_ARGUMENTS;

@@ -28,7 +28,6 @@ use crate::path::StepPath;
 use crate::resource::Resources;
 use crate::store::{MessageId, RunStatus, close_in_background};
 use crate::time::Timestamp;
-use crate::value::Encoded;
 
 /// What all steps of one run share. Every run has one, so what few runs need is in [`Operations`].
 pub(crate) struct RunShared {
@@ -85,9 +84,9 @@ pub(super) struct Operations {
     /// What was asked of it while it undoes what it had done.
     pub(super) give_ups: GiveUps,
     /// A question below a step was answered.
-    answered: Notify,
+    pub(super) answered: Notify,
     /// Held from the check of a request against the journal until its events are recorded: of two answers, one counts.
-    deciding: Mutex<()>,
+    pub(super) deciding: Mutex<()>,
     /// What executes a run with a store here.
     task: OnceLock<AbortHandle>,
     /// What the process before this one left open.
@@ -318,36 +317,7 @@ impl RunShared {
         }
     }
 
-    /// Does what was asked of a workflow in the run that has ended, or has not begun again after a restart: it finds
-    /// that in the journal when it begins.
-    pub(crate) fn do_by_journal(&self, request: &ControlRequest) -> Result<(), ControlError> {
-        let deciding = locked(&self.operations().deciding);
-        for (path, kind) in self.events_by_journal(request)? {
-            self.record(path, kind);
-        }
-        drop(deciding);
-        self.operations().answered.notify_waiters();
-        Ok(())
-    }
-
-    /// Waits until the question at a path is answered, and gives the answer with who gave it.
-    pub(crate) async fn answer_at(&self, path: &StepPath) -> (Encoded, Arc<str>) {
-        let operations = self.operations();
-        loop {
-            let answered = operations.answered.notified();
-            let recorded = self.log.records_below(path);
-            let answer = recorded.into_iter().rev().find_map(|(_, of, kind)| match kind {
-                EventKind::ApprovalResolved { answer, by } if of == *path => Some((answer, by)),
-                _ => None,
-            });
-            match answer {
-                Some(answer) => return answer,
-                None => answered.await,
-            }
-        }
-    }
-
-    /// The same from another task than the run's own. It is how the run of an agent is operated.
+    /// Does by the journal what was asked, from another task than the run's own. It is how the run of an agent is operated.
     fn request_by_journal(&self, Asked { request, reply }: Asked) {
         let deciding = locked(&self.operations().deciding);
         let events = match request {
@@ -387,7 +357,10 @@ impl RunShared {
         Ok(vec![(StepPath::root(), kind)])
     }
 
-    fn events_by_journal(&self, request: &ControlRequest) -> Result<Vec<(StepPath, EventKind)>, ControlError> {
+    pub(super) fn events_by_journal(
+        &self,
+        request: &ControlRequest,
+    ) -> Result<Vec<(StepPath, EventKind)>, ControlError> {
         let state = RunState::of_records(&self.log.records_below(&StepPath::root()));
         self.host.events_for(&state, request, Recorder::Live)
     }

@@ -9,6 +9,8 @@ use crate::value::Encoded;
 #[derive(Clone, Debug)]
 pub(crate) struct CallAnswer {
     pub(crate) approval: Approval,
+    /// As it is recorded; of a tool that asks it is the call's.
+    pub(crate) given: Encoded,
     /// The time-out said it: what the question says of that.
     pub(crate) late: Option<OnTimeout>,
 }
@@ -18,6 +20,6 @@ impl CallAnswer {
     pub(crate) fn recorded(question: Option<&ApprovalRequest>, answer: &Encoded, by: &str) -> Self {
         let late = question.filter(|question| by == OnTimeout::BY && question.timeout_ms.is_some());
         let approval = answer.decode().unwrap_or_else(|error| Approval::denied(error.to_string()));
-        Self { approval, late: late.map(|question| question.on_timeout.clone()) }
+        Self { approval, given: answer.clone(), late: late.map(|question| question.on_timeout.clone()) }
     }
 }

@@ -9,15 +9,15 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::answered_instead;
 use super::call_answer::CallAnswer;
 use super::call_in_step::KnownCall;
+use super::{UserQuestion, answered_instead};
 use crate::error::Error;
 use crate::event::{ApprovalRequest, EventKind, PauseReason};
 use crate::failure::{Failure, FailureKind};
 use crate::on_timeout::OnTimeout;
 use crate::path::StepPath;
-use crate::run::{Approval, ControlRequest, RunShared, answer_of_timeout, call_answer_schema};
+use crate::run::{Approval, RunShared, answer_of_timeout, asks_approval, call_answer_schema};
 use crate::store::StoreError;
 use crate::text::head;
 use crate::time::Timestamp;
@@ -51,7 +51,7 @@ impl KnownCall {
         };
         match answer {
             CallAnswer { approval: Approval::Granted { arguments, .. }, .. } => Ok(arguments),
-            CallAnswer { approval: Approval::Denied { comment }, late } => {
+            CallAnswer { approval: Approval::Denied { comment }, late, .. } => {
                 let (kind, what) = match late {
                     Some(OnTimeout::Fail) => (FailureKind::Timeout, "has no answer"),
                     _ => (FailureKind::Denied, "denied"),
@@ -98,11 +98,29 @@ impl CallQuestion {
         let policy = &definition.policy;
         let limit = policy.approve_timeout.map(|limit| u64::try_from(limit.as_millis()).unwrap_or(u64::MAX));
         let request = ApprovalRequest::new(message, payload, answer).within(limit, &policy.on_timeout);
+        Ok(Self::open(shared, path, request))
+    }
+
+    /// Records the question of a tool whose answer is a person's.
+    ///
+    /// # Errors
+    /// When its schema is not JSON.
+    pub(crate) fn of_user(
+        shared: Arc<RunShared>,
+        path: StepPath,
+        question: UserQuestion,
+    ) -> Result<Self, serde_json::Error> {
+        let limit = question.timeout.map(|limit| u64::try_from(limit.as_millis()).unwrap_or(u64::MAX));
+        let request = ApprovalRequest::new(question.message, Encoded::null(), Encoded::new(&question.answer)?);
+        Ok(Self::open(shared, path, request.within(limit, &question.on_timeout)))
+    }
+
+    fn open(shared: Arc<RunShared>, path: StepPath, request: ApprovalRequest) -> Self {
         let (request, since) = (Arc::new(request), shared.now());
         shared.log.record(since, path.clone(), EventKind::ApprovalRequested(Arc::clone(&request)));
         answered_instead(&shared, &path, &request);
         shared.record(path.clone(), EventKind::RunPaused { reason: PauseReason::Approval });
-        Ok(Self { shared, path, asked: Some((since, request)), open: true })
+        Self { shared, path, asked: Some((since, request)), open: true }
     }
 
     /// One that an earlier life of the run has recorded, and that nobody has answered.
@@ -140,11 +158,15 @@ impl CallQuestion {
 
     /// Records what the time-out says, unless somebody has answered in this moment; gives the answer that counts.
     async fn time_out(&self, question: &ApprovalRequest) -> Result<(Encoded, Arc<str>), StoreError> {
-        let answer = answer_of_timeout(question).or_else(|failure| Encoded::new(&Approval::denied(failure.message)));
-        let by = OnTimeout::BY.to_owned();
-        let answer = answer.unwrap_or_else(|_| Encoded::null());
+        let answer = match (answer_of_timeout(question), asks_approval(&question.answer)) {
+            (Ok(answer), _) => answer,
+            (Err(failure), true) => {
+                Encoded::new(&Approval::denied(failure.message)).unwrap_or_else(|_| Encoded::null())
+            }
+            (Err(_), false) => Encoded::null(),
+        };
         // Refused, it has been answered.
-        let _ = self.shared.do_by_journal(&ControlRequest::Answer { node: self.path.to_string(), answer, by });
+        let _ = self.shared.time_out(&self.path, answer);
         self.shared.log.commit().await?;
         Ok(self.shared.answer_at(&self.path).await)
     }

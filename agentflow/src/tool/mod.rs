@@ -5,6 +5,7 @@
 
 #[allow(missing_docs, missing_debug_implementations, reason = "named by expansions only")]
 pub(crate) mod answer_schema;
+pub(crate) mod ask_user;
 mod call_answer;
 mod call_approval;
 mod call_decision;
@@ -37,6 +38,7 @@ mod toolset;
 mod undecided;
 mod undo_check;
 mod undoable_place;
+mod user_question;
 mod wire_name;
 
 use std::fmt;
@@ -44,6 +46,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Poll, ready};
 
+pub use self::ask_user::AskUser;
 pub(crate) use self::call_answer::CallAnswer;
 pub(crate) use self::call_approval::CallQuestion;
 #[cfg(feature = "dynamic")]
@@ -80,6 +83,7 @@ pub use self::tool_output::{ToolError, ToolOutput, ToolReturn};
 pub use self::toolset::{Toolset, ToolsetRef};
 pub(crate) use self::undecided::{repeated_below, undecided_below, undecided_failure, unknown_below, written_within};
 pub(crate) use self::undo_check::undo_misfit;
+pub use self::user_question::UserQuestion;
 use self::wire_name::Renamed;
 pub(crate) use self::wire_name::{is_dotted, wire_name};
 use crate::context::Context;
@@ -121,6 +125,22 @@ pub trait Tool: Send + Sync {
     /// types of Rust. Of any other tool, they are checked against the schema before it is called (feature `dynamic`).
     fn checks_arguments(&self) -> bool {
         false
+    }
+
+    /// Whether a person answers its calls in an agent's run with a store, in the place of [`call`](Self::call): the run asks
+    /// the tool's [`question`](Self::question), waits as long as it takes, also over restarts, and the answer is the call's
+    /// result. Anywhere else, and where a test replaces the tool, it is called.
+    fn asks(&self) -> bool {
+        false
+    }
+
+    /// What a person is asked about a call with these arguments, of a tool that [`asks`](Self::asks).
+    ///
+    /// # Errors
+    /// Why nobody can be asked; the caller learns it, and nobody is asked.
+    fn question(&self, arguments: &str) -> Result<UserQuestion, ToolError> {
+        let _ = arguments;
+        Err(ToolError::new("this tool asks nobody"))
     }
 
     /// The tool as an agent of a host has it; `None` when it is the same everywhere.

@@ -87,6 +87,14 @@ impl Tool for Renamed {
         self.inner.resources()
     }
 
+    fn asks(&self) -> bool {
+        self.inner.asks()
+    }
+
+    fn question(&self, arguments: &str) -> Result<super::UserQuestion, super::ToolError> {
+        self.inner.question(arguments)
+    }
+
     fn within(&self, of: ToolHost<'_>) -> Option<Result<ToolRef>> {
         Some(self.inner.within(of)?.map(|inner| inner.renamed(Arc::clone(&self.name))))
     }

@@ -21,6 +21,8 @@ const ROOT: &[&str] = &[
     "Runtime",
     "Tool",
     "Workflow",
+    // The tool that the library itself has.
+    "ask_user",
     // Of others: what expansions and implementations name.
     "async_trait",
     "opentelemetry",

@@ -2,6 +2,7 @@
 
 mod agent_snapshots;
 mod agents_ask;
+mod asks_user;
 mod attempts;
 mod by_id;
 mod calls_below;

@@ -1,0 +1,92 @@
+//! The answer that a person types to a question, as the JSON that the question asks for. It checks nothing: the run does.
+
+use serde_json::Value;
+
+use crate::error::Result;
+use crate::event::{Event, EventKind, RunId};
+use crate::runtime::Runtime;
+use crate::value::Encoded;
+
+/// What a question may be answered with.
+pub(super) enum Asked {
+    /// A yes or a no.
+    Approval,
+    /// One of these.
+    Choice(Vec<String>),
+    Text,
+    /// JSON.
+    Other,
+}
+
+impl Asked {
+    /// By the schema of the answer.
+    pub(super) fn of(schema: &Encoded) -> Self {
+        let schema: Value = schema.decode().unwrap_or_default();
+        let choices = || schema["enum"].as_array()?.iter().map(|one| Some(one.as_str()?.to_owned())).collect();
+        match choices() {
+            Some(choices) => Self::Choice(choices),
+            None if schema["title"] == "Approval" => Self::Approval,
+            None if schema["type"] == "string" => Self::Text,
+            None => Self::Other,
+        }
+    }
+
+    /// What stands before the cursor.
+    pub(super) fn prompt(&self) -> &'static str {
+        match self {
+            Self::Approval => "yes or no? ",
+            Self::Choice(_) => "which? ",
+            Self::Text => "answer: ",
+            Self::Other => "answer, as JSON: ",
+        }
+    }
+
+    /// A typed line as the answer: a choice by its text or its number, a text as it is, all else as JSON.
+    ///
+    /// # Errors
+    /// Why it is not JSON.
+    pub(super) fn read(&self, line: &str) -> Result<Encoded, serde_json::Error> {
+        match self {
+            Self::Choice(choices) => {
+                let number = line.trim().parse::<usize>().ok().and_then(|number| choices.get(number.checked_sub(1)?));
+                let is_one = choices.iter().any(|choice| choice == line.trim());
+                Encoded::new(&number.filter(|_| !is_one).map_or(line.trim(), String::as_str))
+            }
+            Self::Text => Encoded::new(&line),
+            Self::Approval | Self::Other => Encoded::from_json(line.to_owned()),
+        }
+    }
+}
+
+/// The schema of the answer to the last question at a path; that of a yes or a no when nobody was asked there, which the
+/// run reports.
+pub(super) async fn asked_at(runtime: &Runtime, run: &RunId, path: &str) -> Result<Asked> {
+    let journal = runtime.journal(run).await?;
+    let question = |event: &Event| match &event.kind {
+        EventKind::ApprovalRequested(question) if event.path.to_string() == path => Some(Asked::of(&question.answer)),
+        _ => None,
+    };
+    Ok(journal.iter().rev().find_map(question).unwrap_or(Asked::Approval))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_line_is_the_answer_that_is_asked_for() {
+        let read = |schema: Value, line: &str| {
+            let asked = Asked::of(&Encoded::new(&schema).unwrap());
+            asked.read(line).map(|answer| answer.to_string()).map_err(|_| "no JSON")
+        };
+        let choices = json!({"type": "string", "enum": ["window", "aisle"]});
+        assert_eq!(read(choices.clone(), " aisle").unwrap(), r#""aisle""#);
+        assert_eq!(read(choices.clone(), "1").unwrap(), r#""window""#);
+        assert_eq!(read(choices, "3").unwrap(), r#""3""#);
+        assert_eq!(read(json!({"type": "string"}), "42").unwrap(), r#""42""#);
+        assert_eq!(read(json!({"type": "integer"}), "42").unwrap(), "42");
+        assert_eq!(read(json!({"type": "integer"}), "many"), Err("no JSON"));
+    }
+}
