@@ -118,13 +118,7 @@ const FUNCTION: &[OptionSpec] = &[
         default: "off",
         meaning: "a person must agree before it runs: who starts the run with the grant `approve:NAME`, or who is asked, see below",
     },
-    OptionSpec {
-        name: "approve_timeout",
-        form: Form::Text,
-        example: "approve_timeout = \"2d\"",
-        default: "none",
-        meaning: "the longest wait for the person's answer, in ms, s, m, h or d",
-    },
+    APPROVE_TIMEOUT,
     ON_TIMEOUT,
     OptionSpec {
         name: "scopes",
@@ -164,7 +158,15 @@ const FUNCTION: &[OptionSpec] = &[
     CRATE,
 ];
 
-/// The option of all that ask a person.
+/// The options of all that ask a person.
+const APPROVE_TIMEOUT: OptionSpec = OptionSpec {
+    name: "approve_timeout",
+    form: Form::Text,
+    example: "approve_timeout = \"2d\"",
+    default: "none",
+    meaning: "the longest wait for the person's answer, in ms, s, m, h or d",
+};
+
 const ON_TIMEOUT: OptionSpec = OptionSpec {
     name: "on_timeout",
     form: Form::Expr,
@@ -290,6 +292,15 @@ const WORKFLOW_FUNCTION: &[OptionSpec] = &[
         default: "`fail_fast`",
         meaning: "what happens to the other nodes when one fails: `fail_fast` cancels those below it, `best_effort` completes those that do not need it and that no gate or check above holds back",
     },
+    OptionSpec {
+        name: "approve",
+        form: Form::Text,
+        example: "approve = \"deploy it?\"",
+        default: "off",
+        meaning: "a person must agree before it begins: the node `start`",
+    },
+    APPROVE_TIMEOUT,
+    ON_TIMEOUT,
     CRATE,
 ];
 

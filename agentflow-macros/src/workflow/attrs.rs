@@ -20,7 +20,16 @@ pub(super) struct WorkflowOptions {
     pub(super) name: Option<LitStr>,
     pub(super) concurrency: Option<LitInt>,
     pub(super) stop: Option<Ident>,
+    pub(super) first: FirstQuestion,
     krate: Option<Path>,
+}
+
+/// What a person is asked before the workflow begins.
+#[derive(Default)]
+pub(super) struct FirstQuestion {
+    pub(super) text: Option<LitStr>,
+    pub(super) timeout_ms: Option<u64>,
+    pub(super) on_timeout: Option<(Ident, Unanswered)>,
 }
 
 impl WorkflowOptions {
@@ -43,10 +52,28 @@ pub(super) fn options(tokens: TokenStream, errors: &mut Errors) -> WorkflowOptio
                 let variants = [("fail_fast", "FailFast"), ("best_effort", "BestEffort")];
                 options.stop = word(&expr, &variants, "`stop` is `fail_fast` or `best_effort`", errors);
             }
+            ("approve", Value::Text(text)) => options.first.text = Some(text),
+            ("approve_timeout", Value::Text(text)) => options.first.timeout_ms = milliseconds(&text, errors),
+            ("on_timeout", Value::Expr(expr)) => {
+                options.first.on_timeout = Unanswered::read(&expr, errors).map(|read| (given.name, read));
+            }
             ("crate", Value::Path(path)) => options.krate = Some(path),
             // Unreachable while the table in `options` and this list agree.
             _ => errors.at(&given.name, format!("`{name}` cannot be written like this")),
         }
+    }
+    let FirstQuestion { text, timeout_ms, on_timeout } = &options.first;
+    match on_timeout {
+        Some((option, _)) if text.is_none() || timeout_ms.is_none() => {
+            errors.at(
+                option,
+                "no question before this workflow has an end; add `approve = \"run it?\", approve_timeout = \"7d\"`",
+            );
+        }
+        Some((option, Unanswered::Answer(_))) => {
+            errors.at(option, "this question is answered with a yes or a no; write `deny` or `approve`");
+        }
+        _ => {}
     }
     options
 }

@@ -6,13 +6,14 @@ use proc_macro2::{Ident, Span, TokenStream};
 use quote::{ToTokens, format_ident, quote};
 use syn::ext::IdentExt;
 
-use super::attrs::{before_statement, is_lint};
+use super::attrs::{FirstQuestion, before_statement, is_lint};
 use super::env::Env;
 use super::model::{Input, Seq, Statement, Workflow};
 use super::nodes::Writer;
 use super::spans::{located, own};
 use crate::errors::Errors;
 use crate::function::{Function, ends};
+use crate::unanswered::Unanswered;
 
 pub(super) fn workflow(workflow: &Workflow, function: &Function, errors: &mut Errors) -> TokenStream {
     let Workflow { krate, name, output, .. } = workflow;
@@ -158,6 +159,15 @@ fn settings(workflow: &Workflow, steps: &Ident, private: &TokenStream) -> TokenS
     }
     if let Some(stop) = &workflow.stop {
         settings.extend(quote!(#steps.stop_policy(#private::StopPolicy::#stop);));
+    }
+    let FirstQuestion { text, timeout_ms, on_timeout } = &workflow.first;
+    if let Some(question) = text {
+        let limit = timeout_ms.map(|limit| quote!(.approve_timeout(#private::Duration::from_millis(#limit))));
+        let late = match on_timeout {
+            Some((_, Unanswered::Word(word))) => quote!(.on_timeout(#private::OnTimeout::#word)),
+            _ => TokenStream::new(),
+        };
+        settings.extend(quote!(#steps.approve(#private::Node::new("start").approve(#question) #limit #late);));
     }
     settings
 }

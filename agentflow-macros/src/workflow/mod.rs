@@ -86,9 +86,11 @@ pub(crate) fn expand(options: TokenStream, item: TokenStream) -> TokenStream {
         None => syn::ext::IdentExt::unraw(&function.signature.ident).to_string(),
     };
     let description = docs::description(&function.attrs, &krate);
+    let first = options.first;
     let concurrency = options.concurrency.map(|number| number.to_token_stream());
     let stop = options.stop;
-    let workflow = model::Workflow { krate, name, description, context, inputs, output, concurrency, stop, body };
+    let workflow =
+        model::Workflow { krate, name, description, context, inputs, output, concurrency, stop, first, body };
     let written = expand::workflow(&workflow, &function, &mut errors);
     match errors.is_empty() {
         true => written,

@@ -3,6 +3,7 @@
 use proc_macro2::{Ident, Span, TokenStream};
 use syn::{Attribute, Expr, Item, Local, Pat, Path, Type};
 
+use super::attrs::FirstQuestion;
 use crate::unanswered::Unanswered;
 
 pub(super) struct Workflow {
@@ -14,6 +15,7 @@ pub(super) struct Workflow {
     pub(super) inputs: Vec<Input>,
     pub(super) output: Type,
     pub(super) concurrency: Option<TokenStream>,
+    pub(super) first: FirstQuestion,
     /// The variant of `StopPolicy`.
     pub(super) stop: Option<Ident>,
     pub(super) body: Seq,

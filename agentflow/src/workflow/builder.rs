@@ -63,6 +63,8 @@ pub struct Builder {
     pub(super) concurrency: usize,
     pub(super) stop: StopPolicy,
     pub(super) problems: Vec<String>,
+    /// The node that a person must agree to before any other begins.
+    pub(super) first: Option<NodeIndex>,
 }
 
 impl std::fmt::Debug for NodeSpec {
@@ -87,6 +89,7 @@ impl Builder {
             concurrency: super::CONCURRENCY,
             stop: StopPolicy::default(),
             problems: Vec::new(),
+            first: None,
         }
     }
 
@@ -525,6 +528,13 @@ impl Builder {
                 true => Some(OrderReason::Gate),
                 false => (!of_bodies.is_empty()).then_some(OrderReason::Check),
             };
+        }
+        if let Some(first) = self.first
+            && self.order.is_none()
+            && self.guard.is_none()
+            && !matches!(kind, NodeKind::Input | NodeKind::Join)
+        {
+            made.after.push(After { node: first, why: OrderReason::Check });
         }
         if let Some(order) = &mut self.order
             && !matches!(kind, NodeKind::Input | NodeKind::Join)

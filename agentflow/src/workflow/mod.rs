@@ -21,6 +21,7 @@ mod entry;
 pub(crate) mod expansion;
 #[cfg(feature = "dynamic")]
 mod facts;
+mod first_question;
 mod form_macros;
 mod gate;
 mod graph;

@@ -236,6 +236,10 @@ impl<'b, E: 'static> Steps<'b, E> {
         self.builder.joined(super::names::RETURN.to_owned(), &ends)
     }
 
+    pub fn approve(&mut self, node: Node) {
+        self.builder.approve(node);
+    }
+
     pub fn gate<R, P, A, B>(&mut self, node: Node, reads: R, ask: B) -> Handle<A>
     where
         R: Reads,

@@ -26,6 +26,7 @@ mod elsewhere_drained;
 mod elsewhere_hostile;
 mod elsewhere_lost;
 mod elsewhere_silent;
+mod first_question;
 mod grants;
 mod interrupted_beside;
 mod interrupted_calls;

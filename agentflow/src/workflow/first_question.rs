@@ -1,0 +1,32 @@
+//! A workflow that a person must agree to before it begins: its first node, for which all others wait.
+
+use super::bodies::step_of;
+use super::builder::Builder;
+use super::node::Node;
+use super::node_handle::RawHandle;
+use super::spec::{Body, NodeKind};
+
+impl Builder {
+    /// Asks a person before the workflow begins: no other node runs before the answer, and a denial ends the run without any
+    /// effect. The question is that of the node, `run NAME?` when it has none, with all inputs; [`Node::approve_timeout`] and
+    /// [`Node::on_timeout`] say what happens when nobody answers.
+    ///
+    /// Called before any other node is added: `b.approve(Node::new("start").approve("deploy it?"))`. `#[workflow]` has the
+    /// option `approve = "deploy it?"`.
+    pub fn approve(&mut self, node: impl Into<Node>) {
+        let inputs = |spec: &super::spec::NodeSpec| matches!(spec.body, Body::Input { .. });
+        if !self.nodes.iter().all(inputs) {
+            self.problems.push("`approve` is called after a node was added; call it first".to_owned());
+        }
+        let id = self.id;
+        let reads = (0..).zip(&self.nodes).map(|(node, _)| RawHandle { node, builder: id, optional: false }).collect();
+        let mut node: Node = node.into();
+        if node.policy.approve.is_none() {
+            node = node.approve(format!("run `{}`?", self.name));
+        }
+        node.checks = true;
+        let body = Body::Step(step_of((), |_, ()| async { Ok::<(), String>(()) }));
+        let first = self.push::<()>(node, NodeKind::Step, reads, body);
+        self.first = Some(first.node);
+    }
+}
