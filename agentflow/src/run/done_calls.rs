@@ -26,6 +26,8 @@ pub(crate) struct DoneCalls {
 /// A call that has a compensation.
 pub(crate) struct DoneCall {
     pub(crate) path: StepPath,
+    /// Where earlier attempts made it, the first one first: what is below belongs to it.
+    before: Vec<StepPath>,
     call: Arc<ToolCall>,
     /// The tool that undoes it.
     pub(crate) by: Arc<str>,
@@ -103,15 +105,17 @@ impl DoneCalls {
             EventKind::ToolStarted { call, compensate, idempotent, .. } => {
                 // It is called again at its own path, or by another attempt at its step under the key of that: whether it
                 // had its effect before was then decided. The ids that models give are not in the path.
-                let is_same = |done: &DoneCall| {
-                    let again = done.call.id == call.id && done.path.to_string().starts_with(&call.id);
+                let is_same = |done: &mut DoneCall| {
+                    let first = done.before.first().unwrap_or(&done.path);
+                    let again = done.call.id == call.id && first.to_string().starts_with(&call.id);
                     let had_effect = matches!(done.ended, DoneEnd::Completed(_)) && !idempotent;
                     done.path == *path || again && !had_effect
                 };
-                self.calls.retain(|done| !is_same(done));
+                let same = self.calls.extract_if(.., is_same);
+                let before = same.flat_map(|done| done.before.into_iter().chain([done.path])).collect();
                 if let Some(by) = compensate {
                     let (call, by) = (Arc::clone(call), Arc::clone(by));
-                    self.calls.push(DoneCall { path: path.clone(), call, by, ended: DoneEnd::Open });
+                    self.calls.push(DoneCall { path: path.clone(), before, call, by, ended: DoneEnd::Open });
                 }
             }
             EventKind::ToolCompleted { result, .. } => self.end(path, DoneEnd::Completed(Arc::clone(result))),
@@ -148,11 +152,12 @@ impl DoneCalls {
     }
 
     /// The calls that had, or may have had, an effect, in the order in which they are undone. What undoes a call undoes what
-    /// that has called, so those below a completed one are not among them.
+    /// that has called, in each attempt, so those below a completed one are not among them.
     pub(crate) fn undos(self) -> Vec<Undo> {
         let Self { mut calls, mut undoing, .. } = self;
         let completed = calls.iter().filter(|call| matches!(call.ended, DoneEnd::Completed(_)));
-        let completed: HashSet<StepPath> = completed.map(|call| call.path.clone()).collect();
+        let completed: HashSet<StepPath> =
+            completed.flat_map(|call| call.before.iter().chain([&call.path])).cloned().collect();
         calls.retain(|call| !call.path.parents().any(|above| completed.contains(&above)));
         let undo = |call: DoneCall| {
             let state = match &call.ended {

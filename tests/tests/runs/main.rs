@@ -11,6 +11,7 @@ mod compensation_asks;
 mod compensation_by_tools;
 mod compensation_checks;
 mod compensation_control;
+mod compensation_forms;
 mod compensation_nested;
 mod control_requests;
 mod crash;

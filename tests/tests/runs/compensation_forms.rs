@@ -1,0 +1,450 @@
+//! Undoing what was done in `if`, `match`, `for`, `map!`, `race!` and the other forms: after a crash at every write each deed
+//! is undone once, in the reverse order. Random programs of such forms are undone as a naive reference says.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use agentflow::event::EventKind;
+use agentflow::path::StepPath;
+use agentflow::prelude::*;
+use agentflow::runtime::UndoStatus;
+use agentflow::store::{MemoryStore, Store};
+use agentflow::tool::ToolError;
+use agentflow::value::NodeValue;
+use agentflow::{Event, RunId, Workflow};
+use agentflow_testing::{check_events, test_runtime, trace};
+use proptest::prelude::*;
+use serde_json::Value;
+
+use crate::deeds::{Boxed, Deeds};
+
+fn note(cx: &Context, deed: String) -> Result<(), ToolError> {
+    cx.inject::<Deeds>().map_err(|error| ToolError::new(error.to_string()))?.note(deed);
+    Ok(())
+}
+
+/// Takes something; what is slow takes a second.
+#[tool(compensate = form_put_back, idempotent)]
+async fn form_take(cx: &Context, what: String) -> Result<String, ToolError> {
+    if what.contains("slow") {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
+    note(cx, format!("take {what}"))?;
+    Ok(what)
+}
+
+/// Puts it back.
+#[tool(idempotent)]
+async fn form_put_back(cx: &Context, what: String, output: String) -> Result<bool, ToolError> {
+    note(cx, format!("put back {what}"))?;
+    Ok(what == output)
+}
+
+/// Takes several things, and fails after that when it is to.
+#[tool(compensate = form_put_all_back, idempotent)]
+async fn form_take_all(cx: &Context, things: Vec<String>, fails: bool) -> Result<usize, ToolError> {
+    for what in &things {
+        form_take(cx, what.clone()).await?;
+    }
+    if fails { Err(ToolError::new("that was too much")) } else { Ok(things.len()) }
+}
+
+/// Puts all of them back.
+#[tool(idempotent)]
+async fn form_put_all_back(cx: &Context, things: Vec<String>, fails: bool, output: usize) -> Result<bool, ToolError> {
+    note(cx, format!("put all back {}", things.join(" ")))?;
+    Ok(!fails && things.len() == output)
+}
+
+/// Looks, which leaves nothing to undo.
+#[tool(effects = "read")]
+async fn form_look(n: u32) -> u32 {
+    n
+}
+
+async fn form_over() -> Result<u32, ToolError> {
+    Err(ToolError::new("it is over"))
+}
+
+fn thing(name: &str, n: u32) -> String {
+    format!("{name}{n}")
+}
+
+#[workflow]
+async fn form_if(cx: &Context, n: u32) -> Boxed<String> {
+    let before = form_take(cx, "before".to_owned()).await?;
+    let chosen = if n > 3 {
+        let first = form_take(cx, format!("first after {before}")).await?;
+        form_take(cx, format!("second after {first}")).await?
+    } else {
+        form_take(cx, "never".to_owned()).await?
+    };
+    form_over().await?;
+    Ok(chosen)
+}
+
+#[workflow]
+async fn form_if_fails_within(cx: &Context, n: u32) -> Boxed<String> {
+    let before = form_take(cx, "before".to_owned()).await?;
+    let chosen = if n > 3 {
+        let first = form_take(cx, format!("first after {before}")).await?;
+        form_over().await?;
+        form_take(cx, format!("never after {first}")).await?
+    } else {
+        form_take(cx, "never".to_owned()).await?
+    };
+    Ok(chosen)
+}
+
+#[workflow]
+async fn form_match(cx: &Context, n: u32) -> Boxed<String> {
+    let seen = form_look(n).await;
+    let chosen = match seen {
+        0 => form_take(cx, "never".to_owned()).await?,
+        n if n > 3 => {
+            let first = form_take(cx, thing("first", n)).await?;
+            form_take(cx, format!("second after {first}")).await?
+        }
+        _ => form_take(cx, "nor this".to_owned()).await?,
+    };
+    form_over().await?;
+    Ok(chosen)
+}
+
+#[workflow]
+async fn form_for(cx: &Context, n: u32) -> Boxed<u32> {
+    for at in 0..n {
+        let first = form_take(cx, thing("first", at)).await?;
+        if at == 1 {
+            form_take(cx, format!("more of {first}")).await?;
+        }
+        if at == 3 {
+            form_over().await?;
+        }
+    }
+    Ok(n)
+}
+
+#[workflow]
+async fn form_map(cx: &Context, n: u32) -> Boxed<usize> {
+    let numbers: Vec<u32> = (0..n).collect();
+    let all = map!(numbers, |at| {
+        let first = form_take(cx, thing("first", at)).await?;
+        form_take(cx, format!("second after {first}")).await?
+    })
+    .await?;
+    form_over().await?;
+    Ok(all.len())
+}
+
+async fn two_and_wait(cx: &Context) -> Boxed<String> {
+    let first = form_take(cx, "of who loses".to_owned()).await?;
+    form_take(cx, format!("slow after {first}")).await?;
+    std::future::pending().await
+}
+
+async fn after_a_while(cx: &Context) -> Boxed<String> {
+    let won = form_take(cx, "of who wins".to_owned()).await?;
+    tokio::time::sleep(Duration::from_millis(10)).await;
+    Ok(won)
+}
+
+#[workflow]
+async fn form_race(cx: &Context, n: u32) -> Boxed<String> {
+    let before = form_take(cx, thing("before", n)).await?;
+    let won = race!(two_and_wait(cx), after_a_while(cx)).await?;
+    form_over().await?;
+    Ok(won + &before)
+}
+
+async fn one_and_fails(cx: &Context) -> Boxed<String> {
+    form_take(cx, "of who fails".to_owned()).await?;
+    Err("no".into())
+}
+
+#[workflow]
+async fn form_fallback(cx: &Context, n: u32) -> Boxed<String> {
+    let first = fallback!(one_and_fails(cx), form_take(cx, "instead".to_owned())).await?;
+    let limited = timeout!("5s", form_take(cx, thing("limited", n))).await?;
+    form_over().await?;
+    Ok(first + &limited)
+}
+
+async fn one_more(cx: &Context, so_far: u32) -> Boxed<u32> {
+    form_take(cx, thing("round", so_far)).await?;
+    Ok(so_far + 1)
+}
+
+#[workflow]
+async fn form_repeat(cx: &Context, n: u32) -> Boxed<u32> {
+    let rounds = repeat!(0, |so_far| one_more(cx, so_far), until = |so_far| *so_far > 2, max = 9).await?;
+    form_over().await?;
+    Ok(rounds + n)
+}
+
+#[workflow]
+async fn form_below(cx: &Context, n: u32) -> Boxed<usize> {
+    let whole = form_take_all(cx, vec![thing("a", n), thing("b", n)], false).await?;
+    let inner = form_for(cx, n).await?;
+    Ok(whole + inner as usize)
+}
+
+/// What a run did and undid, by its journal.
+#[derive(Default)]
+struct Told {
+    /// By path: the tool, its arguments, and what names the call over all attempts.
+    calls: HashMap<StepPath, (String, Value, String)>,
+    /// What completed and can be undone, in the order of the ends.
+    done: Vec<StepPath>,
+    undone: Vec<StepPath>,
+}
+
+impl Told {
+    fn by(events: &[Event]) -> Self {
+        let mut told = Self::default();
+        for Event { path, kind, .. } in events {
+            match kind {
+                EventKind::ToolStarted { call, .. } => {
+                    let arguments = serde_json::from_str(&call.arguments).unwrap();
+                    told.calls.insert(path.clone(), (call.name.clone(), arguments, call.id.clone()));
+                }
+                EventKind::ToolCompleted { .. } if path.to_string().contains("/undo#1/") => {
+                    told.undone.push(path.clone());
+                }
+                EventKind::ToolCompleted { .. } if told.calls[path].0.starts_with("form_take") => {
+                    told.done.retain(|done| done != path);
+                    told.done.push(path.clone());
+                }
+                _ => {}
+            }
+        }
+        told
+    }
+
+    /// The deed of a compensation.
+    fn deed(&self, path: &StepPath) -> String {
+        let (tool, arguments, _) = &self.calls[path];
+        match tool.as_str() {
+            "form_put_back" => format!("put back {}", arguments["what"].as_str().unwrap()),
+            _ => {
+                let things: Vec<&str> =
+                    arguments["things"].as_array().unwrap().iter().map(|one| one.as_str().unwrap()).collect();
+                format!("put all back {}", things.join(" "))
+            }
+        }
+    }
+
+    /// The naive reference: what completed, without what is below something that completed, wherever that was called, the
+    /// last one first.
+    fn to_undo(&self) -> Vec<String> {
+        let made_at = |done: &StepPath, at: &StepPath| self.calls.get(at).is_some_and(|at| at.2 == self.calls[done].2);
+        let parents = |path: &StepPath| std::iter::successors(path.parent(), StepPath::parent);
+        let below = |path: &StepPath| parents(path).any(|at| self.done.iter().any(|done| made_at(done, &at)));
+        let undone = self.done.iter().rev().filter(|path| !below(path));
+        undone.map(|path| path.to_string()).collect()
+    }
+}
+
+fn runtime(store: &MemoryStore, deeds: &Deeds) -> Runtime {
+    test_runtime().store(store.clone()).resource(deeds.clone()).build()
+}
+
+/// Executes a run, and then again from each of these prefixes of its journal: each deed is undone once, in the order of the
+/// reference, and nothing else is named than where a call was dropped. Gives what the first run undid.
+async fn undone_once(flow: &Workflow<(u32,), impl NodeValue>, named: &[&str]) -> Vec<String> {
+    let (store, deeds, id) = (MemoryStore::new(), Deeds::default(), RunId::new("r"));
+    let first = runtime(&store, &deeds);
+    let run = first.start(flow.clone(), 5_u32).run_id(id.clone()).compensate().await.unwrap();
+    assert!(run.result().await.is_err());
+    let whole = first.journal(&id).await.unwrap();
+    let undid = check(&first, &id, &[], deeds.take(), named).await;
+    for kept in 1..whole.len() {
+        let store = MemoryStore::new();
+        store.create(&id, whole[..kept].to_vec()).await.unwrap();
+        let next = runtime(&store, &deeds);
+        let _ = next.resume_as(&id, flow).await.unwrap().result().await;
+        check(&next, &id, &whole[..kept], deeds.take(), named).await;
+    }
+    undid
+}
+
+/// Holds a run that has ended against its journal; `prefix` is what an earlier process had recorded, and the deeds are those
+/// of this one.
+async fn check(runtime: &Runtime, id: &RunId, prefix: &[Event], deeds: Vec<String>, named: &[&str]) -> Vec<String> {
+    let events = runtime.journal(id).await.unwrap();
+    let what = || format!("after {} events:\n{}", prefix.len(), trace(&events).join("\n"));
+    check_events(&events).unwrap_or_else(|bad| panic!("{bad}, {}", what()));
+    let (told, before) = (Told::by(&events), Told::by(prefix));
+    let undone_at = told.undone.iter().map(|path| path.to_string());
+    let undone_at: Vec<String> = undone_at.map(|path| path.split("/undo#1/").next().unwrap().to_owned()).collect();
+    assert_eq!(undone_at, told.to_undo(), "{}", what());
+    // What really happened: each once.
+    let earlier = before.undone.iter().map(|path| before.deed(path));
+    let really: Vec<String> = earlier.chain(deeds.into_iter().filter(|deed| deed.starts_with("put"))).collect();
+    let recorded: Vec<String> = told.undone.iter().map(|path| told.deed(path)).collect();
+    assert_eq!(really, recorded, "{}", what());
+    let report = runtime.inspect(id).await.unwrap().compensation.unwrap();
+    let left = report.calls.iter().filter(|call| call.status == UndoStatus::NotUndone);
+    let left: Vec<&str> = left.map(|call| call.path.as_str()).collect();
+    assert_eq!(left, named, "{}", what());
+    recorded
+}
+
+macro_rules! forms {
+    ($($name:ident $(names $named:literal)*: [$($undid:literal),*];)*) => {
+        #[tokio::test(start_paused = true)]
+        async fn each_form_is_undone_after_a_crash_at_every_event() {
+            $(
+                let undid = undone_once(&$name::workflow(), &[$($named),*]).await;
+                let expected: &[&str] = &[$(concat!("put ", $undid)),*];
+                assert_eq!(undid, expected, "{}", stringify!($name));
+            )*
+        }
+    };
+}
+
+forms! {
+    form_if: ["back second after first after before", "back first after before", "back before"];
+    form_if_fails_within: ["back first after before", "back before"];
+    form_match: ["back second after first5", "back first5"];
+    form_for: ["back first3", "back first2", "back more of first1", "back first1", "back first0"];
+    form_map: [
+        "back second after first4", "back first4", "back second after first3", "back first3",
+        "back second after first2", "back first2", "back second after first1", "back first1",
+        "back second after first0", "back first0"
+    ];
+    form_race names "won/two_and_wait/tool#2.form_take": ["back of who wins", "back of who loses", "back before5"];
+    form_fallback: ["back limited5", "back instead", "back of who fails"];
+    form_repeat: ["back round2", "back round1", "back round0"];
+    form_below: [
+        "back first3", "back first2", "back more of first1", "back first1", "back first0", "all back a5 b5"
+    ];
+}
+
+/// A part of a random program.
+#[derive(Clone, Debug, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+enum Op {
+    Take(String),
+    Look(u32),
+    Fail,
+    All(Vec<String>, bool),
+    Inner(Vec<Op>),
+    Arm(bool, Vec<Op>),
+}
+
+#[workflow]
+async fn form_program(cx: &Context, ops: Vec<Op>) -> Boxed<u32> {
+    for op in ops {
+        match op {
+            Op::Take(what) => {
+                form_take(cx, what).await?;
+            }
+            Op::Look(n) => {
+                form_look(n).await;
+            }
+            Op::Fail => {
+                form_over().await?;
+            }
+            Op::All(things, fails) => {
+                form_take_all(cx, things, fails).await?;
+            }
+            Op::Inner(ops) => {
+                form_program(cx, ops).await?;
+            }
+            Op::Arm(taken, ops) => {
+                if taken {
+                    form_program(cx, ops).await?;
+                } else {
+                    form_look(0).await;
+                }
+            }
+        }
+    }
+    Ok(0)
+}
+
+/// The reference: what a program does, in its order, and what undoes that.
+fn walk(ops: &[Op], undoes: &mut Vec<String>) -> Result<(), ()> {
+    for op in ops {
+        match op {
+            Op::Take(what) => undoes.push(format!("put back {what}")),
+            Op::Look(_) => {}
+            Op::Fail => return Err(()),
+            Op::All(things, false) => undoes.push(format!("put all back {}", things.join(" "))),
+            Op::All(things, true) => {
+                undoes.extend(things.iter().map(|what| format!("put back {what}")));
+                return Err(());
+            }
+            Op::Inner(ops) => walk(ops, undoes)?,
+            Op::Arm(taken, ops) => {
+                if *taken {
+                    walk(ops, undoes)?
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Each thing has a name of its own.
+fn name(ops: &mut [Op], next: &mut u32) {
+    for op in ops {
+        let mut named = || {
+            *next += 1;
+            thing("t", *next)
+        };
+        match op {
+            Op::Take(what) => *what = named(),
+            Op::All(things, _) => things.iter_mut().for_each(|what| *what = named()),
+            Op::Look(_) | Op::Fail => {}
+            Op::Inner(ops) | Op::Arm(_, ops) => name(ops, next),
+        }
+    }
+}
+
+fn programs() -> impl Strategy<Value = Vec<Op>> {
+    let leaf = prop_oneof![
+        6 => Just(Op::Take(String::new())),
+        2 => (0..9_u32).prop_map(Op::Look),
+        1 => Just(Op::Fail),
+        2 => (1..4_usize, prop::bool::weighted(0.2)).prop_map(|(n, fails)| Op::All(vec![String::new(); n], fails)),
+    ];
+    let op = leaf.prop_recursive(3, 16, 4, |inner| {
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 0..4).prop_map(Op::Inner),
+            (any::<bool>(), prop::collection::vec(inner, 0..4)).prop_map(|(taken, ops)| Op::Arm(taken, ops)),
+        ]
+    });
+    prop::collection::vec(op, 1..6).prop_map(|mut ops| {
+        name(&mut ops, &mut 0);
+        ops.push(Op::Fail);
+        ops
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_random_program_is_undone_as_the_reference_says(ops in programs(), cut in any::<prop::sample::Index>()) {
+        let mut undoes = Vec::new();
+        let _ = walk(&ops, &mut undoes);
+        undoes.reverse();
+        let paused = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
+        paused.block_on(async {
+            let (store, deeds, id) = (MemoryStore::new(), Deeds::default(), RunId::new("r"));
+            let first = runtime(&store, &deeds);
+            let run = first.start(form_program::workflow(), ops).run_id(id.clone()).compensate().await.unwrap();
+            assert!(run.result().await.is_err());
+            let whole = first.journal(&id).await.unwrap();
+            assert_eq!(check(&first, &id, &[], deeds.take(), &[]).await, undoes);
+            // Whoever resumes it from a part of its journal undoes the same.
+            let kept = 1 + cut.index(whole.len() - 1);
+            let store = MemoryStore::new();
+            store.create(&id, whole[..kept].to_vec()).await.unwrap();
+            let next = runtime(&store, &deeds);
+            let _ = next.resume(&id).await.unwrap().result().await;
+            assert_eq!(check(&next, &id, &whole[..kept], deeds.take(), &[]).await, undoes);
+        });
+    }
+}
