@@ -9,6 +9,8 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::outputs::{NodeIndex, Outputs};
+use super::step_error::StepError;
+use crate::failure::FailureKind;
 use crate::text::{did_you_mean, nearest};
 use crate::value::Encoded;
 
@@ -127,11 +129,12 @@ impl Mapping {
         }
     }
 
-    /// The value as JSON text. A whole output is copied and not read.
+    /// The value as JSON text, of at most so many bytes: nodes that give what they read several times over make much of
+    /// little. A whole output is copied and not read.
     ///
     /// # Errors
-    /// As [`value`](Self::value).
-    pub(crate) fn encoded(&self, scope: &Scope<'_>) -> Result<Encoded, String> {
+    /// As [`value`](Self::value), and when it is larger.
+    pub(crate) fn encoded(&self, scope: &Scope<'_>, most: impl FnOnce() -> usize) -> Result<Encoded, Unmade> {
         match self {
             Self::From { node, at, .. }
                 if at.is_empty()
@@ -145,8 +148,85 @@ impl Mapping {
             {
                 Ok(item.clone())
             }
-            other => Encoded::new(&other.value(scope)?).map_err(|error| error.to_string()),
+            Self::Object(_) | Self::List(_) => {
+                let mut text = Text { json: String::new(), most: most() };
+                self.write(scope, &mut text)?;
+                Encoded::from_json(text.json).map_err(|error| Unmade::Problem(error.to_string()))
+            }
+            other => Encoded::new(&other.value(scope)?).map_err(|error| Unmade::Problem(error.to_string())),
         }
+    }
+
+    /// Writes the value, as far as there is room.
+    fn write(&self, scope: &Scope<'_>, text: &mut Text) -> Result<(), Unmade> {
+        match self {
+            Self::Object(fields) => {
+                let mut before = "{";
+                for (name, value) in fields {
+                    text.push(before)?;
+                    text.push(&Value::from(name.as_str()).to_string())?;
+                    text.push(":")?;
+                    value.write(scope, text)?;
+                    before = ",";
+                }
+                text.push(if fields.is_empty() { "{}" } else { "}" })
+            }
+            Self::List(all) => {
+                let mut before = "[";
+                for value in all {
+                    text.push(before)?;
+                    value.write(scope, text)?;
+                    before = ",";
+                }
+                text.push(if all.is_empty() { "[]" } else { "]" })
+            }
+            other => text.push(other.encoded(scope, || text.most)?.as_str()),
+        }
+    }
+}
+
+/// Why there is no value.
+pub(crate) enum Unmade {
+    /// Something is not there.
+    Problem(String),
+    /// It has more bytes than this.
+    TooLarge(usize),
+}
+
+impl From<String> for Unmade {
+    fn from(problem: String) -> Self {
+        Self::Problem(problem)
+    }
+}
+
+impl From<Unmade> for StepError {
+    fn from(unmade: Unmade) -> Self {
+        match unmade {
+            Unmade::Problem(problem) => Self::new(FailureKind::Value, problem),
+            Unmade::TooLarge(most) => Self::new(
+                FailureKind::TooLarge,
+                format!(
+                    "the value that is made here of outputs has more than the {most} bytes that one step may have; take the \
+                     parts that are needed, or raise the limit with `Runtime::builder().max_output_bytes(..)`"
+                ),
+            ),
+        }
+    }
+}
+
+/// A JSON text that grows up to a size.
+struct Text {
+    json: String,
+    most: usize,
+}
+
+impl Text {
+    fn push(&mut self, part: &str) -> Result<(), Unmade> {
+        if self.json.len().saturating_add(part.len()) > self.most {
+            return Err(Unmade::TooLarge(self.most));
+        }
+        self.json.push_str(part);
+        Ok(())
     }
 }
 
@@ -312,7 +392,13 @@ mod tests {
         let scope = Scope { names: &names, outputs: &page, item: Some(&item) };
         let mapping = read(json)?;
         let value = mapping.value(&scope)?;
-        assert_eq!(mapping.encoded(&scope)?.decode::<Value>().unwrap(), value);
+        let encoded = match mapping.encoded(&scope, || 100) {
+            Ok(encoded) => encoded,
+            Err(Unmade::Problem(problem)) => return Err(problem),
+            Err(Unmade::TooLarge(most)) => panic!("more than {most}"),
+        };
+        assert_eq!(encoded, Encoded::new(&value).unwrap());
+        assert!(matches!(mapping.encoded(&scope, || 3), Ok(_) | Err(Unmade::TooLarge(3))));
         Ok(value)
     }
 

@@ -37,6 +37,9 @@ use crate::tool::SeenTo;
 use crate::tool::answer_schema::closed;
 use crate::value::{Encoded, NodeValue};
 
+/// The most bytes of what a question is about: a person reads it.
+const LARGEST_QUESTION: usize = 16 << 20;
+
 /// Finds what a reference is to.
 pub(crate) type Resolve<'a> = &'a dyn Fn(ReferenceKind, &str) -> Result<Callee, String>;
 
@@ -517,7 +520,7 @@ impl<'a> Loading<'a> {
         let (text, about, names) = (question.text.clone(), question.about.clone(), Arc::clone(&self.names));
         let ask: super::spec::Question = Arc::new(move |outputs| {
             let about = match &about {
-                Some(about) => made(about, &names, outputs)?,
+                Some(about) => made(about, &names, outputs, || LARGEST_QUESTION)?,
                 None => Encoded::null(),
             };
             let answer = Encoded::new(&schema).map_err(|error| StepError::value("the answer's schema", &error))?;
@@ -552,12 +555,16 @@ fn branch_name(call: &str, number: u32) -> String {
 }
 
 fn pure(value: Mapping, names: Names) -> Pure {
-    Arc::new(move |outputs, _| made(&value, &names, outputs))
+    Arc::new(move |outputs, cx| made(&value, &names, outputs, || cx().host().max_output_bytes))
 }
 
-pub(super) fn made(value: &Mapping, names: &Names, outputs: &dyn Outputs) -> Result<Encoded, StepError> {
-    let scope = Scope { names, outputs, item: None };
-    value.encoded(&scope).map_err(|problem| StepError::new(FailureKind::Value, problem))
+fn made(
+    value: &Mapping,
+    names: &Names,
+    outputs: &dyn Outputs,
+    most: impl FnOnce() -> usize,
+) -> Result<Encoded, StepError> {
+    Ok(value.encoded(&Scope { names, outputs, item: None }, most)?)
 }
 
 impl GraphNode {

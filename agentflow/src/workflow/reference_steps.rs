@@ -177,7 +177,7 @@ impl Callee {
 /// A step that is one call; `seen_to` says who sees to the limits of a tool.
 pub(super) fn step(callee: Callee, (with, names): (Mapping, Names), seen_to: SeenTo) -> Step {
     Arc::new(move |cx, outputs| {
-        let given = given(&with, &names, outputs, None)?;
+        let given = given(&cx, (&with, &names), outputs, None)?;
         Ok(call(callee.clone(), cx, given, seen_to))
     })
 }
@@ -185,13 +185,18 @@ pub(super) fn step(callee: Callee, (with, names): (Mapping, Names), seen_to: See
 /// The same for each item.
 pub(super) fn item_step(callee: Callee, (with, names): (Mapping, Names)) -> ItemStep {
     Arc::new(move |cx, item, outputs| {
-        let given = given(&with, &names, outputs, Some(item))?;
+        let given = given(&cx, (&with, &names), outputs, Some(item))?;
         Ok(call(callee.clone(), cx, given, SeenTo::ByNode))
     })
 }
 
-fn given(with: &Mapping, names: &Names, outputs: &dyn Outputs, item: Option<&Encoded>) -> Result<Encoded, StepError> {
-    with.encoded(&Scope { names, outputs, item }).map_err(|problem| StepError::new(FailureKind::Value, problem))
+fn given(
+    cx: &Context,
+    (with, names): (&Mapping, &Names),
+    outputs: &dyn Outputs,
+    item: Option<&Encoded>,
+) -> Result<Encoded, StepError> {
+    Ok(with.encoded(&Scope { names, outputs, item }, || cx.host().max_output_bytes)?)
 }
 
 fn call(callee: Callee, cx: Context, given: Encoded, seen_to: SeenTo) -> StepFuture {

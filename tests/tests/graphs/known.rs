@@ -1,5 +1,6 @@
 //! What conditions say of outputs is known behind them; which arms a router can take follows from its conditions.
 
+use agentflow::error::FailureKind;
 use agentflow::prelude::*;
 use agentflow::value::Encoded;
 use agentflow::workflow::Graph;
@@ -334,6 +335,14 @@ async fn nodes_that_double_what_was_before_make_no_schema_that_no_memory_holds()
     }
     let graph = json!({"version": 1, "name": "known", "output": "o", "concurrency": 2, "nodes": nodes});
     let graph: Graph = serde_json::from_value(graph).unwrap();
-    let built = test_runtime().graph(graph).build().workflow_graph("known").unwrap();
-    assert!(serde_json::to_string(&built).unwrap().len() < 100_000);
+    let runtime = test_runtime().graph(graph.clone()).build();
+    assert!(serde_json::to_string(&runtime.workflow_graph("known").unwrap()).unwrap().len() < 100_000);
+    // Nor a value.
+    let run = runtime.start_named("known", &json!({"n": 1})).await.unwrap();
+    let error = run.result().await.unwrap_err();
+    assert_eq!(error.kind(), FailureKind::TooLarge, "{error}");
+    assert!(error.to_string().contains("more than the 16777216 bytes that one step may have"), "{error}");
+    let small = test_runtime().graph(graph).max_output_bytes(50).build();
+    let error = small.start_named("known", &json!({"n": 1})).await.unwrap().result().await.unwrap_err();
+    assert!(error.to_string().contains("more than the 50 bytes that one step may have"), "{error}");
 }
