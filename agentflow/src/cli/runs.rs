@@ -165,10 +165,10 @@ async fn command(runtime: &Runtime, command: RunsCommand) -> Result<(), Stop> {
 async fn cancel(runtime: &Runtime, run: &RunId, reason: &str) -> Result<(), Stop> {
     let mut cancelled = pin!(runtime.cancel(run, reason));
     let mut asked = BTreeSet::new();
-    loop {
+    let cancelled = loop {
         tokio::select! {
             biased;
-            cancelled = &mut cancelled => break cancelled?,
+            cancelled = &mut cancelled => break cancelled,
             () = tokio::time::sleep(LOOK) => {}
         }
         let calls = runtime.inspect(run).await.ok().and_then(|report| report.compensation);
@@ -181,14 +181,19 @@ async fn cancel(runtime: &Runtime, run: &RunId, reason: &str) -> Result<(), Stop
                 ));
             }
         }
-    }
-    let report = runtime.inspect(run).await?;
+    };
+    // A run that had failed has undone what it had done here, and is not cancelled.
+    let report = match runtime.inspect(run).await {
+        Ok(report) => report,
+        Err(error) => return Err(cancelled.err().unwrap_or(error).into()),
+    };
     for call in report.compensation.iter().flat_map(|compensation| &compensation.calls) {
         if call.status == UndoStatus::NotUndone {
             let problem = call.problem.as_deref().unwrap_or("the reason is not recorded");
             note(format_args!("not undone: {}: {}", OneLine(&call.path), OneLine(problem)));
         }
     }
+    cancelled?;
     said(match report.run.status {
         RunStatus::Cancelled => "cancelled",
         _ => "the compensation that the run waited for is given up",

@@ -108,7 +108,13 @@ async fn undo_here(host: &Arc<Host>, store: &Arc<dyn Store>, run: &RunId) -> Res
     };
     match store.record(run).await? {
         Some(record) if record.status == RunStatus::Cancelled => Ok(()),
-        Some(record) if record.status.has_ended() => Err(ControlError::over("cancelled", record.status).into()),
+        Some(record) if record.status.has_ended() => {
+            let problem = format!(
+                "the run cannot be cancelled: it was over ({}) but for undoing what it had done, and that has ended now",
+                record.status
+            );
+            Err(ControlError::new(ControlErrorKind::WrongState, problem).into())
+        }
         Some(_) => {
             let undos = DoneCalls::of(&read_events(store, run, 0).await?).undos();
             let open = undos.into_iter().filter(|undo| undo.state.is_open());

@@ -36,7 +36,7 @@ impl Host {
         let paused_for = state.waits_for();
         let is_taken = *request == ControlRequest::Drain || request.is_of_undo();
         if state.compensating && !is_taken && (!state.status.has_ended() || request.is_retry()) {
-            return Err(ControlError::undoing(request));
+            return Err(ControlError::undoing(request, state));
         }
         Ok(match request {
             ControlRequest::Pause if state.status.has_ended() => {

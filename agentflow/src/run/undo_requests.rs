@@ -1,5 +1,5 @@
-//! A run that undoes what it had done: its records of that, and control requests to it. Nothing else of it begins any more, so most are refused at once;
-//! a cancellation gives up the compensation that the run waits for.
+//! A run that undoes what it had done: its records of that, and control requests to it. Nothing else of it begins any more,
+//! so most are refused at once; a cancellation gives up the compensation that the run waits for.
 //!
 //! It calls no compensation: `tool/compensation.rs` does, and asks here how long it waits.
 
@@ -9,8 +9,10 @@ use std::sync::atomic::Ordering;
 use super::control_request::{Asked, ControlRequest, Reply};
 use super::log::EventLog;
 use super::shared::RunShared;
+use super::state::RunState;
 use crate::error::{ControlError, ControlErrorKind};
 use crate::event::{EventKind, NotUndone};
+use crate::path::StepPath;
 
 impl RunShared {
     /// The run undoes what it had done from now on, since it failed or was cancelled: what it calls for that is not
@@ -32,7 +34,7 @@ impl RunShared {
         let reason: Arc<str> = match &request {
             ControlRequest::Cancel { reason } => reason.as_str().into(),
             ControlRequest::Drain => return,
-            _ => return self.log.reply(reply, Err(ControlError::undoing(&request))),
+            _ => return self.log.reply(reply, Err(self.undoing_error(&request))),
         };
         let operations = self.operations();
         let mut is_first = false;
@@ -45,9 +47,13 @@ impl RunShared {
             true if operations.give_ups.state().cancelled => {
                 self.await_cancelled(reply);
             }
-            true => self.log.reply(reply, Err(ControlError::undoing(&request))),
+            true => self.log.reply(reply, Err(self.undoing_error(&request))),
             false => self.give_up(reply),
         }
+    }
+
+    fn undoing_error(&self, request: &ControlRequest) -> ControlError {
+        ControlError::undoing(request, &RunState::of_records(&self.log.all_below(&StepPath::root())))
     }
 
     /// Gives up the compensation that is running: its call is named with those that are not undone.
@@ -110,18 +116,24 @@ impl EventLog {
 
 impl ControlError {
     /// The run undoes what it had done, so nothing else is asked of it.
-    pub(super) fn undoing(request: &ControlRequest) -> Self {
-        match request {
-            ControlRequest::Retry { node, .. } => Self::new(
+    pub(super) fn undoing(request: &ControlRequest, state: &RunState) -> Self {
+        match (request, state.asking_in_undo(None)) {
+            (ControlRequest::Retry { node, .. }, _) => Self::new(
                 ControlErrorKind::WrongState,
-                format!("the node `{node}` cannot be retried: what the run had done was undone; start a new run"),
+                format!(
+                    "the node `{node}` cannot be retried: a run that undoes what it had done does not run again; start a new run"
+                ),
             ),
-            ControlRequest::Cancel { .. } => Self::state(
+            (ControlRequest::Cancel { .. }, _) => Self::state(
                 "cancelled",
                 "undoing what it had done already, and ends after that; cancel it again to give up the compensation that \
                  it waits for",
             ),
-            other => Self::state(other.done(), "undoing what it had done, and ends after that"),
+            (other, None) => Self::state(other.done(), "undoing what it had done, and ends after that"),
+            (other, Some(question)) => Self::state(
+                other.done(),
+                format!("undoing what it had done, and ends after that; `{question}` waits for an answer now"),
+            ),
         }
     }
 }

@@ -62,7 +62,8 @@ impl MemoryStore {
     }
 
     /// The same runs as another process would have them, for tests: runtimes over this handle do not see which runs
-    /// those over other handles execute, and opening a run fences off the writer before.
+    /// those over other handles execute, and opening a run, or a request to it, fences off the writer before. A run that
+    /// waits for a person ends there with its next write.
     #[must_use]
     pub fn as_another_process(&self) -> Self {
         let mut runs = self.runs();

@@ -320,7 +320,8 @@ pub trait Store: Send + Sync + fmt::Debug + 'static {
     }
 
     /// The other living process that has a run open, in words for a person; `None` when there is none or the store
-    /// cannot know.
+    /// cannot know. Where it cannot, a request from another process takes the run over, and the process that executes it
+    /// stops at its next write: for a run that waits for a person, that may be long after.
     async fn holder(&self, run: &RunId) -> Result<Option<String>, StoreError> {
         let _ = run;
         Ok(None)

@@ -24,7 +24,9 @@ use crate::future::BoxFuture;
 use crate::message::{ToolCall, ToolResult, ToolStatus};
 use crate::path::StepPath;
 use crate::resource::Resources;
-use crate::run::{Around, DoneCall, DoneCalls, Host, RunShared, Undo, UndoState, check_resources, read_events};
+use crate::run::{
+    Around, DoneCall, DoneCalls, Host, RunShared, RunState, Undo, UndoState, check_resources, read_events,
+};
 use crate::store::StoreError;
 
 /// The longest that the compensation of a call may take when its tool has no time-out: what was asked of the run
@@ -155,8 +157,15 @@ fn grants_for(tool: &ToolDefinition) -> String {
 async fn interrupted(cx: &Context, call: &DoneCall) -> Result<Arc<str>, StoreError> {
     let path = call.undo_path();
     let undo = ToolCall::new(path.to_string(), &*call.by, "{}");
-    let problem =
-        format!("the program stopped in the middle of `{}`; whether it is undone is unknown: find out", call.by);
+    let DoneCall { by, .. } = call;
+    let recorded = RunState::of_records(&cx.run().log.all_below(&path));
+    let problem = match recorded.asking_in_undo(Some(&path)) {
+        Some(question) => format!(
+            "the program stopped while `{by}` waited for the answer to `{question}`, and `{by}` may not be called a second \
+             time; what it had undone before that question is unknown: find out"
+        ),
+        None => format!("the program stopped in the middle of `{by}`; whether it is undone is unknown: find out"),
+    };
     let result = Arc::new(ToolResult::new(&undo, ToolStatus::Interrupted, problem.as_str()));
     let kind = EventKind::ToolFailed { result, duration_ms: 0, answered_by: None, error: None, cause: None };
     cx.run().record(path, kind);

@@ -4,9 +4,11 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use agentflow::RunId;
 use agentflow::message::{Part, Role, ToolCall};
 use agentflow::model::{ModelEvent, ModelInfo, ModelRequest, ModelResponse, ModelStream};
 use agentflow::prelude::*;
+use agentflow::store::SqliteStore;
 
 /// Add two integers.
 #[tool(effects = "none")]
@@ -152,6 +154,60 @@ async fn slow_delivery(file: String) -> Result<String> {
     Ok(format!("{there} {delivered}"))
 }
 
+/// Sign a contract.
+#[tool(compensate = annul)]
+async fn sign(cx: &Context, name: String) -> Result<String> {
+    note(&format!("{} signs {name}", cx.run_id()));
+    Ok(name)
+}
+
+/// Annul it, when a person agrees.
+#[tool]
+async fn annul(cx: &Context, name: String, output: String) -> Result<String> {
+    let annulled = annulled(cx, name).await?;
+    Ok(format!("{annulled}, which was {output}"))
+}
+
+#[workflow]
+async fn annulled(cx: &Context, name: String) -> Result<String> {
+    let approval = gate!("annul {name}?", name).await?;
+    let done = annulled_or_not(cx, name, approval).await?;
+    Ok(done)
+}
+
+async fn annulled_or_not(cx: &Context, name: String, approval: Approval) -> Result<String> {
+    note(&format!("{} has the answer {approval:?}", cx.run_id()));
+    Ok(name)
+}
+
+/// Lend a thing.
+#[tool(compensate = take_back)]
+async fn lend(thing: String) -> String {
+    thing
+}
+
+/// Take it back.
+#[tool(idempotent)]
+async fn take_back(thing: String, output: String) -> bool {
+    thing == output
+}
+
+/// Lends, signs, and finds that a file is missing.
+#[workflow]
+async fn deal(cx: &Context, file: String) -> Result<String, Box<dyn std::error::Error + Send + Sync>> {
+    let lent = lend("a pen".to_owned()).await;
+    let signed = sign(cx, lent).await?;
+    #[after(signed)]
+    let found = find(&file).await?;
+    Ok(found)
+}
+
+/// A run that undoes what it has done, which the command line does not start: `begin-deal STORE RUN FILE`.
+async fn begin_deal(store: String, run: String, file: String) -> Result<String> {
+    let runtime = Runtime::builder().store(SqliteStore::open(store).await?).build();
+    runtime.start(deal::workflow(), file).run_id(RunId::new(run)).compensate().await?.result().await
+}
+
 /// A model of the host's own: it says the task again. Asked to shred
 /// something, or to await a file, it calls that tool first.
 struct Parrot(ModelInfo);
@@ -180,6 +236,15 @@ impl Model for Parrot {
 }
 
 fn main() -> std::process::ExitCode {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    if let [command, store, run, file] = &args[..]
+        && command == "begin-deal"
+    {
+        let process = tokio::runtime::Runtime::new().expect("a runtime can be made");
+        let ended = process.block_on(begin_deal(store.clone(), run.clone(), file.clone()));
+        note(&ended.unwrap_or_else(|error| error.to_string()));
+        return std::process::ExitCode::SUCCESS;
+    }
     let host = Runtime::builder()
         .model_provider("parrot", |model, _| Ok(Arc::new(Parrot(ModelInfo::new(model.provider(), model.model())))));
     agentflow::cli::run_with(&host.build())

@@ -10,23 +10,23 @@ use std::time::Duration;
 use agentflow_tests::{Agentwf, Ended, interrupt};
 use serde_json::{Value, json};
 
-fn agentwf(args: &[&str]) -> Agentwf {
+pub(crate) fn agentwf(args: &[&str]) -> Agentwf {
     Agentwf::new(env!("CARGO_BIN_EXE_agentwf-host")).args(args)
 }
 
-fn ended(args: &[&str]) -> Ended {
+pub(crate) fn ended(args: &[&str]) -> Ended {
     agentwf(args).env("USER", "ada").run()
 }
 
 /// What was printed by a command that did its work.
-fn done(args: &[&str]) -> Ended {
+pub(crate) fn done(args: &[&str]) -> Ended {
     let ended = ended(args);
     assert_eq!(ended.code, Some(0), "{args:?}: {ended:#?}");
     ended
 }
 
 /// What a command says that could not do its work.
-fn failure(args: &[&str]) -> String {
+pub(crate) fn failure(args: &[&str]) -> String {
     let ended = ended(args);
     assert_eq!((ended.code, ended.stdout.as_str()), (Some(1), ""), "{args:?}: {ended:#?}");
     assert!(!ended.stderr.contains("panicked"), "{ended:#?}");
@@ -35,20 +35,20 @@ fn failure(args: &[&str]) -> String {
 }
 
 /// A folder with a store, and a file that a run may wait for.
-struct Place {
+pub(crate) struct Place {
     folder: tempfile::TempDir,
 }
 
 impl Place {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self { folder: tempfile::tempdir().unwrap() }
     }
 
-    fn path(&self, name: &str) -> String {
+    pub(crate) fn path(&self, name: &str) -> String {
         self.folder.path().join(name).to_str().unwrap().to_owned()
     }
 
-    fn store(&self) -> String {
+    pub(crate) fn store(&self) -> String {
         self.path("runs.db")
     }
 
@@ -57,7 +57,7 @@ impl Place {
         json!({"file": self.path("flag")}).to_string()
     }
 
-    fn raise(&self) {
+    pub(crate) fn raise(&self) {
         fs::write(PathBuf::from(self.path("flag")), "").unwrap();
     }
 
@@ -66,11 +66,11 @@ impl Place {
         [&["runs"][..], command, &["--store", store]].concat()
     }
 
-    fn runs(&self, command: &[&str]) -> Ended {
+    pub(crate) fn runs(&self, command: &[&str]) -> Ended {
         done(&Self::args(&self.store(), command))
     }
 
-    fn wrong(&self, command: &[&str]) -> String {
+    pub(crate) fn wrong(&self, command: &[&str]) -> String {
         failure(&Self::args(&self.store(), command))
     }
 
@@ -80,7 +80,7 @@ impl Place {
         agentwf(&["workflow", "run", workflow, "--run-id", id, "--input", input, "--store", &store])
     }
 
-    fn status(&self, id: &str) -> Value {
+    pub(crate) fn status(&self, id: &str) -> Value {
         self.runs(&["show", id, "--json"]).line()["run"]["status"].take()
     }
 
@@ -90,7 +90,7 @@ impl Place {
 }
 
 /// A run that another process executes. It is killed when this is dropped.
-struct Other {
+pub(crate) struct Other {
     child: Child,
     said: Lines<BufReader<ChildStderr>>,
     out: BufReader<ChildStdout>,
@@ -98,7 +98,7 @@ struct Other {
 }
 
 impl Other {
-    fn start(command: Agentwf) -> Self {
+    pub(crate) fn start(command: Agentwf) -> Self {
         let mut child = command.start();
         let said = BufReader::new(child.stderr.take().unwrap()).lines();
         let out = BufReader::new(child.stdout.take().unwrap());
@@ -106,7 +106,7 @@ impl Other {
     }
 
     /// Reads what it says until a line has these words.
-    fn wait_for(&mut self, words: &str) {
+    pub(crate) fn wait_for(&mut self, words: &str) {
         for line in self.said.by_ref() {
             let line = line.unwrap();
             let found = line.contains(words);

@@ -2,4 +2,5 @@
 
 mod chat;
 mod cli;
+mod cli_undoing;
 mod cli_workflows;

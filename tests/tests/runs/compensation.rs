@@ -254,7 +254,9 @@ async fn a_failed_run_that_was_undone_is_not_retried() {
     assert!(run.result().await.is_err());
     let refused = runtime.retry(run.run_id(), "over", "ada").await.unwrap_err().to_string();
     assert!(
-        refused.contains("the node `over` cannot be retried: what the run had done was undone; start a new run"),
+        refused.contains(
+            "the node `over` cannot be retried: a run that undoes what it had done does not run again; start a new run"
+        ),
         "{refused}"
     );
 }

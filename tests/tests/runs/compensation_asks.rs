@@ -10,6 +10,7 @@ use agentflow::store::{MemoryStore, RunFilter, RunStatus};
 use agentflow::tool::ToolError;
 use agentflow::{Error, RunId};
 use agentflow_testing::{check_events, test_runtime};
+use agentflow_tests::ProcessStore;
 
 use crate::deeds::{Boxed, Deeds};
 
@@ -175,4 +176,50 @@ async fn a_drained_process_leaves_the_question_to_the_next_one() {
     assert_eq!(handle.result().await.unwrap_err().to_string(), "the step `over` failed: it is over");
     assert_eq!(deeds.take(), ["sign one", "sign two", "annul two", "annul one"]);
     check_events(&second.journal(&id).await.unwrap()).unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn another_process_answers_while_this_one_undoes() {
+    let (store, deeds) = (ProcessStore::new(), Deeds::default());
+    let process = |number| {
+        let builder = test_runtime().store(store.process(number)).resource(deeds.clone());
+        builder.workflow(&deal_two::workflow()).build()
+    };
+    let (here, other) = (process(1), process(2));
+    let run = here.start(deal_two::workflow(), true).compensate().await.unwrap();
+    a_while().await;
+    let id = run.run_id();
+    for question in [SECOND, FIRST] {
+        let said = tokio::time::timeout(Duration::from_secs(10), other.approve(id, question, granted(), "ada")).await;
+        said.expect("it has an outcome").unwrap();
+        a_while().await;
+    }
+    let ended = tokio::time::timeout(Duration::from_secs(60), run.result()).await.expect("it ends");
+    assert_eq!(ended.unwrap_err().to_string(), "the step `over` failed: it is over");
+    assert_eq!(deeds.take(), ["sign one", "sign two", "annul two", "annul one"]);
+    check_events(&other.journal(id).await.unwrap()).unwrap();
+}
+
+/// The store says of no run that a living process has it, so whoever answers takes this one over.
+#[tokio::test(start_paused = true)]
+async fn a_run_that_another_process_has_taken_over_hears_of_it_with_its_next_write() {
+    let (store, deeds) = (MemoryStore::new(), Deeds::default());
+    let (here, other) = (runtime(&store, &deeds), runtime(&store, &deeds));
+    let run = here.start(deal_two::workflow(), true).compensate().await.unwrap();
+    a_while().await;
+    let id = run.run_id();
+    other.approve(id, SECOND, granted(), "ada").await.unwrap();
+    let there = other.resume(id).await.unwrap();
+    a_while().await;
+    other.approve(id, FIRST, granted(), "ada").await.unwrap();
+    assert_eq!(there.result().await.unwrap_err().to_string(), "the step `over` failed: it is over");
+    assert_eq!(deeds.take(), ["sign one", "sign two", "annul two", "annul one"]);
+    check_events(&other.journal(id).await.unwrap()).unwrap();
+    // A request that it records something for is answered by what became of the run, and ends it here.
+    let said = tokio::time::timeout(Duration::from_secs(10), here.approve(id, SECOND, granted(), "eve")).await;
+    let refused = said.expect("it has an outcome").unwrap_err().to_string();
+    assert_eq!(refused, "the run cannot be answered: it is over (failed)");
+    let ended = tokio::time::timeout(Duration::from_secs(10), run.result()).await.expect("it ends");
+    assert!(ended.unwrap_err().to_string().contains("was resumed by another writer"));
+    assert_eq!(deeds.take(), Vec::<String>::new());
 }
