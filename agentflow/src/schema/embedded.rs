@@ -10,23 +10,20 @@ use serde_json::{Map, Value};
 #[derive(Debug, Default)]
 pub(crate) struct Definitions {
     all: Map<String, Value>,
-    moved: Vec<Moved>,
+    brought: Vec<Brought>,
 }
 
-/// A definition that has its place in the whole.
+/// What one part brought along.
 #[derive(Debug)]
-struct Moved {
-    /// Its name in the whole.
-    name: String,
-    key: Key,
-    /// All that it consists of: it may share its place with one that consists of the same.
-    content: Content,
+struct Brought {
+    /// The definitions that it refers to, also by way of others, as they were written there.
+    definitions: BTreeMap<Key, Value>,
+    /// Their names in the whole.
+    names: BTreeMap<Key, String>,
 }
 
 /// Where a definition is in the schema that it comes from: the keyword and the name; nothing for the schema itself.
 type Key = Option<(&'static str, String)>;
-
-type Content = BTreeMap<Key, Value>;
 
 impl Definitions {
     /// A schema as it is written as a part of the whole.
@@ -51,30 +48,60 @@ impl Definitions {
     }
 
     fn write(&mut self, part: &Value, source: &Source<'_>) -> Value {
+        let reached = source.reached(part);
+        let shared: Vec<BTreeSet<&Key>> = self.brought.iter().map(|before| before.shared(&reached, source)).collect();
         let mut names: BTreeMap<Key, String> = BTreeMap::new();
         let mut new = Vec::new();
-        for key in source.reached(part) {
-            let content = source.content(&key);
-            let same = self.moved.iter().find(|moved| moved.key == key && moved.content == content);
-            let name = same.map(|moved| moved.name.clone()).unwrap_or_else(|| {
-                let name = self.free_name(&source.name(&key));
-                new.push(key.clone());
-                self.moved.push(Moved { name: name.clone(), key: key.clone(), content });
-                name
+        for key in &reached {
+            let same = self.brought.iter().zip(&shared).find(|(_, shared)| shared.contains(key));
+            let name = same.and_then(|(before, _)| before.names.get(key).cloned()).unwrap_or_else(|| {
+                new.push(key);
+                self.free_name(&source.name(key), &names)
             });
-            names.insert(key, name);
+            names.insert(key.clone(), name);
         }
-        for key in new {
-            let definition = source.at(&key).map(|definition| source.renamed(definition, &names));
-            self.all.extend(names.get(&key).cloned().zip(definition));
+        for key in &new {
+            let definition = source.at(key).map(|definition| source.renamed(definition, &names));
+            self.all.extend(names.get(*key).cloned().zip(definition));
         }
-        source.renamed(part, &names)
+        let written = source.renamed(part, &names);
+        if !new.is_empty() {
+            let definitions = reached.iter().filter_map(|key| Some((key.clone(), source.at(key)?.clone()))).collect();
+            self.brought.push(Brought { definitions, names });
+        }
+        written
     }
 
-    fn free_name(&self, name: &str) -> String {
-        let is_free = |name: &String| self.moved.iter().all(|moved| moved.name != *name);
+    fn free_name(&self, name: &str, given: &BTreeMap<Key, String>) -> String {
+        let is_free = |name: &String| !self.all.contains_key(name) && given.values().all(|given| given != name);
         let numbered = (2_u32..).map(|number| format!("{name}{number}"));
         std::iter::once(name.to_owned()).chain(numbered).find(is_free).unwrap_or_default()
+    }
+}
+
+impl Brought {
+    /// Which definitions of a schema are these: the same ones, which refer to the same ones.
+    fn shared<'k>(&self, reached: &'k BTreeSet<Key>, source: &Source<'_>) -> BTreeSet<&'k Key> {
+        let is_here = |key: &&Key| self.definitions.get(*key).is_some_and(|of| source.at(key) == Some(of));
+        let mut shared: BTreeSet<&Key> = reached.iter().filter(is_here).collect();
+        if shared.len() == reached.len() {
+            return shared;
+        }
+        // Whatever refers to one that differs differs too.
+        let mut referrers: BTreeMap<Key, Vec<&Key>> = BTreeMap::new();
+        for key in &shared {
+            let targets = source.at(key).map(|definition| source.targets(definition)).unwrap_or_default();
+            targets.into_iter().for_each(|target| referrers.entry(target).or_default().push(key));
+        }
+        let mut differ: Vec<&Key> = reached.iter().filter(|key| !shared.contains(key)).collect();
+        while let Some(key) = differ.pop() {
+            for referrer in referrers.remove(key).unwrap_or_default() {
+                if shared.remove(referrer) {
+                    differ.push(referrer);
+                }
+            }
+        }
+        shared
     }
 }
 
@@ -121,9 +148,7 @@ impl<'s> Source<'s> {
         let mut reached = BTreeSet::new();
         let mut open = vec![part];
         while let Some(part) = open.pop() {
-            let mut found = Vec::new();
-            each_reference(part, &mut |reference| found.extend(self.target(reference).map(|(key, _)| key)));
-            for key in found {
+            for key in self.targets(part) {
                 if let (false, Some(definition)) = (reached.contains(&key), self.at(&key)) {
                     open.push(definition);
                     reached.insert(key);
@@ -133,10 +158,11 @@ impl<'s> Source<'s> {
         reached
     }
 
-    fn content(&self, key: &Key) -> Content {
-        let mut reached = self.at(key).map(|definition| self.reached(definition)).unwrap_or_default();
-        reached.insert(key.clone());
-        reached.into_iter().filter_map(|key| self.at(&key).cloned().map(|definition| (key, definition))).collect()
+    /// The definitions that a part itself refers to.
+    fn targets(&self, part: &Value) -> Vec<Key> {
+        let mut found = Vec::new();
+        each_reference(part, &mut |reference| found.extend(self.target(reference).map(|(key, _)| key)));
+        found
     }
 
     /// The definition that a reference points to, or into, and the way from there.
