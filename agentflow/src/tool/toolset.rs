@@ -3,15 +3,18 @@
 
 use std::error::Error as StdError;
 use std::fmt;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::panic::AssertUnwindSafe;
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use tokio::sync::Mutex;
+use futures_util::FutureExt;
+use futures_util::future::{Shared, WeakShared};
 
 use super::{Registry, ToolRef};
 use crate::error::{Error, Result};
+use crate::future::BoxFuture;
+use crate::text::panic_text;
 
 /// The longest that the tools of a toolset are waited for.
 const LONGEST_FETCH: Duration = Duration::from_secs(30);
@@ -90,12 +93,12 @@ pub struct ToolsetRef(Arc<Kept>);
 struct Kept {
     toolset: Box<dyn Toolset>,
     name: Arc<str>,
-    /// Held while they are fetched; why the last fetch failed, for those who waited for it.
-    failed: Mutex<Option<Error>>,
+    /// The fetch in progress: whoever waits for it polls it, so that nobody waits for one who no longer does.
+    fetch: Mutex<Option<WeakShared<Fetch>>>,
     fetched: RwLock<Option<Fetched>>,
-    /// How many fetches have ended.
-    ended: AtomicU64,
 }
+
+type Fetch = BoxFuture<'static, Result<Arc<[ToolRef]>>>;
 
 #[derive(Clone)]
 struct Fetched {
@@ -107,13 +110,7 @@ impl ToolsetRef {
     /// A toolset whose tools are fetched when they are first needed.
     pub fn new(toolset: impl Toolset + 'static) -> Self {
         let name = toolset.name().into();
-        Self(Arc::new(Kept {
-            toolset: Box::new(toolset),
-            name,
-            failed: Mutex::default(),
-            fetched: RwLock::default(),
-            ended: AtomicU64::new(0),
-        }))
+        Self(Arc::new(Kept { toolset: Box::new(toolset), name, fetch: Mutex::default(), fetched: RwLock::default() }))
     }
 
     /// The toolset's name.
@@ -127,40 +124,52 @@ impl ToolsetRef {
     /// # Errors
     /// [`Error::Toolset`] when they cannot be fetched, [`Error::Registry`] when they contradict each other.
     pub async fn tools(&self) -> Result<Arc<[ToolRef]>> {
-        let Kept { toolset, name, failed: last_failure, ended, .. } = &*self.0;
-        let ended_before = ended.load(Ordering::SeqCst);
-        let mut last_failure = last_failure.lock().await;
-        // Asked before the tools: a change during the fetch is seen next time.
-        let version = toolset.version();
-        let fetched = self.fetched();
-        if let Some(fetched) = fetched.as_ref().filter(|fetched| fetched.version == version) {
-            return Ok(Arc::clone(&fetched.tools));
-        }
-        // Who waited for a fetch that failed does not wait for one of its own.
-        let waited = ended.load(Ordering::SeqCst) > ended_before;
-        let failed = match last_failure.take().filter(|_| waited) {
-            Some(failed) => failed,
-            None => {
-                let result = self.fetch().await;
-                ended.fetch_add(1, Ordering::SeqCst);
-                match result {
-                    Ok(tools) => {
-                        let fetched = Fetched { version, tools: Arc::clone(&tools) };
-                        *self.0.fetched.write().unwrap_or_else(PoisonError::into_inner) = Some(fetched);
-                        return Ok(tools);
-                    }
-                    Err(error) => error,
+        let Kept { toolset, name, .. } = &*self.0;
+        loop {
+            let fetched = self.fetched();
+            if let Some(fetched) = fetched.as_ref().filter(|fetched| fetched.version == toolset.version()) {
+                return Ok(Arc::clone(&fetched.tools));
+            }
+            let (fetch, is_own) = self.fetch_in_progress();
+            match (fetch.await, fetched) {
+                (Ok(tools), _) if is_own => return Ok(tools),
+                // Of another version, perhaps.
+                (Ok(_), _) => {}
+                // Who waited for a fetch that failed does not wait for one of its own.
+                (Err(error), Some(before)) => {
+                    tracing::warn!(toolset = %name, %error, "the tools before the change stay in use");
+                    return Ok(before.tools);
                 }
+                (Err(error), None) => return Err(error),
             }
-        };
-        *last_failure = Some(failed.clone());
-        match fetched {
-            Some(before) => {
-                tracing::warn!(toolset = %name, error = %failed, "the tools before the change stay in use");
-                Ok(before.tools)
-            }
-            None => Err(failed),
         }
+    }
+
+    /// The fetch in progress, or one that begins; whether it is that.
+    fn fetch_in_progress(&self) -> (Shared<Fetch>, bool) {
+        let mut current = self.0.fetch.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(fetch) = current.as_ref().and_then(WeakShared::upgrade) {
+            return (fetch, false);
+        }
+        let this = self.clone();
+        let fetch: Fetch = Box::pin(async move {
+            // Asked before the tools: a change during the fetch is seen next time.
+            let version = this.0.toolset.version();
+            let fetched = AssertUnwindSafe(this.fetch()).catch_unwind().await;
+            let fetched = fetched.unwrap_or_else(|panic| {
+                Err(this.failed(format!("asking for its tools panicked: {}", panic_text(&*panic))))
+            });
+            // Whoever comes now begins another one.
+            *this.0.fetch.lock().unwrap_or_else(PoisonError::into_inner) = None;
+            if let Ok(tools) = &fetched {
+                let fetched = Fetched { version, tools: Arc::clone(tools) };
+                *this.0.fetched.write().unwrap_or_else(PoisonError::into_inner) = Some(fetched);
+            }
+            fetched
+        });
+        let fetch = fetch.shared();
+        *current = fetch.downgrade();
+        (fetch, true)
     }
 
     fn fetched(&self) -> Option<Fetched> {
@@ -179,9 +188,13 @@ impl ToolsetRef {
         tool.strip_prefix(&*self.0.name).is_some_and(|rest| rest.starts_with('.'))
     }
 
+    fn failed(&self, problem: String) -> Error {
+        Error::Toolset { toolset: Arc::clone(&self.0.name), problem }
+    }
+
     async fn fetch(&self) -> Result<Arc<[ToolRef]>> {
         let Kept { toolset, name, .. } = &*self.0;
-        let failed = |problem: String| Error::Toolset { toolset: Arc::clone(name), problem };
+        let failed = |problem: String| self.failed(problem);
         if name.is_empty() || !name.split('.').all(is_part) {
             return Err(failed(
                 "its name must be of letters, digits, `_` and `-`, with dots between its parts".to_owned(),

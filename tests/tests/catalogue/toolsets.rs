@@ -169,3 +169,52 @@ async fn a_run_that_is_resumed_fetches_them_again() {
     let report = CrashTest::agent(&agent, || "Go.").twice().run().await;
     assert!(report.crashes() > 10 && report.interrupted() == 0, "{report:?}");
 }
+
+/// Takes a while, and panics the first time when it is to.
+struct Slow {
+    fetches: Arc<AtomicU64>,
+    panics: bool,
+}
+
+#[async_trait]
+impl Toolset for Slow {
+    fn name(&self) -> &str {
+        "slow"
+    }
+
+    async fn tools(&self) -> Result<Vec<ToolRef>, Box<dyn std::error::Error + Send + Sync>> {
+        let before = self.fetches.fetch_add(1, Ordering::SeqCst);
+        tokio::time::sleep(std::time::Duration::from_secs(1)).await;
+        assert!(!self.panics || before > 0, "no tools");
+        Ok(Vec::new())
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_no_longer_polls_a_fetch_holds_up_nobody() {
+    let fetches = Arc::new(AtomicU64::new(0));
+    let toolset = ToolsetRef::new(Slow { fetches: Arc::clone(&fetches), panics: false });
+    let mut held = Box::pin(toolset.tools());
+    assert!(futures_util::future::poll_immediate(&mut held).await.is_none());
+    let waited = tokio::time::timeout(std::time::Duration::from_secs(60), toolset.tools()).await;
+    assert!(waited.expect("nobody waits for who does not poll").is_ok());
+    assert!(held.await.is_ok());
+    assert_eq!(fetches.load(Ordering::SeqCst), 1, "it is one fetch");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_fetch_that_nobody_waits_for_stops_and_one_that_panics_is_an_error() {
+    let fetches = Arc::new(AtomicU64::new(0));
+    let toolset = ToolsetRef::new(Slow { fetches: Arc::clone(&fetches), panics: true });
+    let both = tokio::join!(toolset.tools(), toolset.tools());
+    for failed in [both.0, both.1] {
+        let error = failed.unwrap_err();
+        assert_eq!(error.kind(), FailureKind::Toolset);
+        assert!(error.to_string().contains("asking for its tools panicked: no tools"), "{error}");
+    }
+    let stopped = tokio::time::timeout(std::time::Duration::from_millis(500), toolset.tools()).await;
+    assert!(stopped.is_err());
+    tokio::time::sleep(std::time::Duration::from_secs(60)).await;
+    assert!(toolset.tools().await.is_ok());
+    assert_eq!(fetches.load(Ordering::SeqCst), 3);
+}
