@@ -174,9 +174,15 @@ pub(crate) fn undecided_failure(calls: &[StepPath]) -> Option<Failure> {
     let (first, others) = calls.split_first()?;
     let whether = if others.is_empty() { "whether it had its effect" } else { "which had their effects" };
     let calls = others.iter().fold(format!("`{first}`"), |text, call| format!("{text}, `{call}`"));
-    let message = format!(
-        "the program or the step was stopped in the middle of {calls}; {whether} is unknown: find out, then retry the \
-         node or cancel the run"
-    );
+    let message =
+        format!("the program or the step was stopped in the middle of {calls}; {whether} is unknown{TO_OPERATOR}");
     Some(Failure::new(FailureKind::Interrupted, message))
+}
+
+/// What an operator does about such a failure.
+const TO_OPERATOR: &str = ": find out, then retry the node or cancel the run";
+
+/// The message of such a failure for a model, which has no node to retry.
+pub(super) fn for_model(message: &str) -> &str {
+    message.strip_suffix(TO_OPERATOR).unwrap_or(message)
 }

@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Poll;
 
 use super::step_place::{Covered, EndsStep, StepPlace};
+use super::undecided::for_model;
 use super::{Tool, ToolDefinition, ToolError, ToolFuture, ToolOutput};
 use crate::context::Context;
 use crate::failure::{Failure, FailureKind};
@@ -79,5 +80,5 @@ fn error_of(failure: Failure) -> ToolError {
         FailureKind::Unauthorized => ToolStatus::Unauthorized,
         _ => ToolStatus::Error,
     };
-    ToolError::with_status(status, failure.message.to_string())
+    ToolError::with_status(status, for_model(&failure.message).to_owned())
 }

@@ -1,18 +1,20 @@
 //! A tool that a model calls and that has no compensation, or has not completed: what it called itself is undone, in the
 //! reverse order, each once. Also after a crash at every write, and where the agent is a step that is executed elsewhere.
 
+use std::time::Duration;
+
 use agentflow::Agent;
 use agentflow::agent::RunRequest;
 use agentflow::event::EventKind;
 use agentflow::model::ModelErrorKind;
 use agentflow::prelude::*;
 use agentflow::store::MemoryStore;
-use agentflow::tool::ToolError;
+use agentflow::tool::{FnTool, ToolError, ToolPolicy};
 use agentflow_testing::{CrashTest, EffectLog, ScriptedModel, Turn, check_events, test_runtime};
 use agentflow_tests::Elsewhere;
 use serde_json::json;
 
-use crate::compensation_nested::undone_dig;
+use crate::compensation_nested::{undone_dig, undone_fill};
 use crate::deeds::Deeds;
 
 fn cannot(error: impl std::fmt::Display) -> ToolError {
@@ -206,15 +208,15 @@ async fn what_was_stopped_in_the_middle_of_a_tool_is_named() {
     let first = test_runtime().resource(Deeds::default()).store(store.as_another_process()).build();
     let agent = |model| Agent::new(model).name("shipper").tools(tools![ship_hang]);
     let run = agent(model()).runtime(&first).start(RunRequest::new("Hang.").compensate()).unwrap();
-    tokio::time::sleep(std::time::Duration::from_secs(1)).await;
+    tokio::time::sleep(Duration::from_secs(1)).await;
     let id = run.run_id().clone();
-    first.drain(std::time::Duration::ZERO).await;
+    first.drain(Duration::ZERO).await;
     drop((run, first));
     let second =
         test_runtime().resource(Deeds::default()).store(store.as_another_process()).agent(&agent(model())).build();
     let recovered = second.recover().await.unwrap();
     assert_eq!(recovered.resumed.len(), 1);
-    tokio::time::sleep(std::time::Duration::from_secs(1)).await;
+    tokio::time::sleep(Duration::from_secs(1)).await;
     let journal = second.journal(&id).await.unwrap();
     check_events(&journal).unwrap();
     let left = journal.iter().find_map(|event| match &event.kind {
@@ -245,4 +247,83 @@ async fn ship_wait(cx: &Context, what: String) -> Result<String, ToolError> {
 async fn ship_unwait(cx: &Context, what: String, output: String) -> Result<bool, ToolError> {
     cx.inject::<Deeds>().map_err(cannot)?;
     Ok(what == output)
+}
+
+#[derive(serde::Deserialize, schemars::JsonSchema)]
+struct OneBox {
+    what: String,
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_tool_that_is_a_closure_and_one_that_is_stopped() {
+    let deeds = Deeds::default();
+    let by_closure = FnTool::new("ship-by-closure", "Sends it.", |cx: Context, given: OneBox| async move {
+        let loaded = ship_load(&cx, given.what).await?;
+        if loaded == "for ever" {
+            std::future::pending::<()>().await;
+        }
+        Ok::<_, ToolError>(loaded)
+    })
+    .policy(ToolPolicy::default().timeout(Duration::from_secs(5)));
+    let model = ScriptedModel::new([
+        Turn::call("ship-by-closure", json!({"what": "a"})),
+        // It takes too long after it has loaded.
+        Turn::call("ship-by-closure", json!({"what": "for ever"})),
+        Turn::fails(ModelErrorKind::BadRequest),
+    ]);
+    let runtime = test_runtime().resource(deeds.clone()).build();
+    let agent = Agent::new(model).tools(by_closure).runtime(&runtime);
+    let run = agent.start(RunRequest::new("Send.").compensate()).unwrap();
+    assert!(run.result().await.is_err());
+    assert_eq!(deeds.take(), ["load a", "load for ever", "unload for ever", "unload a"]);
+    check_events(&run.recorded()).unwrap();
+}
+
+/// Digs with a spade that breaks in the first process; the hole is there all the same.
+#[tool(compensate = undone_fill)]
+async fn ship_dig_slowly(cx: &Context, log: Inject<EffectLog>, holes: u32) -> u32 {
+    log.note(cx);
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    holes
+}
+
+/// Digs, and can be called again.
+#[tool(idempotent)]
+async fn ship_digs(cx: &Context, log: Inject<EffectLog>, holes: u32) -> u32 {
+    ship_dig_slowly(cx, log, holes).await
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_was_stopped_is_not_repeated_by_a_tool_that_is() {
+    let (store, effects) = (MemoryStore::new(), EffectLog::new());
+    let model = || {
+        ScriptedModel::from_fn(|request| match request.messages.messages().last().unwrap().results().next() {
+            None => Turn::call("ship_digs", json!({"holes": 2})),
+            Some(_) => Turn::fails(ModelErrorKind::BadRequest),
+        })
+    };
+    let runtime = || test_runtime().resource(effects.clone()).store(store.as_another_process());
+    let agent = || Agent::new(model()).name("digger").tools(tools![ship_digs]);
+    let first = runtime().build();
+    let run = agent().runtime(&first).start(RunRequest::new("Dig.").compensate()).unwrap();
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let id = run.run_id().clone();
+    first.drain(Duration::ZERO).await;
+    drop((run, first));
+    let second = runtime().agent(&agent()).build();
+    assert_eq!(second.recover().await.unwrap().resumed.len(), 1);
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    let path = "tool#1.ship_digs/tool#1.ship_dig_slowly";
+    assert_eq!(effects.count(path), 1, "{effects:?}");
+    let journal = second.journal(&id).await.unwrap();
+    check_events(&journal).unwrap();
+    let results = journal.iter().filter_map(|event| match &event.kind {
+        EventKind::ToolFailed { result, .. } if event.path.to_string() == "tool#1.ship_digs" => Some(result.text()),
+        _ => None,
+    });
+    let said =
+        format!("the program or the step was stopped in the middle of `{path}`; whether it had its effect is unknown");
+    assert_eq!(results.collect::<Vec<_>>(), [said]);
+    let error = second.run_record(&id).await.unwrap().error.unwrap();
+    assert!(error.contains(&format!("not undone: `{path}`")), "{error}");
 }
