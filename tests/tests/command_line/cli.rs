@@ -140,7 +140,23 @@ fn tools_are_listed_by_name() {
     assert_eq!(list.code, Some(0));
     let names: Vec<&str> =
         list.stdout.lines().filter(|line| !line.starts_with(' ')).filter_map(|line| line.split('(').next()).collect();
-    assert_eq!(names, ["add", "await_file", "block", "deliver", "forget", "get_weather", "shred", "wait"]);
+    assert_eq!(
+        names,
+        [
+            "add",
+            "annul",
+            "await_file",
+            "block",
+            "deliver",
+            "forget",
+            "get_weather",
+            "lend",
+            "shred",
+            "sign",
+            "take_back",
+            "wait"
+        ]
+    );
     assert!(list.stdout.contains("get_weather(city, unit?)  reads\n    The weather of a city.\n"), "{}", list.stdout);
     assert!(list.stdout.contains("needs approval, needs scope admin"), "{}", list.stdout);
     // Nothing is coloured that goes into a pipe.
@@ -151,11 +167,11 @@ fn tools_are_listed_by_name() {
 fn tools_are_listed_as_json() {
     let tools = ended(&["tools", "list", "--json"]).line();
     let tools = tools.as_array().unwrap();
-    assert_eq!(tools.len(), 8);
+    assert_eq!(tools.len(), 12);
     assert_eq!(tools[0]["name"], "add");
     assert_eq!(tools[0]["parameters_schema"]["required"], json!(["a", "b"]));
-    assert_eq!(tools[4]["policy"]["scopes"], json!(["admin"]));
-    assert_eq!((&tools[4]["wire_name"], &tools[4]["origin"]["from"]), (&json!("forget"), &json!("linked")));
+    assert_eq!(tools[5]["policy"]["scopes"], json!(["admin"]));
+    assert_eq!((&tools[5]["wire_name"], &tools[5]["origin"]["from"]), (&json!("forget"), &json!("linked")));
 }
 
 #[test]

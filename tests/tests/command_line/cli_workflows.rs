@@ -150,6 +150,8 @@ fn workflows_are_listed_by_name() {
     assert_eq!(
         heads,
         [
+            "annulled(name: String)",
+            "deal(file: String)",
             "needs_file(file: String)",
             "price(article: String)",
             "publish(text: String)",
