@@ -13,12 +13,15 @@ use crate::error::{Error, Result};
 use crate::event::{Event, EventKind, RunId, RunStarted, SessionPlace, SessionWindow};
 use crate::message::{Conversation, Message};
 use crate::path::StepPath;
-use crate::run::{Host, RunEnd, read_events};
+use crate::run::{Host, RunEnd, read_events, state_of};
 use crate::session::{PastRun, Session, Window};
 use crate::store::{RunStatus, Store, StoreError, StoreErrorKind};
 
 /// How often a session is looked at in which a run of another process is in the way.
 const EVERY: Duration = Duration::from_millis(100);
+
+/// What a completed run has added to its session, and the run before it.
+type Past = (PastRun, Option<RunId>);
 
 /// The session of a run.
 pub(super) enum InSession {
@@ -26,8 +29,8 @@ pub(super) enum InSession {
     Asked(Session),
     /// The store is asked to let it begin with this event.
     Beginning(Box<Event>),
-    /// It has, and has not read what was said before.
-    Begun(SessionPlace, SessionWindow),
+    /// It has, and has not given the model what was said before; with the run before it, when that is read already.
+    Begun(SessionPlace, SessionWindow, Option<Past>),
 }
 
 impl InSession {
@@ -47,7 +50,7 @@ impl InSession {
     /// The session of a run that has begun.
     fn of(started: &RunStarted) -> Option<Box<Self>> {
         let (place, agent) = (started.session.as_ref()?, started.agent()?);
-        Some(Box::new(Self::Begun(SessionPlace::clone(place), agent.window.unwrap_or_default())))
+        Some(Box::new(Self::Begun(SessionPlace::clone(place), agent.window.unwrap_or_default(), None)))
     }
 
     /// The session that a run is to be one of, and its id.
@@ -127,10 +130,10 @@ impl Run {
         if self.waits_for_session() {
             self.begin_in_session().await?;
         }
-        let Some(InSession::Begun(place, window)) = self.session.as_deref() else { return Ok(()) };
+        let Some(InSession::Begun(place, window, past)) = self.session.as_deref_mut() else { return Ok(()) };
         if let Some(after) = &place.after {
             let store = self.segment.shared.host.require_store()?;
-            let history = read_history(&store, after, Window::new(*window)).await?;
+            let history = read_history(&store, after, past.take(), Window::new(*window)).await?;
             self.machine.remember(history);
         }
         self.session = None;
@@ -148,7 +151,7 @@ impl Run {
             false => None,
         };
         let mut changes = live.changes();
-        let (kind, place) = loop {
+        let (kind, place, past) = loop {
             match self.try_to_begin(&store, &session, id).await {
                 Ok(Some(begun)) => break begun,
                 Ok(None) => return Ok(()),
@@ -166,8 +169,9 @@ impl Run {
                 Err(error) => return Err(error.into()),
             }
         };
-        self.session = Some(Box::new(InSession::Begun(place, session.window)));
+        self.session = Some(Box::new(InSession::Begun(place, session.window, past)));
         self.pending = None;
+        shared.restore_state(&self.segment.base, &kind);
         self.machine.apply(&self.segment.base, &kind);
         Ok(())
     }
@@ -178,7 +182,7 @@ impl Run {
         store: &Arc<dyn Store>,
         session: &Session,
         id: &Arc<str>,
-    ) -> Result<Option<(EventKind, SessionPlace)>, StoreError> {
+    ) -> Result<Option<(EventKind, SessionPlace, Option<Past>)>, StoreError> {
         let shared = self.shared();
         let place = session.place(id, &shared.id, store.session(id).await?.as_ref())?;
         if let (Some(after), true) = (&place.after, session.after.is_some()) {
@@ -186,12 +190,20 @@ impl Run {
         }
         let Some(mut started) = self.pending.as_deref().cloned() else { return Ok(None) };
         started.window = Some(session.window);
-        let kind = self.segment.begins(started).with_parts(&self.plan.parts().id).with_session(place.clone());
+        let (past, state) = match &place.after {
+            Some(after) => {
+                let events = read_events(store, after, 0).await?;
+                let state = state_of(&events).of_session();
+                (Some(past_of(after, &events)?), (!state.is_empty()).then(|| Arc::new(state)))
+            }
+            None => (None, None),
+        };
+        let kind = self.segment.begins(started).with_parts(&self.plan.parts().id).with_session(place.clone(), state);
         let first = shared.log.first(shared.now(), kind.clone());
         self.session = Some(Box::new(InSession::Beginning(Box::new(first.clone()))));
         let begun = shared.log.begin(first).await;
         self.session = Some(Box::new(InSession::Asked(session.clone())));
-        begun.map(|()| Some((kind, place)))
+        begun.map(|()| Some((kind, place, past)))
     }
 }
 
@@ -212,15 +224,19 @@ async fn check_branch(store: &Arc<dyn Store>, session: &str, after: &RunId) -> R
     Err(StoreError::new(StoreErrorKind::NotFound, problem))
 }
 
-/// What was said up to a run, as much as the window has room for.
+/// What was said up to a run, which may be `known` already, as much as the window has room for.
 async fn read_history(
     store: &Arc<dyn Store>,
     last: &RunId,
+    mut known: Option<Past>,
     mut window: Window,
 ) -> Result<Vec<Arc<Message>>, StoreError> {
     let mut next = Some(last.clone());
     while let Some(run) = next.take().filter(|_| window.has_room()) {
-        let (past, before) = read_past(store, &run).await?;
+        let (past, before) = match known.take() {
+            Some(past) => past,
+            None => read_past(store, &run).await?,
+        };
         let taken = window.take(past);
         next = before.filter(|_| taken);
     }
@@ -228,8 +244,12 @@ async fn read_history(
 }
 
 /// What a completed run has added to its session, and the run before it.
-pub(crate) async fn read_past(store: &Arc<dyn Store>, run: &RunId) -> Result<(PastRun, Option<RunId>), StoreError> {
-    let events = read_events(store, run, 0).await?;
+pub(crate) async fn read_past(store: &Arc<dyn Store>, run: &RunId) -> Result<Past, StoreError> {
+    past_of(run, &read_events(store, run, 0).await?)
+}
+
+/// The same, by its journal.
+fn past_of(run: &RunId, events: &[Event]) -> Result<Past, StoreError> {
     let place = events.iter().find_map(place_of).ok_or_else(|| {
         let message = format!("the run `{run}` is in the history of a session and its journal does not say so");
         StoreError::new(StoreErrorKind::Damaged, message)
@@ -238,7 +258,7 @@ pub(crate) async fn read_past(store: &Arc<dyn Store>, run: &RunId) -> Result<(Pa
         EventKind::RunCompleted(completed) => completed.agent().map(|answer| answer.text().into_owned()),
         _ => None,
     });
-    let messages = Conversation::from_events(&events).messages().to_vec();
+    let messages = Conversation::from_events(events).messages().to_vec();
     let past = PastRun { number: place.number, messages, answer: answer.unwrap_or_default() };
     Ok((past, place.after.clone()))
 }

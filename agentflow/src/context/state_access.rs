@@ -6,7 +6,7 @@ use super::Context;
 use crate::error::{Error, Result};
 use crate::event::EventKind;
 use crate::path::StepPath;
-use crate::state::{MOST_SAVED, StateKey, StateOwner, too_much_saved};
+use crate::state::{MOST_SAVED, StateKey, StateOwner, too_much_in_session, too_much_saved};
 use crate::store::Store;
 use crate::value::{Encoded, NodeValue};
 
@@ -41,7 +41,7 @@ impl Context {
     /// # Errors
     /// [`Error::State`] of a `user:` key in a run without a caller, of a `user:` or `app:` key in a run whose store keeps none or
     /// that has none, and in a step that is executed elsewhere; when the value has no JSON form that gives it back, when the step has written more than 1 MiB of
-    /// state, and in a condition, which saves nothing. Nothing was set then.
+    /// state or its session would have more than that, and in a condition, which saves nothing. Nothing was set then.
     pub fn set<T: NodeValue>(&self, key: &StateKey<T>, value: &T) -> Result<()> {
         let text = key.to_string();
         let encoded = match value.encode() {
@@ -56,6 +56,12 @@ impl Context {
         let size = states.size(&self.path).saturating_add(text.len()).saturating_add(encoded.as_str().len());
         if size > MOST_SAVED {
             return Err(Error::State { key: text, problem: format!("with this value {}", too_much_saved(size)) });
+        }
+        if key.owner() == StateOwner::Session && self.session().is_some() {
+            let size = states.size_in_session(&self.path, &text) + text.len() + encoded.as_str().len() + 8;
+            if size > MOST_SAVED {
+                return Err(Error::State { key: text, problem: too_much_in_session(size) });
+            }
         }
         states.change(&self.path, &text, Some(encoded));
         Ok(())

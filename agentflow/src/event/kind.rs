@@ -17,7 +17,7 @@ use crate::failure::{Failure, FailureKind};
 use crate::message::{ToolCall, ToolResult, ToolStatus};
 use crate::model::{ModelResponse, ToolCallDelta};
 use crate::on_timeout::OnTimeout;
-use crate::state::SavedByStep;
+use crate::state::{SavedByStep, StateValues};
 use crate::tool_definition::Effects;
 use crate::value::Encoded;
 
@@ -405,10 +405,12 @@ impl EventKind {
         self
     }
 
-    /// The beginning of a run, as one of a session.
-    pub(crate) fn with_session(mut self, place: SessionPlace) -> Self {
+    /// The beginning of a run, as one of a session whose state is this.
+    pub(crate) fn with_session(mut self, place: SessionPlace, state: Option<Arc<StateValues>>) -> Self {
         if let Self::RunStarted(started) = &mut self {
-            Arc::make_mut(started).session = Some(Box::new(place));
+            let started = Arc::make_mut(started);
+            started.session = Some(Box::new(place));
+            started.state = state;
         }
         self
     }

@@ -11,7 +11,7 @@ use super::session_place::{SessionPlace, SessionWindow};
 use crate::message::{Conversation, Message, Role};
 use crate::model::{StopReason, Usage};
 use crate::path::StepPath;
-use crate::state::SavedByStep;
+use crate::state::{SavedByStep, StateValues};
 use crate::text::unfenced;
 use crate::value::Encoded;
 
@@ -38,6 +38,10 @@ pub struct RunStarted {
     /// Where it stands in the session that it is a run of.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session: Option<Box<SessionPlace>>,
+    /// The state of its session when it began: what the runs of its history had left there. `None` when that is nothing,
+    /// and in journals of earlier releases.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub state: Option<Arc<StateValues>>,
 }
 
 /// What a run runs.
@@ -64,6 +68,7 @@ impl RunStarted {
             tags: BTreeMap::new(),
             parts: None,
             session: None,
+            state: None,
         }
     }
 

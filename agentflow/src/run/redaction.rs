@@ -215,8 +215,12 @@ impl Redactor {
         }
         match kind {
             EventKind::RunStarted(started) => {
-                if let RunBody::Workflow(workflow) = &mut Arc::make_mut(started).body {
+                let started = Arc::make_mut(started);
+                if let RunBody::Workflow(workflow) = &mut started.body {
                     redact(&mut workflow.input);
+                }
+                if let Some(state) = &mut started.state {
+                    Arc::make_mut(state).values_mut().for_each(redact);
                 }
             }
             EventKind::WorkflowStarted(workflow) => redact(&mut Arc::make_mut(workflow).input),

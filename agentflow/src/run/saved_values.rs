@@ -12,7 +12,11 @@ use crate::state::{SavedByStep, StateValues};
 
 /// The values after these events. They are all events of a run from the first on, or a snapshot's with those after it.
 pub(crate) fn state_of(events: &[Event]) -> StateValues {
-    let mut values = StateValues::default();
+    let began = events.iter().find_map(|event| match &event.kind {
+        EventKind::RunStarted(started) => started.state.as_deref().cloned(),
+        _ => None,
+    });
+    let mut values = began.unwrap_or_default();
     saved_in(events).into_iter().for_each(|saved| values.apply(saved));
     values
 }

@@ -198,6 +198,13 @@ impl RunShared {
         locked(self.operations().states.get_or_init(Box::default))
     }
 
+    /// Takes in what a record says of the state: one of an earlier life of the run, or its beginning.
+    pub(crate) fn restore_state(&self, path: &StepPath, kind: &EventKind) {
+        if StepStates::is_in(kind) {
+            self.states_or_new().restore(path, kind);
+        }
+    }
+
     /// The time by the host's clock.
     pub(crate) fn now(&self) -> Timestamp {
         self.host.clock.now()
@@ -208,9 +215,7 @@ impl RunShared {
         let mut open = OpenSteps::default();
         for event in kept.iter().chain(&events) {
             open.apply(&event.path, &event.kind);
-            if StepStates::is_in(&event.kind) {
-                self.states_or_new().restore(&event.path, &event.kind);
-            }
+            self.restore_state(&event.path, &event.kind);
         }
         self.log.restore(offset, kept, events);
         // The run is restored once.

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use crate::artifact::ArtifactRef;
 use crate::event::EventKind;
 use crate::path::StepPath;
-use crate::state::SavedByStep;
+use crate::state::{SavedByStep, StateOwner};
 use crate::value::Encoded;
 
 #[derive(Default)]
@@ -185,6 +185,17 @@ impl StepStates {
         self.open.get(step).map_or(0, |state| state.wrote.size())
     }
 
+    /// About how many bytes the session would hand to its next run, beside this key, if the run ended with what this step
+    /// sees.
+    pub(crate) fn size_in_session(&self, step: &StepPath, but: &str) -> usize {
+        let counts = |key: &str| key != but && StateOwner::split(key).0 == StateOwner::Session;
+        let seen = self.seen_by(step);
+        seen.changes()
+            .filter(|(key, _)| counts(key))
+            .filter_map(|(key, value)| Some(key.len() + value?.as_str().len() + 8))
+            .sum()
+    }
+
     /// What a step saved that has ended.
     pub(crate) fn saved_by(&self, step: &StepPath) -> Option<&Arc<SavedByStep>> {
         self.done.get(step)
@@ -209,15 +220,24 @@ impl StepStates {
         self.open.remove(step);
     }
 
-    /// Whether a record says that state was saved.
+    /// Whether a record says something of the state.
     pub(super) fn is_in(kind: &EventKind) -> bool {
-        kind.saved().is_some() || matches!(kind, EventKind::StateRead { .. })
+        match kind {
+            EventKind::StateRead { .. } => true,
+            EventKind::RunStarted(started) => started.state.is_some(),
+            _ => kind.saved().is_some(),
+        }
     }
 
-    /// Takes in a record of an earlier life of the run.
+    /// Takes in a record of an earlier life of the run, or its beginning.
     pub(super) fn restore(&mut self, path: &StepPath, kind: &EventKind) {
         if let EventKind::StateRead { key, value } = kind {
             self.note_read(Arc::clone(key), value.clone());
+        }
+        if let EventKind::RunStarted(started) = kind
+            && let Some(state) = &started.state
+        {
+            self.open(path, Some(Arc::new(state.as_saved())));
         }
         if let Some(saved) = kind.saved() {
             for ArtifactRef { name, version, .. } in saved.artifacts() {

@@ -11,6 +11,7 @@ use crate::event::RunId;
 use crate::message::Conversation;
 use crate::run::read_events;
 use crate::session::{SessionExport, SessionRun};
+use crate::state::StateValues;
 use crate::store::{RunFilter, RunRecord, RunStatus, SessionFilter, SessionRecord, StoreError, StoreErrorKind};
 use crate::time::Timestamp;
 
@@ -106,6 +107,18 @@ impl Runtime {
         let continued: HashSet<&RunId> =
             completed().filter_map(|run| run.session.as_ref().and_then(|place| place.after.as_ref())).collect();
         Ok(completed().map(|run| &run.run_id).filter(|run| !continued.contains(run)).cloned().collect())
+    }
+
+    /// The state that the next run of a session begins with: what the runs of its history have left there. Keys of users
+    /// and of the application are not the session's.
+    ///
+    /// # Errors
+    /// As [`session`](Self::session), and when the last run of the history cannot be read.
+    pub async fn session_state(&self, id: &str) -> Result<StateValues> {
+        match self.session(id).await?.head {
+            Some(head) => Ok(self.run_state(&head).await?.of_session()),
+            None => Ok(StateValues::default()),
+        }
     }
 
     /// The runs of a session by their numbers.

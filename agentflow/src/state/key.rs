@@ -38,7 +38,8 @@ pub struct StateKey<T> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum StateOwner {
-    /// The run: the value is in its journal, and is there after a crash. It has no prefix.
+    /// The session of the run, of a run without one the run itself: the value is in its journal, and is there after a
+    /// crash. The next run of the session begins with it when this one has completed. It has no prefix.
     Session,
     /// The caller of the run, as [`StartRun::caller`](crate::runtime::StartRun::caller) says: the value outlives the run, and
     /// all runs of this caller over the same store have it. Its prefix is `user:`.
@@ -90,7 +91,8 @@ const fn is_name(name: &str) -> bool {
 }
 
 impl<T> StateKey<T> {
-    /// A value of the session: until a run belongs to one, of the run itself.
+    /// A value of the session: of a run that is one of a [session](crate::session), the runs after it have it too; of any other
+    /// it is the run's own.
     ///
     /// # Panics
     /// When the name has anything but ASCII letters, digits, `_` and `-`, is empty, or has more than 128 of them. In a

@@ -10,5 +10,5 @@ mod state_values;
 
 pub use self::key::{StateKey, StateKeyError, StateOwner};
 pub use self::saved::SavedByStep;
-pub(crate) use self::saved::{MOST_SAVED, too_much_saved};
+pub(crate) use self::saved::{MOST_SAVED, too_much_in_session, too_much_saved};
 pub use self::state_values::StateValues;

@@ -20,6 +20,14 @@ pub(crate) fn too_much_saved(size: usize) -> String {
     )
 }
 
+/// The sentence about a session with more than that.
+pub(crate) fn too_much_in_session(size: usize) -> String {
+    format!(
+        "with this value the session would have {size} bytes of state, more than the {MOST_SAVED} that each run of it begins \
+         with; remove keys that are no longer read, or keep the data where it belongs and set where it is"
+    )
+}
+
 /// What a step saved: the keys of the state that it set and those that it removed, and its artifacts. It is part of the record of the step's
 /// outcome, so that the outcome and the state never disagree; a step that failed has saved nothing.
 ///

@@ -3,16 +3,17 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
-use super::key::StateKey;
+use super::key::{StateKey, StateOwner};
 use super::saved::SavedByStep;
 use crate::value::{Encoded, NodeValue};
 
-/// The values of the state at one time: of a run, with [`Runtime::run_state`](crate::Runtime::run_state).
+/// The values of the state at one time: of a run, with [`Runtime::run_state`](crate::Runtime::run_state), or of a
+/// session, with [`Runtime::session_state`](crate::Runtime::session_state).
 ///
 /// As JSON it is an object with the keys as they are written, such as `{"tone": "dry"}`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct StateValues(BTreeMap<Arc<str>, Encoded>);
 
@@ -43,6 +44,24 @@ impl StateValues {
     /// Whether no key has a value.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
+    }
+
+    /// What the next run of a session finds of them.
+    pub(crate) fn of_session(mut self) -> Self {
+        self.0.retain(|key, _| StateOwner::split(key).0 == StateOwner::Session);
+        self
+    }
+
+    /// The same as something that was saved.
+    pub(crate) fn as_saved(&self) -> SavedByStep {
+        let mut saved = SavedByStep::default();
+        self.iter().for_each(|(key, value)| saved.change(key, Some(value.clone())));
+        saved
+    }
+
+    /// The values, for whoever takes secrets out of records.
+    pub(crate) fn values_mut(&mut self) -> impl Iterator<Item = &mut Encoded> {
+        self.0.values_mut()
     }
 
     /// The values after a step has saved this.

@@ -36,6 +36,7 @@ mod misbehaving;
 mod recorded_errors;
 mod run_control;
 mod run_options;
+mod session_state;
 mod sessions;
 mod sessions_crash;
 mod state;

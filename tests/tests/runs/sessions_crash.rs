@@ -22,7 +22,7 @@ fn sess_note(what: String) -> String {
 
 /// A store whose process ends at a write: before it is done, or after it is and before anybody learns it.
 #[derive(Clone, Debug)]
-struct Ending<S> {
+pub(super) struct Ending<S> {
     inner: S,
     /// How many writes are done before the end.
     left: Arc<AtomicU32>,
@@ -31,6 +31,14 @@ struct Ending<S> {
 }
 
 impl<S: Store> Ending<S> {
+    fn at(inner: S, writes: u32, done: bool) -> Self {
+        Self { inner, left: Arc::new(AtomicU32::new(writes)), done }
+    }
+
+    fn has_ended(&self) -> bool {
+        self.left.load(Ordering::SeqCst) == 0
+    }
+
     async fn write<T>(&self, write: impl Future<Output = Result<T, StoreError>>) -> Result<T, StoreError> {
         let gone = || StoreError::new(StoreErrorKind::Io, "the process has ended");
         let left = self.left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1));
@@ -70,7 +78,7 @@ impl<S: Store> agentflow::store::StoreLayer for Ending<S> {
     }
 }
 
-const QUESTIONS: [&str; 3] = ["one", "two", "three"];
+pub(super) const QUESTIONS: [&str; 3] = ["one", "two", "three"];
 
 /// Notes each question, then says all that it was asked.
 fn clerk() -> Agent {
@@ -122,19 +130,23 @@ async fn check(store: impl Store, what: &str) {
 
 /// Whether the process lived to the end of the chat.
 async fn live(store: impl Store + Clone, writes: u32, done: bool) -> bool {
-    let ending = Ending { inner: store, left: Arc::new(AtomicU32::new(writes)), done };
-    chat(ending.clone()).await.is_ok() && ending.left.load(Ordering::SeqCst) > 0
+    let ending = Ending::at(store, writes, done);
+    chat(ending.clone()).await.is_ok() && !ending.has_ended()
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_process_that_ends_at_any_write_loses_and_repeats_nothing() {
+/// Lets a program live on a store to each of its writes, then anew to its end, and checks what it left.
+pub(super) async fn ends_at_every_write<C: Future>(
+    chat: impl AsyncFn(Ending<MemoryStore>) -> Result<(), Error>,
+    check: impl Fn(MemoryStore, String) -> C,
+) {
     for done in [false, true] {
         let mut writes = 1;
         loop {
             let store = MemoryStore::new();
-            let lived = live(store.clone(), writes, done).await;
-            chat(store.clone()).await.unwrap();
-            check(store, &format!("the end at write {writes}, done: {done}")).await;
+            let ending = Ending::at(store.clone(), writes, done);
+            let lived = chat(ending.clone()).await.is_ok() && !ending.has_ended();
+            chat(Ending::at(store.clone(), u32::MAX, done)).await.unwrap();
+            check(store, format!("the end at write {writes}, done: {done}")).await;
             if lived {
                 break;
             }
@@ -142,6 +154,11 @@ async fn a_process_that_ends_at_any_write_loses_and_repeats_nothing() {
         }
         assert!(writes > 15, "there were {writes} writes alone");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_process_that_ends_at_any_write_loses_and_repeats_nothing() {
+    ends_at_every_write(chat, |store, what| async move { check(store, &what).await }).await;
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,0 +1,168 @@
+//! The state of a session: what a run left there the next one of its history finds, exactly when the run is in the history.
+//! Process ends at every write, branches, failed runs and the limit of size.
+
+use agentflow::agent::RunRequest;
+use agentflow::message::Role;
+use agentflow::prelude::*;
+use agentflow::serde_json::json;
+use agentflow::session::Session;
+use agentflow::store::{MemoryStore, SqliteStore, Store, StoreErrorKind};
+use agentflow::{Error, RunId};
+use agentflow_testing::{ScriptedModel, Turn, check_events, test_runtime};
+
+use crate::sessions_crash::{QUESTIONS, ends_at_every_write};
+
+static HEARD: StateKey<Vec<String>> = StateKey::session("heard");
+static DRAFT: StateKey<String> = StateKey::session("draft");
+static SCRATCH: StateKey<u32> = StateKey::temp("scratch");
+
+/// Keep what was heard.
+#[tool(idempotent)]
+async fn hear_in_session(cx: &Context, what: String) -> Result<String> {
+    let mut heard = cx.state(&HEARD).await?.unwrap_or_default();
+    assert_eq!(cx.state(&SCRATCH).await?, None, "what is temporary is no session's");
+    heard.push(what);
+    cx.set(&HEARD, &heard)?;
+    cx.set(&SCRATCH, &1)?;
+    heard_in_inner(cx).await?;
+    Ok(heard.join("|"))
+}
+
+/// What is below the call sees the session's state, too, and saves there.
+#[workflow(name = "heard-in-inner")]
+async fn heard_in_inner(cx: &Context) -> Result<u32> {
+    let count = count_heard(cx).await?;
+    Ok(count)
+}
+
+async fn count_heard(cx: &Context) -> Result<u32> {
+    let heard = cx.state(&HEARD).await?.unwrap_or_default();
+    match heard.len() {
+        2 => cx.remove(&DRAFT)?,
+        count => cx.set(&DRAFT, &format!("draft {count}"))?,
+    }
+    Ok(heard.len() as u32)
+}
+
+/// Save so many bytes.
+#[tool(idempotent)]
+async fn fill_session(cx: &Context, bytes: usize, key: String) -> Result<String> {
+    let key: StateKey<String> = key.parse().expect("a key");
+    cx.set(&key, &"x".repeat(bytes))?;
+    Ok("filled".to_owned())
+}
+
+/// Keeps each question, then answers with all that was kept. A question with a `!` ends in an error of the model; one with
+/// bytes and a key fills that.
+fn keeper() -> Agent {
+    let model = ScriptedModel::from_fn(|request| {
+        let last = request.messages.last().expect("somebody asks");
+        let asked = request.messages.messages().iter().rfind(|message| message.role() == Role::User).unwrap().text();
+        let text = last.text().into_owned();
+        match (last.role(), text.split_once(" bytes of ")) {
+            (Role::User, Some((bytes, key))) => {
+                Turn::call("fill_session", json!({"bytes": bytes.parse::<usize>().unwrap(), "key": key}))
+            }
+            (Role::User, None) => Turn::call("hear_in_session", json!({"what": text})),
+            _ if asked.ends_with('!') => Turn::fails(agentflow::model::ModelErrorKind::BadRequest),
+            _ => {
+                let result = last.results().next().expect("a result");
+                Turn::text(result.text().trim_matches('"').to_owned())
+            }
+        }
+    });
+    Agent::new(model).name("keeper").instruct("Keep all.").tools(tools![hear_in_session, fill_session])
+}
+
+/// A program that is started again: it resumes what an earlier process left, and asks what was not asked.
+async fn chat(store: impl Store) -> Result<(), Error> {
+    let runtime = test_runtime().store(store).agent(&keeper()).build();
+    for handle in runtime.recover().await?.resumed {
+        let _ = handle.result().await;
+    }
+    let keeper = keeper().runtime(&runtime);
+    for question in QUESTIONS {
+        let request = RunRequest::new(question).run_id(RunId::new(question));
+        match keeper.run(request.session(Session::from("s"))).await {
+            Err(Error::Store(error)) if error.kind() == StoreErrorKind::Exists => {}
+            answered => drop(answered?),
+        }
+    }
+    Ok(())
+}
+
+async fn check(store: impl Store, what: String) {
+    let runtime = test_runtime().store(store).build();
+    let history = runtime.session_history("s", 10).await.unwrap();
+    let said: Vec<_> = history.iter().map(|run| run.messages.last().unwrap().text().into_owned()).collect();
+    assert_eq!(said, ["one", "one|two", "one|two|three"], "{what}");
+    let state = runtime.session_state("s").await.unwrap();
+    assert_eq!(serde_json::to_value(&state).unwrap(), json!({"heard": QUESTIONS, "draft": "draft 3"}), "{what}");
+    let second = runtime.run_state(&RunId::new("two")).await.unwrap();
+    assert_eq!(serde_json::to_value(&second).unwrap(), json!({"heard": ["one", "two"]}), "{what}");
+    for run in history {
+        check_events(&runtime.journal(&run.run_id).await.unwrap()).unwrap_or_else(|error| panic!("{what}: {error}"));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_turn_finds_what_the_turns_before_left_whenever_a_process_ends() {
+    ends_at_every_write(chat, check).await;
+}
+
+async fn ask(runtime: &Runtime, text: &str, session: Session) -> Result<String, Error> {
+    let request = RunRequest::new(text).run_id(RunId::new(text)).session(session);
+    Ok(keeper().runtime(runtime).run(request).await?.into_output())
+}
+
+async fn heard(runtime: &Runtime) -> Vec<String> {
+    runtime.session_state("s").await.unwrap().get(&HEARD).unwrap().unwrap_or_default()
+}
+
+async fn branches_and_failures(store: impl Store) {
+    let runtime = test_runtime().store(store).agent(&keeper()).build();
+    ask(&runtime, "one", "s".into()).await.unwrap();
+    ask(&runtime, "two", "s".into()).await.unwrap();
+    // What a failed run saved is in its journal, and not in the session.
+    ask(&runtime, "lost!", "s".into()).await.unwrap_err();
+    let failed = runtime.run_state(&RunId::new("lost!")).await.unwrap();
+    assert_eq!(failed.get(&HEARD).unwrap().unwrap(), ["one", "two", "lost!"]);
+    assert_eq!(heard(&runtime).await, ["one", "two"]);
+    assert_eq!(ask(&runtime, "three", "s".into()).await.unwrap(), "one|two|three");
+    // A branch sees its own.
+    let branch = Session::from("s").after(RunId::new("one"));
+    assert_eq!(ask(&runtime, "other", branch).await.unwrap(), "one|other");
+    assert_eq!(heard(&runtime).await, ["one", "other"]);
+    let back = Session::from("s").after(RunId::new("three"));
+    assert_eq!(ask(&runtime, "four", back).await.unwrap(), "one|two|three|four");
+    // The state does not depend on how much of the history the model is given.
+    let forgets = Session::from("s").window(agentflow::session::SessionWindow::default().runs(0));
+    assert_eq!(ask(&runtime, "five", forgets).await.unwrap(), "one|two|three|four|five");
+    // Another session has another state, and a deleted one has none.
+    assert_eq!(ask(&runtime, "elsewhere", "t".into()).await.unwrap(), "elsewhere");
+    runtime.delete_session("s").await.unwrap();
+    assert_eq!(ask(&runtime, "one", "s".into()).await.unwrap(), "one");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_branch_has_its_own_state_and_a_failed_turn_leaves_none() {
+    branches_and_failures(MemoryStore::new()).await;
+}
+
+#[tokio::test]
+async fn the_same_in_a_file() {
+    let folder = tempfile::tempdir().unwrap();
+    branches_and_failures(SqliteStore::open(folder.path().join("runs.db")).await.unwrap()).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_each_run_of_a_session_begins_with_is_bounded() {
+    let runtime = test_runtime().store(MemoryStore::new()).agent(&keeper()).build();
+    assert_eq!(ask(&runtime, "600000 bytes of a", "s".into()).await.unwrap(), "filled");
+    let refused = ask(&runtime, "600001 bytes of b", "s".into()).await.unwrap();
+    assert!(refused.contains("the session would have 1200"), "{refused}");
+    assert_eq!(runtime.session_state("s").await.unwrap().len(), 1);
+    // A value in the place of another one does not count twice, and a run of no session is not concerned.
+    assert_eq!(ask(&runtime, "600002 bytes of a", "s".into()).await.unwrap(), "filled");
+    assert_eq!(ask(&runtime, "600003 bytes of temp:b", "s".into()).await.unwrap(), "filled");
+}
