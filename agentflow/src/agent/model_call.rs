@@ -15,7 +15,7 @@ use tracing::Instrument;
 use super::driver::Run;
 use crate::error::{Error, Failure, Result};
 use crate::event::{EventKind, ModelDelta};
-use crate::message::{Message, Part, ToolCall};
+use crate::message::{Conversation, Message, Part, ToolCall};
 use crate::middleware::{Flow, ModelStep, Recovery};
 use crate::model::{Model, ModelError, ModelEvent, ModelInfo, ModelRequest, ModelResponse, ModelStream};
 use crate::path::StepPath;
@@ -154,7 +154,7 @@ impl Run {
                     hooked.depth += 1;
                     continue;
                 }
-                Ok(Flow::Return(response)) => Some(Ok(answered(Box::new(response), hook.name(), self.machine.turn()))),
+                Ok(Flow::Return(response)) => Some(Ok(self.by_hook(Box::new(response), hook.name()))),
                 Err(Error::Model(error)) => Some(Err(error)),
                 Err(error) => return Err(error),
             };
@@ -186,7 +186,7 @@ impl Run {
                     Ok(Flow::Continue) => {}
                     Ok(Flow::Return(Recovery::Answer(response))) => {
                         failed = Some(Arc::clone(error));
-                        outcome = Ok(answered(response, hook.name(), self.machine.turn()));
+                        outcome = Ok(self.by_hook(response, hook.name()));
                     }
                     Ok(Flow::Return(Recovery::Again { after })) => {
                         *model = Arc::clone(&step.model);
@@ -281,7 +281,9 @@ impl Run {
                 telemetry::record_first_piece(self.segment.shared.now().since(asked));
             }
             let delta = match event.map_err(Arc::new)? {
-                ModelEvent::Completed(response) => return Ok(with_call_ids(response, self.machine.turn())),
+                ModelEvent::Completed(response) => {
+                    return Ok(with_call_ids(response, self.machine.turn(), self.machine.request()));
+                }
                 _ if !log.wants_deltas() => continue,
                 ModelEvent::Text(text) => ModelDelta::Text(text),
                 ModelEvent::Reasoning(text) => ModelDelta::Reasoning(text),
@@ -291,33 +293,34 @@ impl Run {
         }
         Err(Arc::new(ModelError::truncated()))
     }
+
+    /// An answer that a middleware gave.
+    fn by_hook(&self, response: Box<ModelResponse>, by: &str) -> Box<ModelResponse> {
+        let mut response = with_call_ids(response, self.machine.turn(), self.machine.request());
+        response.answered_by = Some(by.into());
+        response
+    }
 }
 
-fn answered(response: Box<ModelResponse>, by: &str, turn: u32) -> Box<ModelResponse> {
-    let mut response = with_call_ids(response, turn);
-    response.answered_by = Some(by.into());
-    response
-}
-
-/// Checks that each tool call of an answer has an id of its own: results are matched by it.
-pub(super) fn with_call_ids(mut response: Box<ModelResponse>, turn: u32) -> Box<ModelResponse> {
+/// Checks that each tool call of an answer has an id of its own, also among those that were `said` before: results are
+/// matched by it, and there are servers that begin to count again with each answer.
+pub(super) fn with_call_ids(mut response: Box<ModelResponse>, turn: u32, said: &Conversation) -> Box<ModelResponse> {
     let calls = || response.message.tool_calls();
-    let unique = match calls().nth(1) {
-        // One id is compared with no other.
-        None => calls().all(|call| !call.id.is_empty()),
-        Some(_) => {
-            let mut ids = HashSet::new();
-            calls().all(|call| !call.id.is_empty() && ids.insert(call.id.as_str()))
-        }
-    };
-    if unique {
+    if calls().next().is_none() {
         return response;
     }
-    let mut calls = 0;
+    let known = || said.messages().iter().flat_map(|message| message.tool_calls()).map(|call| call.id.as_str());
+    let mut ids = HashSet::new();
+    let unique = calls().all(|call| !call.id.is_empty() && ids.insert(call.id.as_str()));
+    if unique && !known().any(|id| ids.contains(id)) {
+        return response;
+    }
+    let known: HashSet<&str> = known().collect();
+    let mut made = (1..).map(|number| format!("call_{turn}_{number}")).filter(|id| !known.contains(id.as_str()));
     let parts = response.message.parts().iter().map(|part| match part {
         Part::ToolCall(call) => {
-            calls += 1;
-            Part::ToolCall(Arc::new(ToolCall { id: format!("call_{turn}_{calls}"), ..ToolCall::clone(call) }))
+            let id = made.next().unwrap_or_default();
+            Part::ToolCall(Arc::new(ToolCall { id, ..ToolCall::clone(call) }))
         }
         other => other.clone(),
     });

@@ -19,6 +19,8 @@ use crate::store::{RunStatus, Store, StoreError, StoreErrorKind};
 
 /// How often a session is looked at in which a run of another process is in the way.
 const EVERY: Duration = Duration::from_millis(100);
+/// After how many of these looks it is asked again whether anybody executes that run.
+const LOOKS: u32 = 10;
 
 /// What a completed run has added to its session, and the run before it.
 type Past = (PastRun, Option<RunId>);
@@ -151,16 +153,26 @@ impl Run {
             false => None,
         };
         let mut changes = live.changes();
+        let mut looks = 0_u32;
         let (kind, place, past) = loop {
             match self.try_to_begin(&store, &session, id).await {
                 Ok(Some(begun)) => break begun,
                 Ok(None) => return Ok(()),
                 // Another run has begun and ended since the session was looked at.
                 Err(error) if error.kind() == StoreErrorKind::Fenced => {}
-                Err(error) if error.kind() == StoreErrorKind::SessionBusy && session.waits => {
+                Err(error) if error.kind() == StoreErrorKind::SessionBusy => {
                     if shared.is_draining() {
                         return Err(Error::Draining);
                     }
+                    if looks.is_multiple_of(LOOKS)
+                        && let Some(left) = left_in(&shared.host, &store, id).await?
+                    {
+                        return Err(StoreError::session_left(id, &left).into());
+                    }
+                    if !session.waits {
+                        return Err(error.into());
+                    }
+                    looks += 1;
                     tokio::select! {
                         _ = changes.changed() => {}
                         () = tokio::time::sleep(EVERY) => {}
@@ -205,6 +217,19 @@ impl Run {
         self.session = Some(Box::new(InSession::Asked(session.clone())));
         begun.map(|()| Some((kind, place, past)))
     }
+}
+
+/// The unfinished run of a session when no process executes it, so that waiting for its end would never end; `None` also
+/// where that is not known.
+async fn left_in(host: &Host, store: &Arc<dyn Store>, session: &str) -> Result<Option<RunId>, StoreError> {
+    let unfinished = async || Ok::<_, StoreError>(store.session(session).await?.and_then(|known| known.unfinished));
+    let is_here = |run: &RunId| host.live.as_ref().is_some_and(|live| live.has(run));
+    let Some(run) = unfinished().await?.filter(|run| store.knows_holders() && !is_here(run)) else { return Ok(None) };
+    if store.holder(&run).await?.is_some() {
+        return Ok(None);
+    }
+    // It may have ended, or somebody has resumed it, while it was looked for.
+    Ok(unfinished().await?.filter(|still| *still == run && !is_here(still)))
 }
 
 /// Whether a run can be continued in a session.

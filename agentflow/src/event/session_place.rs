@@ -29,7 +29,8 @@ impl SessionPlace {
 /// How much of a session's history a model is given, beside what a run itself adds.
 ///
 /// The newest runs are taken, while they fit. Of one that does not fit as a whole the model sees its question and
-/// its answer, without the turns between them. Tokens are estimated: four bytes of JSON each.
+/// its answer, without the turns between them, and of a longer question or answer the beginning: a quarter of the window.
+/// Tokens are estimated: four bytes of JSON each.
 ///
 /// ```
 /// use agentflow::session::SessionWindow;

@@ -128,6 +128,15 @@ impl LiveRuns {
         }
     }
 
+    /// Whether a run is executed here, is about to be, or is just ending.
+    pub(crate) fn has(&self, run: &RunId) -> bool {
+        match self.state().runs.get(run) {
+            Some(Entry::Live(shared)) => shared.strong_count() > 0,
+            Some(Entry::Reserved) => true,
+            None => false,
+        }
+    }
+
     fn look(self: &Arc<Self>, run: &RunId) -> Option<Found> {
         let mut state = self.state();
         match state.runs.get(run) {

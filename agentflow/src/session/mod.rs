@@ -64,7 +64,8 @@ impl Session {
 
     /// Waits while another run of the session has not ended, instead of being refused. Those of one process that wait
     /// begin in the order in which they asked. The time limit of the run counts from here. A run that was cancelled while
-    /// it waited has not begun, and the store does not have it.
+    /// it waited has not begun, and the store does not have it. A run in the way that nobody executes is not waited for:
+    /// this one is refused, and the error says so.
     #[must_use]
     pub fn waiting(mut self) -> Self {
         self.waits = true;

@@ -1,6 +1,7 @@
 //! The window of a session's history: which messages of earlier runs a model is given. Pure: it is handed one run after
 //! the other, the newest first, and reads nothing itself.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use crate::event::SessionWindow;
@@ -21,6 +22,9 @@ pub(crate) struct PastRun {
     pub(crate) answer: String,
 }
 
+/// The part of a window that a long question or answer is cut to.
+const QUARTER: usize = 4;
+
 /// A window that is being filled.
 pub(crate) struct Window {
     limits: SessionWindow,
@@ -28,11 +32,19 @@ pub(crate) struct Window {
     runs_left: u32,
     /// The newest run first.
     taken: Vec<Vec<Arc<Message>>>,
+    /// The ids of their calls.
+    ids: HashSet<String>,
 }
 
 impl Window {
     pub(crate) fn new(limits: SessionWindow) -> Self {
-        Self { limits, tokens_left: limits.tokens as usize, runs_left: limits.runs, taken: Vec::new() }
+        Self {
+            limits,
+            tokens_left: limits.tokens as usize,
+            runs_left: limits.runs,
+            taken: Vec::new(),
+            ids: HashSet::new(),
+        }
     }
 
     /// Whether there may be room for another run.
@@ -52,22 +64,37 @@ impl Window {
         let taken = match self.fits(&whole) {
             true => whole,
             false => {
-                let short = question.into_iter().chain([answer]).collect::<Vec<_>>();
-                if !self.fits(&short) {
-                    self.runs_left = 0;
-                    return false;
+                let full = || question.iter().cloned().chain([Arc::clone(&answer)]).collect::<Vec<_>>();
+                match [full(), self.cut(&question, &answer)].into_iter().find(|short| self.fits(short)) {
+                    Some(short) => short,
+                    None => {
+                        self.runs_left = 0;
+                        return false;
+                    }
                 }
-                short
             }
         };
         self.tokens_left -= tokens(&taken);
         self.runs_left -= 1;
+        self.ids.extend(taken.iter().flat_map(|message| message.tool_calls()).map(|call| call.id.clone()));
         self.taken.push(taken);
         true
     }
 
     fn fits(&self, messages: &[Arc<Message>]) -> bool {
         tokens(messages) <= self.tokens_left
+    }
+
+    /// The question and the answer of a run, each with a quarter of the window at most, so that neither a long text nor
+    /// files leave a model without any history.
+    fn cut(&self, question: &[Arc<Message>], answer: &Arc<Message>) -> Vec<Arc<Message>> {
+        let room = self.limits.tokens as usize;
+        let each = room / QUARTER / question.len().max(1);
+        let cut = |message: &Arc<Message>, most: usize| match tokens(std::slice::from_ref(message)) > most {
+            true => Arc::new(cut_message(message, most * TOKEN)),
+            false => Arc::clone(message),
+        };
+        question.iter().map(|message| cut(message, each)).chain([cut(answer, room / QUARTER)]).collect()
     }
 
     /// All messages of a run, with its answer as the last one.
@@ -77,7 +104,7 @@ impl Window {
             .into_iter()
             .filter(|message| message.role() != Role::System)
             .map(|message| match has_calls(&message) {
-                true => Arc::new(fitted(&message, number, limit)),
+                true => Arc::new(self.fitted(&message, number, limit)),
                 false => message,
             })
             .collect();
@@ -88,6 +115,20 @@ impl Window {
         whole
     }
 
+    /// The same message with calls that no other run's are mistaken for, and with short results.
+    fn fitted(&self, message: &Message, number: u64, limit: usize) -> Message {
+        let id = |id: &str| (is_made(id) || self.ids.contains(id)).then(|| of_run(id, number));
+        let part = |part: &Part| match part {
+            Part::ToolCall(call) => match id(&call.id) {
+                Some(id) => Part::ToolCall(Arc::new(ToolCall { id, ..ToolCall::clone(call) })),
+                None => part.clone(),
+            },
+            Part::ToolResult(result) => Part::ToolResult(shortened(result, id(&result.call_id), limit)),
+            other => other.clone(),
+        };
+        Message::new(message.role(), message.parts().iter().map(part).collect::<Vec<_>>())
+    }
+
     /// What was taken, the oldest first.
     pub(crate) fn into_messages(self) -> Vec<Arc<Message>> {
         self.taken.into_iter().rev().flatten().collect()
@@ -96,18 +137,6 @@ impl Window {
 
 fn has_calls(message: &Message) -> bool {
     message.tool_calls().next().is_some() || message.results().next().is_some()
-}
-
-/// The same message with calls that no other run's are mistaken for, and with short results.
-fn fitted(message: &Message, number: u64, limit: usize) -> Message {
-    let part = |part: &Part| match part {
-        Part::ToolCall(call) if is_made(&call.id) => {
-            Part::ToolCall(Arc::new(ToolCall { id: of_run(&call.id, number), ..ToolCall::clone(call) }))
-        }
-        Part::ToolResult(result) => Part::ToolResult(shortened(result, number, limit)),
-        other => other.clone(),
-    };
-    Message::new(message.role(), message.parts().iter().map(part).collect::<Vec<_>>())
 }
 
 /// Whether an id was made up here, since a provider gave none: `call_2_1`, `gemini_call_3_0`. Such a one is unique in its
@@ -125,32 +154,23 @@ fn is_made(id: &str) -> bool {
 fn of_run(id: &str, number: u64) -> String {
     match id.rsplit_once('_') {
         Some((name, place)) => format!("{name}_r{number}_{place}"),
-        None => id.to_owned(),
+        None => format!("{id}_r{number}"),
     }
 }
 
-fn shortened(result: &Arc<ToolResult>, number: u64, limit: usize) -> Arc<ToolResult> {
-    let made = is_made(&result.call_id);
+/// A result under another id, when it gets one, and with so many bytes of it at most.
+fn shortened(result: &Arc<ToolResult>, id: Option<String>, limit: usize) -> Arc<ToolResult> {
     let files: usize = result.media().map(|_| FILE * TOKEN).sum();
     let text = result.text();
-    if !made && text.len() + files <= limit {
+    if id.is_none() && text.len() + files <= limit {
         return Arc::clone(result);
     }
     let mut short = ToolResult::clone(result);
-    if made {
-        short.call_id = of_run(&short.call_id, number);
+    if let Some(id) = id {
+        short.call_id = id;
     }
     if text.len() + files > limit {
-        let mut end = limit.min(text.len());
-        while !text.is_char_boundary(end) {
-            end -= 1;
-        }
-        let note = match (text.len() - end, result.media().count()) {
-            (0, files) => format!("[{files} files left out]"),
-            (bytes, 0) => format!("[{bytes} more bytes left out]"),
-            (bytes, files) => format!("[{bytes} more bytes and {files} files left out]"),
-        };
-        let text = format!("{}\n{note}", &text[..end]);
+        let text = beginning(&text, limit, result.media().count());
         // JSON text, as every result has that succeeded.
         short.output = match short.status.is_success() {
             true => serde_json::Value::String(text.clone()).to_string(),
@@ -159,6 +179,26 @@ fn shortened(result: &Arc<ToolResult>, number: u64, limit: usize) -> Arc<ToolRes
         short.content = short.content.is_some().then(|| Box::new(ToolContent { text: Some(text), parts: Vec::new() }));
     }
     Arc::new(short)
+}
+
+/// A message as its text alone, of which there are so many bytes at most.
+fn cut_message(message: &Message, limit: usize) -> Message {
+    let files = message.parts().iter().filter(|part| matches!(part, Part::Media(_))).count();
+    Message::new(message.role(), vec![Part::Text { text: beginning(&message.text(), limit, files).into() }])
+}
+
+/// The beginning of a text, of so many bytes at most, and what is left out behind it: its rest and these files.
+fn beginning(text: &str, limit: usize, files: usize) -> String {
+    let mut end = limit.min(text.len());
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    let note = match (text.len() - end, files) {
+        (0, files) => format!("[{files} files left out]"),
+        (bytes, 0) => format!("[{bytes} more bytes left out]"),
+        (bytes, files) => format!("[{bytes} more bytes and {files} files left out]"),
+    };
+    format!("{}\n{note}", &text[..end])
 }
 
 /// How many tokens messages have, by their bytes.
@@ -232,11 +272,46 @@ mod tests {
     }
 
     #[test]
+    fn a_question_that_fits_no_window_is_cut_and_hides_nothing_before_it() {
+        let mut pasted = past(2, "x", "found");
+        pasted.messages[0] = Arc::new(Message::user("a page ".repeat(20_000)));
+        let taken = filled(SessionWindow::default(), [past(3, "x", "found"), pasted, past(1, "x", "found")]);
+        let texts: Vec<_> = taken.messages().iter().map(|message| message.text().into_owned()).collect();
+        assert_eq!(texts.len(), 4 + 2 + 4);
+        assert_eq!((&*texts[0], &*texts[5], &*texts[9]), ("question 1", "answer 2", "answer 3"));
+        assert!(
+            texts[4].starts_with("a page a page") && texts[4].ends_with("\n[124000 more bytes left out]"),
+            "{}",
+            texts[4]
+        );
+        // So is an answer, and what a question has of files.
+        let mut shown = past(1, "x", "found");
+        let photo = || Part::Media(crate::message::Media::new("image/png", "https://example.com/a.png".repeat(400)));
+        let photos = std::iter::repeat_with(photo).take(20);
+        let asked = [Part::Text { text: "What is there?".into() }].into_iter().chain(photos);
+        shown.messages[0] = Arc::new(Message::new(Role::User, asked.collect::<Vec<_>>()));
+        shown.answer = "h\u{e9}".repeat(40_000);
+        let taken = filled(SessionWindow::default(), [shown]);
+        assert_eq!(taken.messages()[0].text(), "What is there?\n[20 files left out]");
+        assert!(taken.messages()[1].text().ends_with("\u{e9}h\n[104000 more bytes left out]"));
+    }
+
+    #[test]
     fn long_results_are_cut_at_a_character() {
         let taken = filled(SessionWindow::default().tool_tokens(1), [past(1, "x", "h\u{e9}\u{e9}\u{e9}")]);
         let result = taken.messages()[2].results().next().unwrap();
         assert_eq!(result.text(), "h\u{e9}\n[4 more bytes left out]");
         serde_json::from_str::<String>(&result.output).unwrap();
+    }
+
+    #[test]
+    fn an_id_that_two_runs_have_gets_the_number_of_the_earlier_one() {
+        let taken =
+            filled(SessionWindow::default(), [past(3, "call_0", "a"), past(2, "call_0", "b"), past(1, "it", "c")]);
+        let calls: Vec<_> =
+            taken.messages().iter().flat_map(|message| message.tool_calls()).map(|call| &*call.id).collect();
+        assert_eq!(calls, ["it", "call_r2_0", "call_0"]);
+        assert!(taken.open_calls().is_empty());
     }
 
     #[test]

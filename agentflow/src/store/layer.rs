@@ -190,6 +190,11 @@ pub trait StoreLayer: Send + Sync + fmt::Debug + 'static {
         self.inner().holder(run).await
     }
 
+    /// See [`Store::knows_holders`].
+    fn knows_holders(&self) -> bool {
+        self.inner().knows_holders()
+    }
+
     /// See [`Store::max_event_bytes`].
     fn max_event_bytes(&self) -> Option<u64> {
         self.inner().max_event_bytes()
@@ -337,6 +342,10 @@ impl<L: StoreLayer> Store for L {
 
     async fn holder(&self, run: &RunId) -> Result<Option<String>, StoreError> {
         StoreLayer::holder(self, run).await
+    }
+
+    fn knows_holders(&self) -> bool {
+        StoreLayer::knows_holders(self)
     }
 
     fn max_event_bytes(&self) -> Option<u64> {

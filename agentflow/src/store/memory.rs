@@ -329,6 +329,11 @@ impl Store for MemoryStore {
         Some(format!("memory:{:p}:{}", Arc::as_ptr(&self.runs), self.process))
     }
 
+    /// As long as it was not split into handles as of several processes.
+    fn knows_holders(&self) -> bool {
+        self.runs().processes == 0
+    }
+
     async fn send(&self, run: &RunId, message: String) -> Result<MessageId, StoreError> {
         let mut runs = self.runs();
         let id = MessageId(runs.messages + 1);

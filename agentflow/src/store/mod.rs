@@ -106,7 +106,7 @@ use crate::value::Encoded;
 /// | [`keeps_artifacts`](Self::keeps_artifacts), [`put_artifact`](Self::put_artifact), [`artifact`](Self::artifact) | keeps none | a step that saves an artifact fails |
 /// | [`keeps_state`](Self::keeps_state), [`put_state`](Self::put_state), [`state`](Self::state) | keeps none | a step that reads or writes `user:` and `app:` state fails |
 /// | [`identity`](Self::identity) | `None` | two runtimes of one process do not find each other's runs |
-/// | [`holder`](Self::holder) | `None` | see below |
+/// | [`holder`](Self::holder), [`knows_holders`](Self::knows_holders) | `None`, `false` | see below |
 /// | [`max_event_bytes`](Self::max_event_bytes) | no limit | an event that is too large fails in `append` and stops the run, not its step |
 /// | [`send`](Self::send), [`receive`](Self::receive), [`inbox`](Self::inbox), [`outcome`](Self::outcome), [`withdraw`](Self::withdraw), [`is_shared`](Self::is_shared) | `send` fails as `unsupported`, nothing is looked for | a run is controlled only in the process that executes it, or when none does |
 ///
@@ -118,7 +118,7 @@ use crate::value::Encoded;
 /// renews. While that process lives, `open` and `amend` in another one fail as `busy`, and `holder` names it; within one
 /// process, opening again fences off the writer before. `close` gives the run up. Without liveness the last process
 /// that opens a run has it, and `recover` in a second process takes the runs of the first, which then stop as `fenced` at
-/// their next write.
+/// their next write. With `knows_holders`, a run of a session is not left waiting for one that nobody executes.
 ///
 /// **Messages.** A process that is asked to control a run which another one executes leaves a message (`send`) and looks
 /// for its `outcome`. The executing process looks at its `inbox` about ten times a second while it executes runs, one
@@ -325,6 +325,11 @@ pub trait Store: Send + Sync + fmt::Debug + 'static {
     async fn holder(&self, run: &RunId) -> Result<Option<String>, StoreError> {
         let _ = run;
         Ok(None)
+    }
+
+    /// Whether no process has a run open when this one does not execute it and [`holder`](Self::holder) is `None`.
+    fn knows_holders(&self) -> bool {
+        false
     }
 
     /// The most bytes that one event may have as JSON; an [`append`](Self::append) of a larger one fails as

@@ -182,6 +182,17 @@ impl StoreError {
         )
     }
 
+    /// Another run of the session is unfinished, and no process executes it.
+    pub(crate) fn session_left(session: &str, unfinished: &RunId) -> Self {
+        Self::new(
+            StoreErrorKind::SessionBusy,
+            format!(
+                "the run `{unfinished}` of the session `{session}` has not ended and nobody executes it, since its process \
+                 has ended or its future was dropped; resume it with `Runtime::resume`, or cancel it with `Runtime::cancel`"
+            ),
+        )
+    }
+
     /// Another run has begun in the session since it was looked at, or its number is not the next one.
     pub fn session_moved(session: &str, number: u64) -> Self {
         Self::new(

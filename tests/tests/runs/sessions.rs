@@ -178,6 +178,70 @@ async fn a_second_run_at_once_is_refused_or_waits() {
     assert!(runs.iter().all(|run| run.status == RunStatus::Success && run.run_id.as_str() != "never"));
 }
 
+/// A run whose future was dropped is not waited for: nobody would end it.
+#[tokio::test]
+async fn a_run_that_nobody_executes_is_not_waited_for() {
+    let folder = tempfile::tempdir().unwrap();
+    left(MemoryStore::new()).await;
+    left(SqliteStore::open(folder.path().join("runs.db")).await.unwrap()).await;
+}
+
+async fn left(store: impl Store + Clone) {
+    let runtime = on(&store);
+    let asked = Arc::new(tokio::sync::Notify::new());
+    let (asking, calls) = (Arc::clone(&asked), AtomicUsize::new(0));
+    let model = ScriptedModel::from_fn(move |_| match calls.fetch_add(1, Ordering::SeqCst) {
+        0 => {
+            asking.notify_one();
+            Turn::stall()
+        }
+        call => Turn::text(format!("answer {call}")),
+    });
+    let clerk = agent(&model, &runtime);
+    tokio::select! {
+        _ = clerk.run(ask("a", "s").run_id(RunId::new("left"))) => panic!("it does not stall"),
+        () = asked.notified() => {} // The client goes away, and the future is dropped.
+    }
+    for session in [Session::from("s"), Session::from("s").waiting()] {
+        let refused = clerk.run(ask("b", session)).await.unwrap_err();
+        assert_eq!(kind_of(&refused), StoreErrorKind::SessionBusy);
+        let told = "the run `left` of the session `s` has not ended and nobody executes it, since its process has ended or \
+                    its future was dropped; resume it with `Runtime::resume`, or cancel it with `Runtime::cancel`";
+        assert_eq!(refused.to_string(), told);
+    }
+    // While it is resumed it is waited for.
+    let resumed = clerk.resume(&RunId::new("left")).await.unwrap();
+    assert_eq!(answer(&clerk, "b", Session::from("s").waiting()).await, "answer 2");
+    assert_eq!(resumed.result().await.unwrap().output(), "answer 1");
+    assert_eq!(runtime.session_history("s", 10).await.unwrap().len(), 2);
+}
+
+/// Servers that count anew with each answer: two calls of one id are refused by others, to which the session may move.
+#[tokio::test]
+async fn ids_of_calls_that_a_provider_repeats_are_unique_in_a_session() {
+    let runtime = on(&MemoryStore::new());
+    let repeats = ScriptedModel::from_fn(|request| {
+        let asked = |role| request.messages.messages().iter().filter(move |message| message.role() == role).count();
+        // Two turns with a call, then the answer, in each run.
+        match asked(Role::Tool) < 2 * asked(Role::User) {
+            true => Turn::call("sess_look", json!({"what": asked(Role::Tool)})).id("call_0"),
+            false => Turn::text("done"),
+        }
+    })
+    .capturing();
+    let clerk = agent(&repeats, &runtime);
+    for question in ["a", "b", "c"] {
+        assert_eq!(answer(&clerk, question, "s").await, "done");
+    }
+    let request = repeats.requests().pop().unwrap();
+    let calls =
+        || request.messages.messages().iter().flat_map(|message| message.tool_calls()).map(|call| call.id.clone());
+    let results = request.messages.messages().iter().flat_map(|message| message.results());
+    assert_eq!(results.map(|result| result.call_id.clone()).collect::<Vec<_>>(), calls().collect::<Vec<_>>());
+    let unique: std::collections::HashSet<_> = calls().collect();
+    assert_eq!((calls().count(), unique.len()), (6, 6), "{:?}", calls().collect::<Vec<_>>());
+}
+
 /// A store that is slow to say what it knows of a session: the first time that it saw an unfinished run, that run is over
 /// when it answers.
 #[derive(Clone, Debug)]

@@ -386,6 +386,10 @@ impl Store for SqliteStore {
         self.write(run, move |tables| tables.holder(&id)).await
     }
 
+    fn knows_holders(&self) -> bool {
+        true
+    }
+
     fn max_event_bytes(&self) -> Option<u64> {
         Some(self.0.limits.event)
     }
