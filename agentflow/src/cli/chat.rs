@@ -1,6 +1,7 @@
 //! `agentwf chat`: a person and an agent talk in a session on a terminal. It shows what was said before, the answer as it
 //! comes, the calls of tools, and asks the person what the run asks. The session remembers; nothing is kept here.
 
+use std::collections::VecDeque;
 use std::io::{self, BufRead, IsTerminal};
 use std::thread;
 
@@ -142,7 +143,7 @@ impl Chat {
             }
         }
         loop {
-            let Some(line) = lines.next(asked.prompt()).await else {
+            let Some(line) = lines.answer(asked.prompt()).await else {
                 note(format_args!("{DIM}the run waits for the answer{DIM:#}"));
                 return Err(Stop::Said);
             };
@@ -176,6 +177,11 @@ impl Chat {
             match answered {
                 Ok(()) => return Ok(()),
                 Err(error) => note(OneLine(error)),
+            }
+            // Somebody else may have answered, or the run has ended.
+            let still = self.runtime.inspect(run).await?;
+            if !still.nodes.iter().any(|node| *node.name == *at && node.question.is_some()) {
+                return Ok(());
             }
         }
     }
@@ -217,6 +223,8 @@ fn said(message: &Message) -> Result<(), Stop> {
 struct Lines {
     lines: mpsc::UnboundedReceiver<String>,
     prompts: bool,
+    /// What was typed before a question was shown: it answers nothing that the person had not seen.
+    early: VecDeque<String>,
 }
 
 impl Lines {
@@ -224,20 +232,57 @@ impl Lines {
         let (send, lines) = mpsc::unbounded_channel();
         // Without the thread there are no lines.
         let _ = thread::Builder::new().name("chat".to_owned()).spawn(move || {
-            for line in io::stdin().lock().lines() {
-                if line.is_err() || line.is_ok_and(|line| send.send(line).is_err()) {
+            for line in io::stdin().lock().split(b'\n').map_while(Result::ok) {
+                let line = String::from_utf8_lossy(&line);
+                if send.send(line.strip_suffix('\r').unwrap_or(&line).to_owned()).is_err() {
                     return;
                 }
             }
         });
-        Self { lines, prompts: io::stdin().is_terminal() }
+        Self { lines, prompts: io::stdin().is_terminal(), early: VecDeque::new() }
     }
 
     /// The next line; `None` at the end.
     async fn next(&mut self, text: impl std::fmt::Display) -> Option<String> {
+        if let Some(line) = self.early.pop_front() {
+            return Some(line);
+        }
         if self.prompts {
             prompt(text);
         }
         self.lines.recv().await
+    }
+
+    /// The answer to a question; `None` at the end. On a terminal it is a line that was typed after the question was
+    /// shown.
+    async fn answer(&mut self, text: &str) -> Option<String> {
+        if self.prompts {
+            while let Ok(line) = self.lines.try_recv() {
+                note(format_args!("{DIM}after the answer: {}{DIM:#}", OneLine(&line)));
+                self.early.push_back(line);
+            }
+            prompt(text);
+        }
+        self.lines.recv().await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn what_was_typed_before_a_question_is_no_answer_to_it() {
+        for (prompts, answer, next) in [(true, "no", "yes"), (false, "yes", "no")] {
+            let (send, lines) = mpsc::unbounded_channel();
+            let mut lines = Lines { lines, prompts, early: VecDeque::new() };
+            send.send("yes".to_owned()).unwrap();
+            let later = async {
+                tokio::task::yield_now().await;
+                send.send("no".to_owned()).unwrap();
+            };
+            let (answered, ()) = tokio::join!(lines.answer("yes or no? "), later);
+            assert_eq!((answered.as_deref(), lines.next("> ").await.as_deref()), (Some(answer), Some(next)));
+        }
     }
 }

@@ -32,6 +32,16 @@ fn a_chat_is_remembered() {
     assert_eq!(second.stderr, "> hello\n> again\n");
 }
 
+/// Bytes that are not UTF-8, as of another locale, end no chat.
+#[test]
+fn a_line_of_any_bytes_is_a_line() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut child = begun(folder.path(), "echo");
+    child.stdin.take().unwrap().write_all(b"caf\xe9\r\nnext").unwrap();
+    let ended = Ended::of(child, Duration::from_secs(60), "caf\\xe9");
+    assert_eq!((ended.code, &*ended.stdout), (Some(0), "caf\u{fffd}\nnext\n"), "{ended:?}");
+}
+
 #[test]
 fn a_question_is_answered_between_the_lines() {
     let folder = tempfile::tempdir().unwrap();
