@@ -181,7 +181,8 @@ pub struct ToolPolicy {
     /// The most bytes of output; a larger answer becomes an error that the model sees.
     pub max_output: usize,
     /// The most calls of the tool at once, over all runs of a runtime, at least 1; a further one waits for its turn, and
-    /// its time-out begins after that. `None`: any number. A tool that calls itself needs more than 1.
+    /// its time-out begins after that. `None`: any number. A tool that calls itself needs more than 1. A call that its step
+    /// holds and no longer polls is one of them until it is dropped.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub concurrency: Option<u32>,
     /// The name of the tool that undoes a call of this one. It takes the arguments of that call by their names and, as

@@ -12,10 +12,11 @@ use agentflow::store::{MemoryStore, Store};
 use agentflow::tool::ToolError;
 use agentflow::value::NodeValue;
 use agentflow::{Event, RunId, Workflow};
-use agentflow_testing::{check_events, test_runtime, trace};
+use agentflow_testing::{CrashTest, EffectLog, check_events, test_runtime, trace};
 use proptest::prelude::*;
 use serde_json::Value;
 
+use crate::compensation_nested::undone_dig;
 use crate::deeds::{Boxed, Deeds};
 
 fn note(cx: &Context, deed: String) -> Result<(), ToolError> {
@@ -321,6 +322,49 @@ forms! {
     ];
 }
 
+/// Wins when the other branch was stopped in the middle, and so has failed.
+async fn late() -> Boxed<u32> {
+    tokio::time::sleep(Duration::from_secs(600)).await;
+    Ok(0)
+}
+
+async fn dug(cx: &Context, holes: u32) -> Boxed<u32> {
+    Ok(undone_dig(cx, cx.inject()?, holes).await)
+}
+
+/// Neither the calls nor what undoes them may be repeated.
+#[workflow]
+async fn form_holes(cx: &Context, n: u32) -> Boxed<u32> {
+    let first = if n > 3 { undone_dig(cx, cx.inject()?, n).await } else { 0 };
+    for at in 0..2 {
+        undone_dig(cx, cx.inject()?, at).await;
+    }
+    let all = map!(vec![3, 4], |at| undone_dig(cx, cx.inject()?, at)).await?;
+    let won = race!(dug(cx, 6), late()).await?;
+    let last = match first {
+        5 => undone_dig(cx, cx.inject()?, 7).await,
+        _ => 0,
+    };
+    form_over().await?;
+    Ok(all[0] + won + last)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_crash_at_every_write_repeats_nothing_that_may_not_be_repeated() {
+    let effects = EffectLog::new();
+    let given = effects.clone();
+    let report = CrashTest::new(&form_holes::workflow(), || 5)
+        .compensating()
+        .fails()
+        .may_differ_when_interrupted()
+        .effects(&effects)
+        .runtime(move |runtime| runtime.resource(given.clone()))
+        .run()
+        .await;
+    let undone = report.steps().filter(|(path, _)| path.ends_with("undo#1/tool#1.undone_fill"));
+    assert!(undone.count() >= 7 && report.crashes() > 50, "{report}");
+}
+
 /// A part of a random program.
 #[derive(Clone, Debug, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
 enum Op {
@@ -378,7 +422,7 @@ fn walk(ops: &[Op], undoes: &mut Vec<String>) -> Result<(), ()> {
             Op::Inner(ops) => walk(ops, undoes)?,
             Op::Arm(taken, ops) => {
                 if *taken {
-                    walk(ops, undoes)?
+                    walk(ops, undoes)?;
                 }
             }
         }
