@@ -6,13 +6,14 @@
 
 use std::panic::AssertUnwindSafe;
 use std::pin::pin;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures_util::FutureExt;
 use tracing::{Instrument, Span};
 
+use super::call_ids::CallIds;
 use super::changed_agent::BegunOtherwise;
 use super::hooks::{Hooks, hooks_of};
 use super::kept_agent::{Kept, KeptEnd, called, kept};
@@ -64,6 +65,7 @@ pub(super) struct Run {
     compensation: Compensation,
     /// Of a team: what the agent that takes over needs to know of the run.
     pub(super) team: Option<Box<InTeam>>,
+    pub(super) call_ids: Mutex<CallIds>,
 }
 
 /// An agent that a step calls: it runs, or waits for the step to drop it, as the step had done.
@@ -247,6 +249,7 @@ impl Run {
             hooks,
             compensation,
             team,
+            call_ids: Mutex::default(),
         };
         if began.is_some() {
             for (_, path, kind) in &recorded {

@@ -10,6 +10,7 @@ pub(crate) mod arguments;
 mod asking;
 #[allow(missing_docs, missing_debug_implementations, reason = "named by expansions only")]
 pub(crate) mod call;
+mod call_ids;
 mod callbacks;
 mod changed_agent;
 mod compact_turns;

@@ -4,9 +4,8 @@
 //! `model_retry.rs` says which failed attempts a run retries by itself; the machine decides whether another one is
 //! within the run's limits.
 
-use std::collections::HashSet;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use futures_util::StreamExt;
@@ -15,7 +14,7 @@ use tracing::Instrument;
 use super::driver::Run;
 use crate::error::{Error, Failure, Result};
 use crate::event::{EventKind, ModelDelta};
-use crate::message::{Conversation, Message, Part, ToolCall};
+use crate::message::Message;
 use crate::middleware::{Flow, ModelStep, Recovery};
 use crate::model::{Model, ModelError, ModelEvent, ModelInfo, ModelRequest, ModelResponse, ModelStream};
 use crate::path::StepPath;
@@ -282,7 +281,7 @@ impl Run {
             }
             let delta = match event.map_err(Arc::new)? {
                 ModelEvent::Completed(response) => {
-                    return Ok(with_call_ids(response, self.machine.turn(), self.machine.request()));
+                    return Ok(self.with_call_ids(response));
                 }
                 _ if !log.wants_deltas() => continue,
                 ModelEvent::Text(text) => ModelDelta::Text(text),
@@ -294,37 +293,15 @@ impl Run {
         Err(Arc::new(ModelError::truncated()))
     }
 
+    fn with_call_ids(&self, response: Box<ModelResponse>) -> Box<ModelResponse> {
+        let mut ids = self.call_ids.lock().unwrap_or_else(PoisonError::into_inner);
+        ids.distinct(response, self.machine.turn(), self.machine.request())
+    }
+
     /// An answer that a middleware gave.
     fn by_hook(&self, response: Box<ModelResponse>, by: &str) -> Box<ModelResponse> {
-        let mut response = with_call_ids(response, self.machine.turn(), self.machine.request());
+        let mut response = self.with_call_ids(response);
         response.answered_by = Some(by.into());
         response
     }
-}
-
-/// Checks that each tool call of an answer has an id of its own, also among those that were `said` before: results are
-/// matched by it, and there are servers that begin to count again with each answer.
-pub(super) fn with_call_ids(mut response: Box<ModelResponse>, turn: u32, said: &Conversation) -> Box<ModelResponse> {
-    let calls = || response.message.tool_calls();
-    if calls().next().is_none() {
-        return response;
-    }
-    let known = || said.messages().iter().flat_map(|message| message.tool_calls()).map(|call| call.id.as_str());
-    let mut ids = HashSet::new();
-    let unique = calls().all(|call| !call.id.is_empty() && ids.insert(call.id.as_str()));
-    if unique && !known().any(|id| ids.contains(id)) {
-        return response;
-    }
-    let known: HashSet<&str> = known().collect();
-    let mut made = (1..).map(|number| format!("call_{turn}_{number}")).filter(|id| !known.contains(id.as_str()));
-    let parts = response.message.parts().iter().map(|part| match part {
-        Part::ToolCall(call) => {
-            let id = made.next().unwrap_or_default();
-            Part::ToolCall(Arc::new(ToolCall { id, ..ToolCall::clone(call) }))
-        }
-        other => other.clone(),
-    });
-    let message = Message::new(response.message.role(), parts.collect::<Vec<_>>());
-    response.message = Arc::new(message);
-    response
 }

@@ -499,7 +499,7 @@ fn turn_of(calls: usize) -> std::time::Duration {
     let parts = (0..calls).map(|at| Part::ToolCall(Arc::new(ToolCall::new(at.to_string(), "t", "{}"))));
     let response = ModelResponse::new(Message::new(Role::Assistant, parts.collect::<Vec<_>>()));
     let began = std::time::Instant::now();
-    let response = crate::agent::model_call::with_call_ids(Box::new(response), 1, machine.request());
+    let response = crate::agent::call_ids::CallIds::default().distinct(Box::new(response), 1, machine.request());
     machine.apply(&root.model(1), &EventKind::ModelCompleted(Arc::from(response)));
     let Command::CallTools(tools) = machine.command() else { panic!("{:?}", machine.command()) };
     for PendingTool { path, call, .. } in &tools {

@@ -1,0 +1,66 @@
+//! `CallIds`: gives each tool call of an answer an id of its own in the conversation. Results are matched by it, and there
+//! are servers that begin to count again with each answer, or give no ids. It calls nothing.
+
+use std::collections::HashSet;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
+
+use crate::message::{Conversation, Message, Part, ToolCall};
+use crate::model::ModelResponse;
+
+/// The ids of the calls in a conversation, which grows: each message is looked at once.
+#[derive(Debug, Default)]
+pub(super) struct CallIds {
+    /// How many messages were looked at.
+    read: usize,
+    /// Hashes of their ids. An id that is taken for another one is replaced without need, and by one that is not in here.
+    ids: HashSet<u64>,
+}
+
+impl CallIds {
+    /// The answer in which each call has an id that no other call has, here or in what was `said` before.
+    pub(super) fn distinct(
+        &mut self,
+        mut response: Box<ModelResponse>,
+        turn: u32,
+        said: &Conversation,
+    ) -> Box<ModelResponse> {
+        let calls = || response.message.tool_calls();
+        if calls().next().is_none() {
+            return response;
+        }
+        self.read(said);
+        let mut own = HashSet::new();
+        let is_free = |id: &str| !id.is_empty() && !self.ids.contains(&hash(id));
+        if calls().all(|call| is_free(&call.id) && own.insert(call.id.as_str())) {
+            return response;
+        }
+        let mut made = (1..).map(|number| format!("call_{turn}_{number}")).filter(|id| is_free(id));
+        let parts = response.message.parts().iter().map(|part| match part {
+            Part::ToolCall(call) => {
+                let id = made.next().unwrap_or_default();
+                Part::ToolCall(Arc::new(ToolCall { id, ..ToolCall::clone(call) }))
+            }
+            other => other.clone(),
+        });
+        let message = Message::new(response.message.role(), parts.collect::<Vec<_>>());
+        response.message = Arc::new(message);
+        response
+    }
+
+    fn read(&mut self, said: &Conversation) {
+        if said.len() < self.read {
+            *self = Self::default();
+        }
+        let new = said.messages().iter().skip(self.read);
+        self.ids.extend(new.flat_map(|message| message.tool_calls()).map(|call| hash(&call.id)));
+        self.read = said.len();
+    }
+}
+
+/// The same in each process.
+fn hash(id: &str) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    id.hash(&mut hasher);
+    hasher.finish()
+}
