@@ -184,7 +184,7 @@ fn shortened(result: &Arc<ToolResult>, id: Option<String>, limit: usize) -> Arc<
 /// A message as its text alone, of which there are so many bytes at most.
 fn cut_message(message: &Message, limit: usize) -> Message {
     let files = message.parts().iter().filter(|part| matches!(part, Part::Media(_))).count();
-    Message::new(message.role(), vec![Part::Text { text: beginning(&message.text(), limit, files).into() }])
+    Message::new(message.role(), vec![Part::Text { text: beginning(&message.text(), limit, files) }])
 }
 
 /// The beginning of a text, of so many bytes at most, and what is left out behind it: its rest and these files.
