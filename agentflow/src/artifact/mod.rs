@@ -9,6 +9,8 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use crate::text::head;
+
 /// What a record holds of an artifact: everything but its bytes.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[non_exhaustive]
@@ -63,7 +65,7 @@ impl fmt::Debug for Artifact {
 }
 
 /// The longest name, in bytes.
-const LONGEST: usize = 200;
+pub(crate) const LONGEST: usize = 200;
 
 /// Why a name or a media type is not one, if it is not.
 pub(crate) fn problem_of(name: &str, media_type: &str) -> Option<String> {
@@ -76,7 +78,7 @@ pub(crate) fn problem_of(name: &str, media_type: &str) -> Option<String> {
     };
     if !is_name(name) {
         return Some(format!(
-            "{name:?} is not a name; give one such as `report.md` or `pages/1.png`, without `..` and of {LONGEST} bytes at most"
+            "it is not a name; give one such as `report.md` or `pages/1.png`, without `..` and of {LONGEST} bytes at most"
         ));
     }
     let is_token = |part: &str| {
@@ -85,6 +87,9 @@ pub(crate) fn problem_of(name: &str, media_type: &str) -> Option<String> {
     let media = media_type.split(';').next().unwrap_or_default().trim();
     let is_media = media.split_once('/').is_some_and(|(kind, form)| is_token(kind) && is_token(form));
     (!is_media || media_type.len() > LONGEST || media_type.chars().any(char::is_control)).then(|| {
-        format!("{media_type:?} is not a media type; give one such as `text/markdown` or `application/octet-stream`")
+        format!(
+            "{:?} is not a media type; give one such as `text/markdown` or `application/octet-stream`",
+            head(media_type, LONGEST)
+        )
     })
 }

@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use super::Context;
-use crate::artifact::{Artifact, ArtifactRef, problem_of};
+use crate::artifact::{Artifact, ArtifactRef, LONGEST, problem_of};
 use crate::definition::sha256;
 use crate::error::{Error, Result};
 use crate::store::StoreError;
+use crate::text::head;
 
 /// The most bytes of one artifact.
 const MOST: usize = 64 << 20;
@@ -38,7 +39,8 @@ impl Context {
             _ => problem_of(name, media_type),
         };
         if let Some(problem) = problem {
-            return Err(Error::Artifact { name: name.to_owned(), problem });
+            let name = head(name, LONGEST).to_owned();
+            return Err(Error::Artifact { name, problem });
         }
         let hash = match size > MANY {
             false => sha256(&bytes),

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
+use crate::error::Error;
 use crate::event::{Event, EventKind, ModelDelta, RunCompleted};
 use crate::message::{ToolCall, ToolResult};
 use crate::path::StepPath;
@@ -117,6 +118,10 @@ impl AgentEvents {
             EventKind::RunFailed { error } => {
                 view.is_final = true;
                 view.error = Some(error.message.clone());
+            }
+            EventKind::RunCancelled { reason } => {
+                view.is_final = true;
+                view.error = Some(Error::Cancelled { reason: Arc::clone(reason) }.to_string());
             }
             EventKind::NodeFailed { error, .. }
             | EventKind::AgentFailed { error }

@@ -56,6 +56,13 @@ async fn a_run_of_an_agent_is_shown_whole() {
     assert_eq!(chunks.iter().filter(|chunk| chunk.is_final).count(), 1);
     assert!(chunks.last().unwrap().is_final);
 
+    // Whoever reads a run that did not complete learns its end as well.
+    let stalls = Agent::new(ScriptedModel::from_fn(|_| Turn::stall())).name("adder").runtime(&test_runtime().build());
+    let run = stalls.start("2 + 3?").unwrap();
+    run.cancel("enough").await.unwrap();
+    let last = AgentEvents::of(&run.recorded()).pop().unwrap();
+    assert_eq!((last.is_final, last.error.as_deref()), (true, Some("the run was cancelled: enough")));
+
     let recorded: Vec<Event> = events.into_iter().filter(Event::is_recorded).collect();
     let result = TaskResult::of(&recorded).unwrap();
     assert_eq!((result.status, result.agent_id.as_deref()), (TaskStatus::Success, Some("adder")));

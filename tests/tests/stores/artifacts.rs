@@ -144,8 +144,10 @@ async fn the_tools_of_an_agent_save_and_read_them() {
 #[tokio::test]
 async fn a_wrong_use_is_a_sentence() {
     let cx = Context::detached();
-    for name in ["", "../x", "a//b", "/etc/passwd", "a\\b", "c:x", "line\nbreak"] {
+    let long = "n".repeat(100_000);
+    for name in ["", "../x", "a//b", "/etc/passwd", "a\\b", "c:x", "line\nbreak", &long] {
         let error = cx.save_artifact(name, "x", "text/plain").await.unwrap_err().to_string();
+        assert!(error.len() < 400, "a model reads it: {} bytes", error.len());
         assert!(error.contains("is not a name; give one such as `report.md`"), "{error}");
     }
     for media in ["", "text", "text/", "text/pl ain", "a/b\n"] {
