@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use agentflow::prelude::*;
-use agentflow::{Result, Workflow};
+use agentflow::{Error, Result, Workflow};
 use agentflow_testing::{CrashTest, ScriptedModel, Turn};
 use serde_json::json;
 
@@ -131,6 +131,68 @@ async fn a_loser_begins_nothing_new_after_a_crash_at_any_write() {
             .await;
         let charged = race.0.lock().unwrap().charged.clone();
         assert!(charged.iter().all(|what| what == "first"), "{loser}: {charged:?}\n{report}");
+    }
+}
+
+/// Drops an inner workflow in one of several ways.
+#[workflow(name = "lost-limited")]
+async fn lost_limited(cx: &Context, form: String) -> Result<String> {
+    begins(cx).await?;
+    let won = match form.as_str() {
+        "time limit" => limited(cx, "first").await?,
+        "other way" => fallback!(too_late(cx), in_time(cx)).await?,
+        "form" => timeout!("30ms", lost_workflow(cx, "first".to_owned())).await?,
+        _ => {
+            let all = map!(vec!["one".to_owned()], |what| limited_item(cx, what)).await?;
+            all.join(", ")
+        }
+    };
+    lost_over(cx.inject()?, 3).await;
+    Ok(won)
+}
+
+/// Calls the inner workflow within a time limit and continues without it.
+async fn limited(cx: &Context, what: &str) -> Result<String> {
+    let limit = Duration::from_millis(30);
+    let won = match tokio::time::timeout(limit, lost_workflow(cx, what.to_owned())).await {
+        Ok(charged) => charged?,
+        Err(_) => "time".to_owned(),
+    };
+    lost_over(cx.inject()?, 1).await;
+    lost_over(cx.inject()?, 2).await;
+    Ok(won)
+}
+
+async fn limited_item(cx: &Context, what: String) -> Result<String> {
+    limited(cx, &what).await
+}
+
+/// Fails after it has dropped the inner workflow.
+async fn too_late(cx: &Context) -> Result<String> {
+    let limit = Duration::from_millis(30);
+    let lost = tokio::time::timeout(limit, lost_workflow(cx, "first".to_owned())).await;
+    lost.unwrap_or(Err(Error::Timeout { limit }))
+}
+
+async fn in_time(cx: &Context) -> Result<String> {
+    lost_over(cx.inject()?, 1).await;
+    Ok("time".to_owned())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_dropped_inner_workflow_begins_nothing_new_however_it_is_dropped() {
+    for form in ["time limit", "other way", "form", "map"] {
+        let race = Race::default();
+        let given = race.clone();
+        let test = CrashTest::new(&lost_limited::workflow(), move || form.to_owned())
+            .runtime(move |runtime| runtime.resource(given.clone()))
+            .may_differ_when_interrupted()
+            .twice();
+        let test = if form == "form" { test.fails() } else { test };
+        let report = test.run().await;
+        let charged = race.0.lock().unwrap().charged.clone();
+        assert!(!charged.is_empty(), "{form}: {report}");
+        assert!(charged.iter().all(|what| !what.starts_with("second")), "{form}: {charged:?}\n{report}");
     }
 }
 
