@@ -258,6 +258,13 @@ const AGENT_FUNCTION: &[OptionSpec] = &[
         meaning: "how often the model is asked again when its answer does not fit the return type",
     },
     OptionSpec {
+        name: "output_key",
+        form: Form::Path,
+        example: "output_key = SUMMARY",
+        default: "none",
+        meaning: "the `StateKey` under which the answer is saved, by its path; its type is the answer's",
+    },
+    OptionSpec {
         name: "name",
         form: Form::Text,
         example: "name = \"risk_judge\"",

@@ -4,6 +4,7 @@
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{ToTokens, format_ident, quote, quote_spanned};
 use syn::ReturnType;
+use syn::spanned::Spanned as _;
 
 use super::model::{Agent, ContextParam, Param};
 use super::parse::AgentOptions;
@@ -196,7 +197,9 @@ fn options(
     private: &TokenStream,
     errors: &mut Errors,
 ) -> TokenStream {
-    let AgentOptions { model, tools, temperature, max_tokens, prompt_cache, max_steps, output_retries, .. } = options;
+    let AgentOptions {
+        model, tools, temperature, max_tokens, prompt_cache, max_steps, output_retries, output_key, ..
+    } = options;
     let mut fields = Vec::new();
     if let Some(model) = model {
         fields.push(quote!(model: #private::Some(#model)));
@@ -220,6 +223,13 @@ fn options(
     }
     if let Some(output_retries) = output_retries {
         fields.push(quote!(output_retries: #private::Some(#output_retries)));
+    }
+    if let Some(key) = output_key {
+        fields.push(quote_spanned!(key.span()=> output_key: #private::Some(|| {
+            #[allow(unused_imports)]
+            use #private::AnswersText as _;
+            #private::Answers::<#returned>::output_key(&#key)
+        })));
     }
     fields.push(quote!(answering: |agent| {
         #[allow(unused_imports)]

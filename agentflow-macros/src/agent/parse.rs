@@ -17,6 +17,7 @@ pub(super) struct AgentOptions {
     pub(super) prompt_cache: Option<Ident>,
     pub(super) max_steps: Option<LitInt>,
     pub(super) output_retries: Option<LitInt>,
+    pub(super) output_key: Option<Path>,
     pub(super) name: Option<LitStr>,
     krate: Option<Path>,
 }
@@ -39,6 +40,7 @@ pub(super) fn options(tokens: TokenStream, errors: &mut Errors) -> AgentOptions 
             ("prompt_cache", Value::Text(text)) => options.prompt_cache = prompt_cache(&text, errors),
             ("max_steps", Value::Number(number)) => options.max_steps = some(number, "no model call", errors),
             ("output_retries", Value::Number(number)) => options.output_retries = small(number, errors),
+            ("output_key", Value::Path(path)) => options.output_key = Some(path),
             ("name", Value::Text(text)) => options.name = Some(text),
             ("crate", Value::Path(path)) => options.krate = Some(path),
             // Unreachable while the table in `options` and this list agree.

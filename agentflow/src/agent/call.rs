@@ -13,11 +13,13 @@ use super::Agent;
 use super::arguments::{AgentArguments, AgentParameter};
 use super::definition::AgentDefinition;
 use super::erased::ErasedAgent;
+use super::output_key::OutputKey;
 use super::prompt::Prompt;
 use crate::context::Context;
 use crate::error::Error;
 use crate::future::BoxFuture;
 use crate::model::PromptCache;
+use crate::state::StateKey;
 use crate::tool::{StepPlace, ToolRef};
 
 /// The options of `#[agent(..)]`.
@@ -29,6 +31,7 @@ pub struct AgentOptions {
     pub prompt_cache: Option<PromptCache>,
     pub max_steps: Option<u32>,
     pub output_retries: Option<u32>,
+    pub output_key: Option<fn() -> OutputKey>,
     pub answering: fn(Agent) -> ErasedAgent,
     pub parameters: fn() -> Vec<AgentParameter>,
     /// The agent of a call with arguments that were read; `None` when one is missing.
@@ -44,6 +47,7 @@ impl AgentOptions {
         prompt_cache: None,
         max_steps: None,
         output_retries: None,
+        output_key: None,
         answering: ErasedAgent::new::<String>,
         parameters: Vec::new,
         asking: |_| None,
@@ -145,6 +149,9 @@ pub trait AgentReturn: Sized {
     /// return type is reported once and at the return type.
     type Agent;
 
+    /// The answer's type.
+    type Answer;
+
     /// The agent that asks what a call asks.
     fn agent(call: AgentCall) -> Self::Agent;
 
@@ -160,6 +167,7 @@ pub trait AgentReturn: Sized {
 
 impl<T: AgentAnswer, E: AgentError> AgentReturn for Result<T, E> {
     type Agent = Agent<T>;
+    type Answer = T;
 
     fn agent(call: AgentCall) -> Agent<T> {
         call.definition.agent().asking(call.prompt).output()
@@ -191,6 +199,10 @@ impl<R: AgentReturn> Answers<R> {
     pub fn erased(agent: R::Agent) -> Option<ErasedAgent> {
         Some(R::erased(agent))
     }
+
+    pub fn output_key(key: &StateKey<R::Answer>) -> OutputKey {
+        OutputKey::new(key)
+    }
 }
 
 pub trait AnswersText {
@@ -200,6 +212,10 @@ pub trait AnswersText {
 
     fn erased<A>(_: A) -> Option<ErasedAgent> {
         None
+    }
+
+    fn output_key<T>(key: &StateKey<T>) -> OutputKey {
+        OutputKey::new(key)
     }
 }
 

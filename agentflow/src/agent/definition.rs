@@ -99,7 +99,8 @@ impl AgentDefinition {
             ..defaults
         };
         let agent = Agent::new(self.model().unwrap_or_default()).name(self.name).of_definition(self);
-        agent.tools(self.tools()).settings(settings).limits(limits)
+        let agent = agent.tools(self.tools()).settings(settings).limits(limits);
+        agent.changed(|agent| agent.output_key = self.options.output_key.map(|key| key()))
     }
 
     /// The model that it has in a runtime.

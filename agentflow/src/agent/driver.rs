@@ -258,6 +258,7 @@ impl Run {
                     run.note_session(kind);
                 }
                 run.hand_up_recorded(path, kind);
+                run.hand_up_recorded_answer(path, kind);
                 run.machine.replay_one(path, kind);
                 if let EventKind::AgentHandoff(transfer) = kind
                     && *path == run.segment.base
@@ -512,7 +513,7 @@ impl Run {
                         0 => completed,
                         hooks => Box::pin(self.after_agent(hooks, completed)).await?,
                     };
-                    return Ok(self.completed(completed));
+                    return self.completed(completed);
                 }
                 Command::Finish(Outcome::ModelFailed) => {
                     return Err(model_error.map_or_else(|| self.recorded_failure(), Error::Model));
@@ -541,9 +542,10 @@ impl Run {
     }
 
     /// Records the answer.
-    pub(super) fn completed(&mut self, completed: Arc<AgentCompleted>) -> RunEnd {
+    pub(super) fn completed(&mut self, completed: Arc<AgentCompleted>) -> Result<RunEnd> {
+        let completed = self.saved_with_answer(completed)?;
         self.record_completed(Arc::clone(&completed));
-        self.run_end(completed)
+        Ok(self.run_end(completed))
     }
 
     fn run_end(&self, completed: Arc<AgentCompleted>) -> RunEnd {

@@ -61,7 +61,7 @@ impl Run {
                 let mut completed = AgentCompleted::new(Arc::new(message), StopReason::Stop, 0, Usage::default());
                 completed.answered_by = Some(hook.name().into());
                 let completed = self.after_agent(depth, Arc::new(completed)).await?;
-                return Ok(Some(self.completed(completed)));
+                return self.completed(completed).map(Some);
             }
         }
         self.begin_with(step);

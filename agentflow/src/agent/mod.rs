@@ -27,10 +27,12 @@ mod model_call;
 mod model_retry;
 mod of_agent;
 mod outline;
+mod output_key;
 mod plan;
 mod prompt;
 mod replaced_model;
 mod run_request;
+mod saved_answer;
 mod saved_by_tools;
 mod session_run;
 mod taking_over;
@@ -52,6 +54,7 @@ pub use self::erased::ErasedAgent;
 pub use self::limits::Limits;
 pub(crate) use self::outline::WorkflowName;
 pub use self::outline::{AgentOutline, ToolOutline};
+use self::output_key::OutputKey;
 use self::plan::Plan;
 use self::prompt::Prompt;
 pub use self::run_request::RunRequest;
@@ -67,6 +70,7 @@ use crate::middleware::Middleware;
 use crate::model::{ModelSettings, ModelSource};
 use crate::resource::Resources;
 use crate::run::{Around, Ended, Host, Life, RunHandle, RunJournal, RunResult, RunShared, RunStream};
+use crate::state::StateKey;
 use crate::tool::{Effects, IntoTools, ReplacedKind, StandIn, StepPlace, ToolList, ToolRef, ToolsetRef};
 
 /// A model with instructions and tools.
@@ -138,6 +142,8 @@ struct Description {
     targets: Vec<Target>,
     /// The other agents of the team that it is the first one of.
     members: Vec<Agent>,
+    /// Where its answer is saved.
+    output_key: Option<OutputKey>,
 }
 
 impl Agent {
@@ -161,6 +167,7 @@ impl Agent {
                 stand_in: None,
                 targets: Vec::new(),
                 members: Vec::new(),
+                output_key: None,
             }),
             output: Output::text(),
             plan: Arc::default(),
@@ -305,6 +312,36 @@ impl<O: 'static> Agent<O> {
     /// ```
     pub fn output<T: DeserializeOwned + JsonSchema + 'static>(self) -> Agent<T> {
         Agent { description: self.description, output: Output::of_type(), plan: Arc::default() }
+    }
+
+    /// Saves the answer under a key of the state: text as a string, and another output as a value of its type. The value is
+    /// part of the record of the answer, so it is saved exactly when the agent has answered. Of a run of a session the next
+    /// run has it, too; of an agent in a step or in a tool, what comes after that. In a team the agent that answers saves
+    /// under its own key.
+    ///
+    /// Say it after [`output`](Self::output), with a key of the same type; a key that outlives the session (`user:`, `app:`)
+    /// is refused. Otherwise [`build`](Self::build) and each run fail with [`Error::Build`]. An answer for which there is no
+    /// room, see [`state`](crate::state), fails the run with [`Error::State`].
+    ///
+    /// ```
+    /// use agentflow::prelude::*;
+    /// use agentflow_testing::{ScriptedModel, Turn};
+    ///
+    /// static SUMMARY: StateKey<String> = StateKey::session("summary");
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<()> {
+    /// let runtime = Runtime::builder().store(agentflow::store::MemoryStore::new()).build();
+    /// let agent = Agent::new(ScriptedModel::new([Turn::text("All is well.")])).runtime(&runtime);
+    /// let result = agent.output_key(&SUMMARY).run("What is new?").await?;
+    /// let state = runtime.run_state(result.run_id()).await?;
+    /// assert_eq!(state.get(&SUMMARY).unwrap().unwrap(), "All is well.");
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn output_key(self, key: &StateKey<O>) -> Self {
+        self.changed(|agent| agent.output_key = Some(OutputKey::new(key)))
     }
 
     /// Checks the description now and not at the first run. A resource that each run brings with

@@ -7,6 +7,7 @@ use std::sync::{Arc, OnceLock};
 use serde_json::Value;
 
 use super::limits::Limits;
+use super::output_key::OutputKey;
 use super::replaced_model::ReplacedModel;
 use super::run_request::RunRequest;
 use super::team::{TeamPlan, TransferTool};
@@ -34,6 +35,7 @@ pub(super) struct Plan {
     registry: Registry,
     pub(super) toolsets: Vec<ToolsetRef>,
     pub(super) output: Option<PlannedOutput>,
+    pub(super) output_key: Option<OutputKey>,
     pub(super) settings: Arc<ModelSettings>,
     pub(super) limits: Arc<Limits>,
     /// Those of the host and of the agent.
@@ -120,6 +122,10 @@ impl Plan {
                 description.build_error(format!("the tool name `{TRANSFER_TOOL}` is taken; rename that tool"))
             })?;
         }
+        let output_key = description.output_key.clone();
+        if let Some(problem) = output_key.as_ref().and_then(OutputKey::problem::<O>) {
+            return Err(description.build_error(problem));
+        }
         let team = TeamPlan::new(description, output)?;
         let needs = registry.tools().flat_map(needs_of).collect();
         let stand_in = description.stand_in.clone();
@@ -161,6 +167,7 @@ impl Plan {
         };
         Ok(Self {
             output,
+            output_key,
             name: Arc::clone(name),
             model,
             instructions: instructions.map(|text| Arc::new(Message::system(text))),

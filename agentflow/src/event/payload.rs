@@ -320,11 +320,14 @@ pub struct AgentCompleted {
     /// The middleware that answered in the agent's place; the agent then took no step.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answered_by: Option<Arc<str>>,
+    /// The answer under the [key](crate::Agent::output_key) that the agent saves it under.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub saved: Option<Arc<SavedByStep>>,
 }
 
 impl AgentCompleted {
     pub(crate) fn new(message: Arc<Message>, stop_reason: StopReason, steps: u32, usage: Usage) -> Self {
-        Self { message, stop_reason, steps, usage, answered_by: None }
+        Self { message, stop_reason, steps, usage, answered_by: None, saved: None }
     }
 
     /// The text of the answer: what the model said, or the JSON that it gave for the agent's output type.

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use serde::de::IgnoredAny;
 
-use crate::event::{EventKind, RunBody, RunCompleted, WorkflowCompleted};
+use crate::event::{AgentCompleted, EventKind, RunBody, RunCompleted, WorkflowCompleted};
 use crate::mask;
 use crate::value::Encoded;
 
@@ -208,6 +208,14 @@ impl Redactor {
                 *value = without.unwrap_or_else(|_| Encoded::null());
             }
         };
+        let of_answer = |agent: &mut Arc<AgentCompleted>| {
+            if agent.saved.is_some() {
+                Arc::make_mut(agent)
+                    .saved
+                    .iter_mut()
+                    .for_each(|saved| Arc::make_mut(saved).values_mut().for_each(redact));
+            }
+        };
         if let EventKind::NodeCompleted { saved: Some(saved), .. }
         | EventKind::ToolCompleted { saved: Some(saved), .. } = kind
         {
@@ -224,11 +232,11 @@ impl Redactor {
                 }
             }
             EventKind::WorkflowStarted(workflow) => redact(&mut Arc::make_mut(workflow).input),
-            EventKind::RunCompleted(completed) => {
-                if let RunCompleted::Workflow(workflow) = Arc::make_mut(completed) {
-                    redact(&mut workflow.output);
-                }
-            }
+            EventKind::RunCompleted(completed) => match Arc::make_mut(completed) {
+                RunCompleted::Workflow(workflow) => redact(&mut workflow.output),
+                RunCompleted::Agent(agent) => of_answer(agent),
+            },
+            EventKind::AgentCompleted(agent) => of_answer(agent),
             EventKind::WorkflowCompleted(WorkflowCompleted { output, .. })
             | EventKind::NodeCompleted { output, .. }
             | EventKind::ApprovalResolved { answer: output, .. }

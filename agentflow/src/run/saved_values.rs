@@ -18,6 +18,12 @@ pub(crate) fn state_of(events: &[Event]) -> StateValues {
     });
     let mut values = began.unwrap_or_default();
     saved_in(events).into_iter().for_each(|saved| values.apply(saved));
+    // An agent's answer is what it saves last.
+    if let Some(EventKind::RunCompleted(completed)) = events.last().map(|event| &event.kind)
+        && let Some(saved) = completed.agent().and_then(|answer| answer.saved.as_ref())
+    {
+        values.apply(saved);
+    }
     values
 }
 

@@ -107,9 +107,13 @@ impl AgentEvents {
                 view.transfer_to = Some(handoff.to.to_string());
                 self.agents.insert(path.clone(), Arc::clone(&handoff.to));
             }
-            EventKind::AgentCompleted(answer) => view.content = Some(answer.text().into_owned()),
+            EventKind::AgentCompleted(answer) => {
+                view.content = Some(answer.text().into_owned());
+                view.saved(answer.saved.as_deref());
+            }
             EventKind::RunCompleted(completed) => {
                 view.is_final = true;
+                view.saved(completed.agent().and_then(|answer| answer.saved.as_deref()));
                 view.content = Some(match &**completed {
                     RunCompleted::Agent(answer) => answer.text().into_owned(),
                     RunCompleted::Workflow(workflow) => text_of(&workflow.output),

@@ -8,7 +8,7 @@ use agentflow::serde_json::json;
 use agentflow::session::Session;
 use agentflow::store::{MemoryStore, SqliteStore, Store, StoreErrorKind};
 use agentflow::{Error, RunId};
-use agentflow_testing::{ScriptedModel, Turn, check_events, test_runtime};
+use agentflow_testing::{CrashTest, ScriptedModel, Turn, check_events, test_runtime};
 
 use crate::sessions_crash::{QUESTIONS, ends_at_every_write};
 
@@ -165,4 +165,114 @@ async fn what_each_run_of_a_session_begins_with_is_bounded() {
     // A value in the place of another one does not count twice, and a run of no session is not concerned.
     assert_eq!(ask(&runtime, "600002 bytes of a", "s".into()).await.unwrap(), "filled");
     assert_eq!(ask(&runtime, "600003 bytes of temp:b", "s".into()).await.unwrap(), "filled");
+}
+
+static SUM: StateKey<Vec<u32>> = StateKey::session("sum");
+static SAID: StateKey<String> = StateKey::session("said");
+
+/// Adds a number to the last answer, which the state of the session has.
+fn adder() -> Agent<Vec<u32>> {
+    let model = ScriptedModel::from_fn(|request| {
+        let last = request.messages.last().expect("somebody asks");
+        match last.results().next() {
+            None => Turn::call("last_sum", json!({})),
+            Some(result) => {
+                let mut sum: Vec<u32> = serde_json::from_str(&result.text()).unwrap();
+                sum.push(u32::try_from(sum.len()).unwrap());
+                Turn::text(json!({"value": sum}).to_string())
+            }
+        }
+    });
+    Agent::new(model).name("adder").instruct("Add.").tools(tools![last_sum]).output().output_key(&SUM)
+}
+
+/// The last answer.
+#[tool(effects = "none")]
+async fn last_sum(cx: &Context) -> Result<Vec<u32>> {
+    Ok(cx.state(&SUM).await?.unwrap_or_default())
+}
+
+async fn adds(store: impl Store) -> Result<(), Error> {
+    let runtime = test_runtime().store(store).agent(&adder()).build();
+    for handle in runtime.recover().await?.resumed {
+        let _ = handle.result().await;
+    }
+    for question in QUESTIONS {
+        let request = RunRequest::new(question).run_id(RunId::new(question)).session("s");
+        match adder().runtime(&runtime).run(request).await {
+            Err(Error::Store(error)) if error.kind() == StoreErrorKind::Exists => {}
+            answered => drop(answered?),
+        }
+    }
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_under_its_key_is_there_for_the_next_turn_whenever_a_process_ends() {
+    ends_at_every_write(adds, |store, what| async move {
+        let runtime = test_runtime().store(store).build();
+        let state = runtime.session_state("s").await.unwrap();
+        assert_eq!(serde_json::to_value(&state).unwrap(), json!({"sum": [0, 1, 2]}), "{what}");
+    })
+    .await;
+}
+
+/// Say it.
+#[agent(output_key = SAID)]
+async fn says(cx: &Context, what: String) -> Result<String>;
+
+fn speaks() -> ScriptedModel {
+    ScriptedModel::from_fn(|_| Turn::text("said hi"))
+}
+
+/// What is seen of the answer in the step itself.
+async fn says_and_sees(cx: &Context, what: String) -> Result<String> {
+    says(cx, what).await?;
+    nothing_more(cx).await?;
+    Ok(cx.state(&SAID).await?.unwrap_or_default())
+}
+
+/// Another record in the step, so that a process can end between the answer and the end of the step.
+#[workflow(name = "nothing-more")]
+async fn nothing_more(cx: &Context) -> Result<String> {
+    let seen = sees_said(cx, "inner".to_owned()).await?;
+    Ok(seen)
+}
+
+async fn sees_said(cx: &Context, own: String) -> Result<String> {
+    let seen = cx.state(&SAID).await?.unwrap_or_default();
+    Ok(format!("{own}, then {seen}"))
+}
+
+#[workflow(name = "says-in-steps")]
+async fn says_in_steps(cx: &Context, what: String) -> Result<String> {
+    let own = says_and_sees(cx, what).await?;
+    let seen = sees_said(cx, own).await?;
+    Ok(seen)
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_in_a_step_is_saved_with_the_step_whenever_it_crashes() {
+    let report = CrashTest::new(&says_in_steps::workflow(), || "hi".to_owned())
+        .runtime(|runtime| runtime.model(speaks()))
+        .twice()
+        .run()
+        .await;
+    assert!(report.writes() > 4, "{report}");
+    let runtime = test_runtime().store(MemoryStore::new()).model(speaks()).build();
+    let run = says_in_steps::workflow().run(&runtime, "hi".to_owned()).await.unwrap();
+    assert_eq!(run, "said hi, then said hi");
+}
+
+#[tokio::test]
+async fn an_output_key_that_cannot_be_one_is_refused() {
+    static NAME: StateKey<String> = StateKey::user("name");
+    let agent = || Agent::new(ScriptedModel::from_fn(|_| Turn::text("{}"))).name("keeps");
+    let lasting = agent().output_key(&NAME).build().unwrap_err().to_string();
+    assert!(lasting.contains("`user:name` outlives both; set that key in a tool"), "{lasting}");
+    let other = agent().output_key(&SAID).output::<Vec<u32>>().build().unwrap_err().to_string();
+    assert!(other.contains("say `output` before `output_key`"), "{other}");
+    let large = Agent::new(ScriptedModel::new([Turn::text("x".repeat(1 << 20))])).output_key(&SAID);
+    let large = large.run("Say much.").await.unwrap_err().to_string();
+    assert!(large.contains("would have saved"), "{large}");
 }

@@ -1,0 +1,37 @@
+//! The key of the state under which an agent's answer is saved, and whether the agent can have it. It saves nothing:
+//! `saved_answer.rs` does.
+
+use std::sync::Arc;
+
+use crate::state::StateKey;
+
+/// Where an agent's answer is saved.
+#[derive(Clone, Debug)]
+pub struct OutputKey {
+    pub(super) key: Arc<str>,
+    is_lasting: bool,
+    /// The name of the type of its values.
+    of: &'static str,
+}
+
+impl OutputKey {
+    pub(super) fn new<O>(key: &StateKey<O>) -> Self {
+        let is_lasting = key.owner().outlives_runs();
+        Self { key: key.to_string().into(), is_lasting, of: std::any::type_name::<O>() }
+    }
+
+    /// Why an agent whose answer is an `O` cannot have it; `None` when it can.
+    pub(super) fn problem<O>(&self) -> Option<String> {
+        let (key, of, answer) = (&self.key, self.of, std::any::type_name::<O>());
+        match self.is_lasting {
+            true => Some(format!(
+                "its answer is saved for its run or its session, and `{key}` outlives both; set that key in a tool"
+            )),
+            false if of != answer => Some(format!(
+                "the output key `{key}` is of the type `{of}` and the answer of the type `{answer}`; give a key of the answer's \
+                 type, and say `output` before `output_key`"
+            )),
+            false => None,
+        }
+    }
+}

@@ -1,0 +1,70 @@
+//! An agent's answer as part of the state: in the record of the answer, and for what comes after it. It says nothing of
+//! what the agent's tools saved.
+
+use std::sync::Arc;
+
+use super::driver::Run;
+use crate::error::{Error, Result};
+use crate::event::{AgentCompleted, AnswerForm, EventKind};
+use crate::path::StepPath;
+use crate::run::Segment;
+use crate::state::{MOST_SAVED, SavedByStep, too_much_in_session, too_much_saved};
+
+impl Run {
+    /// The answer with what its record holds of the state. What calls the agent sees the value from now on.
+    ///
+    /// # Errors
+    /// [`Error::InvalidOutput`] when the answer, which a hook may have given, is not JSON although a value is expected;
+    /// [`Error::State`] when it is too large.
+    pub(super) fn saved_with_answer(&self, completed: Arc<AgentCompleted>) -> Result<Arc<AgentCompleted>> {
+        let Some(key) = self.plan.output_key.as_ref().map(|output_key| &output_key.key) else { return Ok(completed) };
+        let form = self.plan.output.as_ref().map_or(AnswerForm::Text, |output| output.rule.form);
+        let value = form
+            .encoded(&completed.text())
+            .map_err(|problem| Error::InvalidOutput { attempts: 1, problem: problem.to_string() })?;
+        let mut saved = SavedByStep::default();
+        saved.change(key, Some(value));
+        let saved = Arc::new(saved);
+        self.check_size(key, &saved)?;
+        self.hand_up_answer(&saved);
+        let mut completed = completed;
+        Arc::make_mut(&mut completed).saved = saved.recorded();
+        Ok(completed)
+    }
+
+    /// Whether there is room for the answer in the record of the step around it and in the session.
+    fn check_size(&self, key: &Arc<str>, saved: &SavedByStep) -> Result<()> {
+        let Segment { step, shared, .. } = &self.segment;
+        let is_in_session = shared.own().is_some_and(|own| own.began.session().is_some());
+        let states = shared.states();
+        let in_step = match self.segment.is_run() {
+            true => 0,
+            false => states.as_ref().map_or(0, |states| states.size(step)),
+        };
+        let problem = match (in_step + saved.size(), is_in_session) {
+            (size, _) if size > MOST_SAVED => too_much_saved(size),
+            (size, true) => match size + states.map_or(0, |states| states.size_in_session(step, key)) {
+                size if size > MOST_SAVED => too_much_in_session(size),
+                _ => return Ok(()),
+            },
+            _ => return Ok(()),
+        };
+        Err(Error::State { key: key.to_string(), problem })
+    }
+
+    fn hand_up_answer(&self, saved: &SavedByStep) {
+        let Segment { base, step, shared, .. } = &self.segment;
+        let place = shared.log.place_of(|path| path == base);
+        shared.states_or_new().apply(step, saved, place);
+    }
+
+    /// Takes in the record of an answer.
+    pub(super) fn hand_up_recorded_answer(&self, path: &StepPath, kind: &EventKind) {
+        if let EventKind::AgentCompleted(completed) = kind
+            && *path == self.segment.base
+            && let Some(saved) = &completed.saved
+        {
+            self.hand_up_answer(saved);
+        }
+    }
+}
