@@ -40,6 +40,7 @@ impl WorkflowOptions {
 
 pub(super) fn options(tokens: TokenStream, errors: &mut Errors) -> WorkflowOptions {
     let mut options = WorkflowOptions::default();
+    let mut limit = None;
     for given in options::parse(tokens, &options::WORKFLOW, errors) {
         let name = given.name.to_string();
         match (name.as_str(), given.value) {
@@ -53,7 +54,10 @@ pub(super) fn options(tokens: TokenStream, errors: &mut Errors) -> WorkflowOptio
                 options.stop = word(&expr, &variants, "`stop` is `fail_fast` or `best_effort`", errors);
             }
             ("approve", Value::Text(text)) => options.first.text = Some(text),
-            ("approve_timeout", Value::Text(text)) => options.first.timeout_ms = milliseconds(&text, errors),
+            ("approve_timeout", Value::Text(text)) => {
+                options.first.timeout_ms = milliseconds(&text, errors);
+                limit = Some(given.name);
+            }
             ("on_timeout", Value::Expr(expr)) => {
                 options.first.on_timeout = Unanswered::read(&expr, errors).map(|read| (given.name, read));
             }
@@ -63,6 +67,12 @@ pub(super) fn options(tokens: TokenStream, errors: &mut Errors) -> WorkflowOptio
         }
     }
     let FirstQuestion { text, timeout_ms, on_timeout } = &options.first;
+    if let (Some(limit), None, None) = (limit, text, on_timeout) {
+        errors.at(
+            limit,
+            "nobody is asked before this workflow; add `approve = \"run it?\"`, or remove `approve_timeout`",
+        );
+    }
     match on_timeout {
         Some((option, _)) if text.is_none() || timeout_ms.is_none() => {
             errors.at(

@@ -14,7 +14,6 @@ use tracing::Instrument;
 use super::driver::Run;
 use crate::error::{Error, Failure, Result};
 use crate::event::{EventKind, ModelDelta};
-use crate::message::Message;
 use crate::middleware::{Flow, ModelStep, Recovery};
 use crate::model::{Model, ModelError, ModelEvent, ModelInfo, ModelRequest, ModelResponse, ModelStream};
 use crate::path::StepPath;

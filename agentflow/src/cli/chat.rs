@@ -147,32 +147,25 @@ impl Chat {
                 note(format_args!("{DIM}the run waits for the answer{DIM:#}"));
                 return Err(Stop::Said);
             };
-            if !matches!(asked, Asked::Approval) && !line.trim().is_empty() {
-                let answered = match asked.read(&line) {
-                    Ok(answer) => self.runtime.answer_encoded(run, at, answer, &self.by).await,
-                    Err(error) => {
-                        note(format_args!("this is not JSON: {}", OneLine(error)));
-                        continue;
-                    }
-                };
-                match answered {
-                    Ok(()) => return Ok(()),
-                    Err(error) => note(OneLine(error)),
+            let json = match asked {
+                Asked::Approval if line.trim().starts_with(['{', '[', '"']) => {
+                    Some(Encoded::from_json(line.trim().to_owned()))
                 }
-                continue;
-            }
-            let answered = match line.trim() {
-                "" => continue,
-                "y" | "yes" => self.runtime.approve(run, at, Approval::granted(), &self.by).await,
-                "n" | "no" => self.runtime.approve(run, at, Approval::denied("the person said no"), &self.by).await,
-                json if json.starts_with(['{', '[', '"']) => match Encoded::from_json(json.to_owned()) {
-                    Ok(answer) => self.runtime.answer_encoded(run, at, answer, &self.by).await,
-                    Err(error) => {
-                        note(format_args!("this is not JSON: {}", OneLine(error)));
-                        continue;
-                    }
-                },
-                reason => self.runtime.approve(run, at, Approval::denied(reason), &self.by).await,
+                Asked::Approval => None,
+                _ => Some(asked.read(&line)),
+            };
+            let answered = match (line.trim(), json) {
+                ("", _) => continue,
+                (_, Some(Ok(answer))) => self.runtime.answer_encoded(run, at, answer, &self.by).await,
+                (_, Some(Err(error))) => {
+                    note(format_args!("this is not JSON: {}", OneLine(error)));
+                    continue;
+                }
+                ("y" | "yes", None) => self.runtime.approve(run, at, Approval::granted(), &self.by).await,
+                ("n" | "no", None) => {
+                    self.runtime.approve(run, at, Approval::denied("the person said no"), &self.by).await
+                }
+                (reason, None) => self.runtime.approve(run, at, Approval::denied(reason), &self.by).await,
             };
             match answered {
                 Ok(()) => return Ok(()),

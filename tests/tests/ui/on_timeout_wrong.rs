@@ -44,4 +44,16 @@ async fn asks() -> Result<u32> {
     Ok(fourth + fifth + all as u32)
 }
 
+#[workflow(approve_timeout = "7d")]
+async fn unasked() -> Result<u32> {
+    let done = merge().await?;
+    Ok(done)
+}
+
+#[workflow(on_timeout = deny)]
+async fn endless() -> Result<u32> {
+    let done = merge().await?;
+    Ok(done)
+}
+
 fn main() {}
