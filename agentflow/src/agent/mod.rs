@@ -339,7 +339,6 @@ impl<O: 'static> Agent<O> {
     /// # Ok(())
     /// # }
     /// ```
-    #[must_use]
     pub fn output_key(self, key: &StateKey<O>) -> Self {
         self.changed(|agent| agent.output_key = Some(OutputKey::new(key)))
     }
