@@ -162,7 +162,7 @@ fn workflows_are_listed_by_name() {
     );
     assert!(list.stdout.contains("\n    Says a word several times.\n"), "{list:#?}");
     let list = done(&["workflow", "list", "--json"]).line();
-    assert_eq!((list.as_array().unwrap().len(), &list[3]["name"]), (6, &json!("quick")));
+    assert_eq!((list.as_array().unwrap().len(), &list[5]["name"]), (8, &json!("quick")));
 }
 
 #[test]

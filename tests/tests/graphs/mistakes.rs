@@ -336,7 +336,7 @@ const ALL: &[(&str, Change, &str)] = &[
     (
         "timeout is a text",
         |g| node(g, "found")["policy"] = json!({"timeout": "5s"}),
-        "unknown field `timeout`, expected one of `retry`, `timeout_ms`, `on_error`, `approve`, `concurrency`, `repeatable`",
+        "unknown field `timeout`, expected one of `retry`, `timeout_ms`, `on_error`, `approve`, `approve_timeout_ms`, `on_timeout`, `concurrency`, `repeatable`",
     ),
     (
         "does has two words",
