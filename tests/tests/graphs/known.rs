@@ -338,11 +338,11 @@ async fn nodes_that_double_what_was_before_make_no_schema_that_no_memory_holds()
     let runtime = test_runtime().graph(graph.clone()).build();
     assert!(serde_json::to_string(&runtime.workflow_graph("known").unwrap()).unwrap().len() < 100_000);
     // Nor a value.
-    let run = runtime.start_named("known", &json!({"n": 1})).await.unwrap();
+    let run = runtime.start_named("known", json!({"n": 1})).await.unwrap();
     let error = run.result().await.unwrap_err();
     assert_eq!(error.kind(), FailureKind::TooLarge, "{error}");
     assert!(error.to_string().contains("more than the 16777216 bytes that one step may have"), "{error}");
     let small = test_runtime().graph(graph).max_output_bytes(50).build();
-    let error = small.start_named("known", &json!({"n": 1})).await.unwrap().result().await.unwrap_err();
+    let error = small.start_named("known", json!({"n": 1})).await.unwrap().result().await.unwrap_err();
     assert!(error.to_string().contains("more than the 50 bytes that one step may have"), "{error}");
 }

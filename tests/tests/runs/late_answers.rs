@@ -389,7 +389,7 @@ async fn a_question_in_a_graph_of_data_has_its_time_out() {
     };
     let runtime = |policy: Value| test_runtime().store(MemoryStore::new()).graph(graph(policy).unwrap()).build();
     let asks = runtime(json!({"timeout_ms": 1000, "on_timeout": "approve"}));
-    let output = asks.start_named("asks", &Encoded::new(&json!({})).unwrap()).await.unwrap().result().await.unwrap();
+    let output = asks.start_named("asks", Encoded::new(&json!({})).unwrap()).await.unwrap().result().await.unwrap();
     assert!(output.decode::<Approval>().unwrap().is_granted());
     for (policy, problem) in [
         (json!({"timeout_ms": 1000, "on_timeout": {"answer": 5}}), "the `on_timeout` of `said`"),
