@@ -157,7 +157,7 @@ impl Mapping {
         }
     }
 
-    /// Writes the value, as far as there is room.
+    /// Writes the value, up to the largest size that it may have.
     fn write(&self, scope: &Scope<'_>, text: &mut Text) -> Result<(), Unmade> {
         match self {
             Self::Object(fields) => {
