@@ -99,7 +99,7 @@ impl Run {
     /// When it lacks a resource; nothing of it has begun then.
     pub(super) fn new(plan: &Arc<Plan>, mut request: RunRequest) -> Result<Self> {
         if let Some(session) = &mut request.session {
-            request.options.session = Some(InSession::asked(session, &plan.host)?);
+            request.options.session = Some(InSession::asked(session, plan)?);
         }
         let id = request.options.run_id.take().unwrap_or_else(|| plan.host.new_run_id());
         let given = request.options.resources.clone();

@@ -1,4 +1,5 @@
-//! A run in a session: how it begins there, and which history it continues. The window itself is `session/past.rs`.
+//! A run in a session: how it begins there, waits, and gives the model what was said before. `session_history.rs` reads
+//! that, and `session_summary.rs` has it summed up.
 //!
 //! A run of a session begins in the store before anybody sees it, alone and in one commit, so that the store can refuse
 //! it. Its end needs nothing of this: what it adds to the session is its own journal.
@@ -9,12 +10,13 @@ use std::time::Duration;
 use super::driver::Run;
 use super::plan::Plan;
 use super::run_request::RunRequest;
+use super::session_history::{Past, PastRuns, past_of};
+use super::session_summary::check_summary;
 use crate::error::{Error, Result};
-use crate::event::{Event, EventKind, RunId, RunStarted, SessionPlace, SessionWindow};
-use crate::message::{Conversation, Message};
+use crate::event::{Event, EventKind, RunId, RunStarted, SessionPlace, SessionSummarized, SessionWindow, Summary};
 use crate::path::StepPath;
 use crate::run::{Host, RunEnd, read_events, state_of};
-use crate::session::{PastRun, Session, Window};
+use crate::session::Session;
 use crate::store::{RunStatus, Store, StoreError, StoreErrorKind};
 
 /// How often a session is looked at in which a run of another process is in the way.
@@ -22,17 +24,25 @@ const EVERY: Duration = Duration::from_millis(100);
 /// After how many of these looks it is asked again whether anybody executes that run.
 const LOOKS: u32 = 10;
 
-/// What a completed run has added to its session, and the run before it.
-type Past = (PastRun, Option<RunId>);
-
 /// The session of a run.
 pub(super) enum InSession {
     /// It has not begun in it.
     Asked(Session),
     /// The store is asked to let it begin with this event.
     Beginning(Box<Event>),
-    /// It has, and has not given the model what was said before; with the run before it, when that is read already.
-    Begun(SessionPlace, SessionWindow, Option<Past>),
+    /// It has, and has not given the model what was said before.
+    Begun(Box<Begun>),
+}
+
+/// A run that has begun in its session.
+pub(super) struct Begun {
+    pub(super) place: SessionPlace,
+    pub(super) window: SessionWindow,
+    pub(super) summary: Option<Arc<Summary>>,
+    /// The run before it, when that is read already.
+    past: Option<Past>,
+    /// What it has recorded of a summary.
+    summarized: Option<Arc<SessionSummarized>>,
 }
 
 impl InSession {
@@ -52,18 +62,24 @@ impl InSession {
     /// The session of a run that has begun.
     fn of(started: &RunStarted) -> Option<Box<Self>> {
         let (place, agent) = (started.session.as_ref()?, started.agent()?);
-        Some(Box::new(Self::Begun(SessionPlace::clone(place), agent.window.unwrap_or_default(), None)))
+        let (place, window, summary) =
+            (SessionPlace::clone(place), agent.window.unwrap_or_default(), agent.summary.clone());
+        Some(Box::new(Self::Begun(Box::new(Begun { place, window, summary, past: None, summarized: None }))))
     }
 
     /// The session that a run is to be one of, and its id.
     ///
     /// # Errors
-    /// When the host keeps no sessions, or the id cannot be one.
-    pub(super) fn asked(session: &mut Session, host: &Host) -> Result<Arc<str>, StoreError> {
+    /// When the host keeps no sessions, the id cannot be one, or nobody could sum up what was said before.
+    pub(super) fn asked(session: &mut Session, plan: &Plan) -> Result<Arc<str>> {
+        let host = &plan.host;
         match &host.store {
-            None => return Err(StoreError::no_store_for_sessions()),
-            Some(store) if !store.keeps_sessions() => return Err(StoreError::keeps_no_sessions()),
+            None => return Err(StoreError::no_store_for_sessions().into()),
+            Some(store) if !store.keeps_sessions() => return Err(StoreError::keeps_no_sessions().into()),
             Some(_) => session.check()?,
+        }
+        if let Some(summary) = &session.summary {
+            check_summary(summary, plan)?;
         }
         Ok(Arc::clone(session.id.get_or_insert_with(|| host.new_run_id().as_str().into())))
     }
@@ -77,8 +93,14 @@ impl Run {
 
     /// Takes in what an earlier process recorded of the run.
     pub(super) fn note_session(&mut self, kind: &EventKind) {
-        if let EventKind::RunStarted(started) = kind {
-            self.session = InSession::of(started);
+        match kind {
+            EventKind::RunStarted(started) => self.session = InSession::of(started),
+            EventKind::SessionSummarized(summarized) => {
+                if let Some(InSession::Begun(begun)) = self.session.as_deref_mut() {
+                    begun.summarized = Some(Arc::clone(summarized));
+                }
+            }
+            _ => {}
         }
     }
 
@@ -132,12 +154,20 @@ impl Run {
         if self.waits_for_session() {
             self.begin_in_session().await?;
         }
-        let Some(InSession::Begun(place, window, past)) = self.session.as_deref_mut() else { return Ok(()) };
-        if let Some(after) = &place.after {
-            let store = self.segment.shared.host.require_store()?;
-            let history = read_history(&store, after, past.take(), Window::new(*window)).await?;
-            self.machine.remember(history);
+        let Some(InSession::Begun(begun)) = self.session.as_deref_mut() else { return Ok(()) };
+        let Begun { place, window, summary, past, summarized } = &mut **begun;
+        let Some(after) = place.after.clone() else {
+            self.session = None;
+            return Ok(());
+        };
+        let (summary, known) = (summary.clone(), past.take());
+        let mut history = PastRuns::new(self.segment.shared.host.require_store()?, after, *window, summary.as_deref());
+        history.read(known, summarized.take()).await?;
+        if let (Some(summary), Some(left_out)) = (&summary, history.to_sum_up().await?) {
+            let summarized = Box::pin(self.sum_up(summary, left_out)).await?;
+            history.read(None, Some(summarized)).await?;
         }
+        self.machine.remember(history.into_messages());
         self.session = None;
         Ok(())
     }
@@ -181,7 +211,9 @@ impl Run {
                 Err(error) => return Err(error.into()),
             }
         };
-        self.session = Some(Box::new(InSession::Begun(place, session.window, past)));
+        let (window, summary) = (session.window, session.summary.clone());
+        self.session =
+            Some(Box::new(InSession::Begun(Box::new(Begun { place, window, summary, past, summarized: None }))));
         self.pending = None;
         shared.restore_state(&self.segment.base, &kind);
         self.machine.apply(&self.segment.base, &kind);
@@ -201,7 +233,7 @@ impl Run {
             check_branch(store, id, after).await?;
         }
         let Some(mut started) = self.pending.as_deref().cloned() else { return Ok(None) };
-        started.window = Some(session.window);
+        (started.window, started.summary) = (Some(session.window), session.summary.clone());
         let (past, state) = match &place.after {
             Some(after) => {
                 let events = read_events(store, after, 0).await?;
@@ -247,50 +279,4 @@ async fn check_branch(store: &Arc<dyn Store>, session: &str, after: &RunId) -> R
         true => return Ok(()),
     };
     Err(StoreError::new(StoreErrorKind::NotFound, problem))
-}
-
-/// What was said up to a run, which may be `known` already, as much as the window has room for.
-async fn read_history(
-    store: &Arc<dyn Store>,
-    last: &RunId,
-    mut known: Option<Past>,
-    mut window: Window,
-) -> Result<Vec<Arc<Message>>, StoreError> {
-    let mut next = Some(last.clone());
-    while let Some(run) = next.take().filter(|_| window.has_room()) {
-        let (past, before) = match known.take() {
-            Some(past) => past,
-            None => read_past(store, &run).await?,
-        };
-        let taken = window.take(past);
-        next = before.filter(|_| taken);
-    }
-    Ok(window.into_messages())
-}
-
-/// What a completed run has added to its session, and the run before it.
-pub(crate) async fn read_past(store: &Arc<dyn Store>, run: &RunId) -> Result<Past, StoreError> {
-    past_of(run, &read_events(store, run, 0).await?)
-}
-
-/// The same, by its journal.
-fn past_of(run: &RunId, events: &[Event]) -> Result<Past, StoreError> {
-    let place = events.iter().find_map(place_of).ok_or_else(|| {
-        let message = format!("the run `{run}` is in the history of a session and its journal does not say so");
-        StoreError::new(StoreErrorKind::Damaged, message)
-    })?;
-    let answer = events.iter().rev().find_map(|event| match &event.kind {
-        EventKind::RunCompleted(completed) => completed.agent().map(|answer| answer.text().into_owned()),
-        _ => None,
-    });
-    let messages = Conversation::from_events(events).messages().to_vec();
-    let past = PastRun { number: place.number, messages, answer: answer.unwrap_or_default() };
-    Ok((past, place.after.clone()))
-}
-
-fn place_of(event: &Event) -> Option<&SessionPlace> {
-    match &event.kind {
-        EventKind::RunStarted(started) => started.session.as_deref(),
-        _ => None,
-    }
 }

@@ -51,7 +51,7 @@ pub(super) struct ChatArgs {
     /// The agent
     #[arg(long, value_name = "NAME")]
     pub(super) agent: String,
-    /// The session; it begins when no session has this id
+    /// The session; it begins when no session has this id. What no longer fits its window is summed up by the agent's model
     #[arg(long, value_name = "ID")]
     pub(super) session: String,
     /// The file that sessions are kept in; it is made when it does not exist

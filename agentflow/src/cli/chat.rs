@@ -19,7 +19,7 @@ use crate::message::{Message, Role, ToolCall};
 use crate::path::StepPath;
 use crate::run::{Approval, RunHandle};
 use crate::runtime::Runtime;
-use crate::session::Session;
+use crate::session::{Session, Summary};
 use crate::text::OneLine;
 use crate::value::Encoded;
 
@@ -53,7 +53,7 @@ impl Chat {
             if line.trim().is_empty() {
                 continue;
             }
-            let session = Session::from(self.args.session.as_str());
+            let session = Session::from(self.args.session.as_str()).summarized(Summary::default());
             let request = RunRequest::new(line).session(session);
             let request = self.args.caller.clone().into_iter().fold(request, RunRequest::caller);
             let handle = self.runtime.start_agent(&self.args.agent, request).await?;

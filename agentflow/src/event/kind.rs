@@ -11,7 +11,7 @@ use super::payload::{
     AgentCompleted, AgentHandoff, AgentStarted, NotUndone, PauseReason, Redefined, RunAdvanced, RunCompleted,
     RunStarted, Spending, WorkflowCompleted, WorkflowStarted,
 };
-use super::session_place::SessionPlace;
+use super::session_place::{SessionPlace, SessionSummarized};
 use super::shape::{Edge, Subject};
 use crate::failure::{Failure, FailureKind};
 use crate::message::{ToolCall, ToolResult, ToolStatus};
@@ -117,6 +117,9 @@ pub enum EventKind {
     /// An agent of a team transferred the conversation to another one; of a run of its own, at the run's own path.
     #[serde(rename = "agent.handoff")]
     AgentHandoff(Arc<AgentHandoff>),
+    /// What was said in a session, and has no room in its window, was summed up for the model, or could not be.
+    #[serde(rename = "session.summarized")]
+    SessionSummarized(Arc<SessionSummarized>),
     /// A workflow began as a step of another run.
     #[serde(rename = "workflow.started")]
     WorkflowStarted(Arc<WorkflowStarted>),

@@ -32,6 +32,10 @@ impl fmt::Display for Written<'_> {
             },
             EventKind::AgentStarted(agent) => write!(f, "{}", Began(agent)),
             EventKind::AgentHandoff(transfer) => write!(f, " from {} to {}", transfer.from, transfer.to),
+            EventKind::SessionSummarized(summarized) => match &summarized.text {
+                Some(text) => write!(f, " up to {}: {}", summarized.up_to, Short(text)),
+                None => write!(f, " up to {}: no summary", summarized.up_to),
+            },
             EventKind::WorkflowStarted(workflow) => {
                 write!(f, " {}: {}", workflow.name, Short(workflow.input.as_str()))
             }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::session_place::{SessionPlace, SessionWindow};
+use super::session_place::{SessionPlace, SessionWindow, Summary};
 use crate::message::{Conversation, Message, Role};
 use crate::model::{StopReason, Usage};
 use crate::path::StepPath;
@@ -133,6 +133,9 @@ pub struct AgentStarted {
     /// How much of its session's history it is given, when it is a run of one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub window: Option<SessionWindow>,
+    /// What becomes of the runs that the window has no room for, when they are summed up.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub summary: Option<Arc<Summary>>,
 }
 
 impl AgentStarted {
@@ -146,6 +149,7 @@ impl AgentStarted {
             answer: AnswerForm::Text,
             definition: None,
             window: None,
+            summary: None,
         }
     }
 

@@ -79,3 +79,80 @@ impl SessionWindow {
         self
     }
 }
+
+/// What becomes of the runs of a session that its [`SessionWindow`] has no room for: a model sums them up, and the summary
+/// stands in front of the newer runs. Given to a request with [`Session::summarized`](crate::session::Session::summarized).
+///
+/// A run that begins in a session with more than fits sums up first, before it asks its own model: the newest half of the
+/// window stays as it is, what is older becomes the summary, together with the summary before it. So a summary is made
+/// once in many runs. It is recorded in the run, as the agent `session_summary` below the path `summary` and as
+/// [`SessionSummarized`](crate::event::EventKind::SessionSummarized): it is made once, also across a crash, it counts
+/// against the budgets and the model calls of the run, and later runs read it. When its model fails, the run
+/// continues with what fits, and the next run tries again.
+///
+/// ```
+/// use agentflow::session::{Session, Summary};
+///
+/// let summary = Summary::default().model("openai/gpt-5-nano").tokens(300);
+/// let session = Session::from("ada-1").summarized(summary);
+/// # let _ = session;
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Summary {
+    /// The model by its name. Default: that of the agent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<Arc<str>>,
+    /// The most tokens of a summary, four bytes each; what is beyond is cut. They count against the window, and are a
+    /// quarter of it at most. Default: 500.
+    pub tokens: u32,
+    /// What the model is instructed to do, in place of our own words.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub instructions: Option<Arc<str>>,
+}
+
+impl Default for Summary {
+    fn default() -> Self {
+        Self { model: None, tokens: 500, instructions: None }
+    }
+}
+
+impl Summary {
+    /// The model that sums up, by its name, such as one that costs less than the agent's.
+    #[must_use]
+    pub fn model(mut self, name: impl Into<Arc<str>>) -> Self {
+        self.model = Some(name.into());
+        self
+    }
+
+    /// At most so many tokens.
+    #[must_use]
+    pub fn tokens(mut self, tokens: u32) -> Self {
+        self.tokens = tokens;
+        self
+    }
+
+    /// What the model is instructed to do, say which facts to keep. It is given what was said as the user's message.
+    #[must_use]
+    pub fn instructions(mut self, instructions: impl Into<Arc<str>>) -> Self {
+        self.instructions = Some(instructions.into());
+        self
+    }
+}
+
+/// The runs of a session that a run did not fit beside were summed up.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct SessionSummarized {
+    /// The newest run that the summary covers; all before it are covered as well.
+    pub up_to: RunId,
+    /// The summary; `None` when its model failed, so that the run did without.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub text: Option<Arc<str>>,
+}
+
+impl SessionSummarized {
+    pub(crate) fn new(up_to: RunId, text: Option<Arc<str>>) -> Self {
+        Self { up_to, text }
+    }
+}

@@ -130,6 +130,7 @@ shapes! {
     AgentCompleted "agent.completed" Agent Closes,
     AgentFailed "agent.failed" Agent Closes,
     AgentHandoff "agent.handoff" Agent Marks,
+    SessionSummarized "session.summarized" Run Marks,
     WorkflowStarted "workflow.started" Workflow Opens,
     WorkflowCompleted "workflow.completed" Workflow Closes,
     WorkflowFailed "workflow.failed" Workflow Closes,

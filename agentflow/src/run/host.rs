@@ -178,7 +178,7 @@ impl Host {
     pub(crate) fn model(&self, model: &ModelRef) -> Result<Arc<dyn Model>, ModelRefError> {
         let made = match self.models.get(model.provider()) {
             Some(factory) => factory(model, &self.secrets),
-            None => crate::model::built_in(model, &self.secrets),
+            None => crate::model::built_in(model, &self.secrets, self.models.keys().map(String::as_str)),
         };
         made.map_err(|problem| ModelRefError::unusable(model, problem))
     }

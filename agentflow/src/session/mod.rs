@@ -4,15 +4,17 @@
 
 mod export;
 mod past;
+mod summary;
 
 use std::fmt;
 use std::sync::Arc;
 
 pub use self::export::{SessionExport, SessionRun};
 pub(crate) use self::past::{PastRun, Window};
+pub(crate) use self::summary::{summary_message, transcript};
 use crate::error::Result;
 use crate::event::RunId;
-pub use crate::event::{SessionPlace, SessionWindow};
+pub use crate::event::{SessionPlace, SessionWindow, Summary};
 pub use crate::store::{SessionFilter, SessionRecord};
 use crate::store::{StoreError, StoreErrorKind};
 
@@ -34,6 +36,7 @@ pub struct Session {
     pub(crate) after: Option<RunId>,
     pub(crate) waits: bool,
     pub(crate) window: SessionWindow,
+    pub(crate) summary: Option<Arc<Summary>>,
 }
 
 impl Session {
@@ -41,7 +44,7 @@ impl Session {
     pub const MAX_ID: usize = 512;
 
     fn of(id: Option<Arc<str>>, must_exist: bool) -> Self {
-        Self { id, must_exist, after: None, waits: false, window: SessionWindow::default() }
+        Self { id, must_exist, after: None, waits: false, window: SessionWindow::default(), summary: None }
     }
 
     /// A new session under an id that the runtime makes.
@@ -76,6 +79,13 @@ impl Session {
     #[must_use]
     pub fn window(mut self, window: SessionWindow) -> Self {
         self.window = window;
+        self
+    }
+
+    /// Sums up what the window has no room for, in place of leaving it out. Default: it is left out.
+    #[must_use]
+    pub fn summarized(mut self, summary: Summary) -> Self {
+        self.summary = Some(Arc::new(summary));
         self
     }
 
@@ -145,6 +155,7 @@ impl fmt::Debug for Session {
             .field("after", &self.after)
             .field("waits", &self.waits)
             .field("window", &self.window)
+            .field("summary", &self.summary)
             .finish_non_exhaustive()
     }
 }

@@ -4,15 +4,16 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use crate::event::SessionWindow;
+use crate::event::{SessionSummarized, SessionWindow};
 use crate::message::{Message, Part, Role, ToolCall, ToolContent, ToolResult};
 
 /// How many bytes a token is taken for.
-const TOKEN: usize = 4;
+pub(super) const TOKEN: usize = 4;
 /// The most tokens that a file is taken for: providers scale images down.
 const FILE: usize = 1_600;
 
 /// What a completed run has added to its session.
+#[derive(Clone)]
 pub(crate) struct PastRun {
     /// Its number in the session.
     pub(crate) number: u64,
@@ -20,10 +21,19 @@ pub(crate) struct PastRun {
     pub(crate) messages: Vec<Arc<Message>>,
     /// The text of its answer.
     pub(crate) answer: String,
+    /// What it recorded of a summary of what was said before it.
+    pub(crate) summarized: Option<Arc<SessionSummarized>>,
+}
+
+impl PastRun {
+    /// The summary that it made, if it did.
+    pub(crate) fn summary(&self) -> Option<&Arc<SessionSummarized>> {
+        self.summarized.as_ref().filter(|summarized| summarized.text.is_some())
+    }
 }
 
 /// The part of a window that a long question or answer is cut to.
-const QUARTER: usize = 4;
+pub(super) const QUARTER: u32 = 4;
 
 /// A window that is being filled.
 pub(crate) struct Window {
@@ -89,12 +99,12 @@ impl Window {
     /// files leave a model without any history.
     fn cut(&self, question: &[Arc<Message>], answer: &Arc<Message>) -> Vec<Arc<Message>> {
         let room = self.limits.tokens as usize;
-        let each = room / QUARTER / question.len().max(1);
+        let each = room / QUARTER as usize / question.len().max(1);
         let cut = |message: &Arc<Message>, most: usize| match tokens(std::slice::from_ref(message)) > most {
             true => Arc::new(cut_message(message, most * TOKEN)),
             false => Arc::clone(message),
         };
-        question.iter().map(|message| cut(message, each)).chain([cut(answer, room / QUARTER)]).collect()
+        question.iter().map(|message| cut(message, each)).chain([cut(answer, room / QUARTER as usize)]).collect()
     }
 
     /// All messages of a run, with its answer as the last one.
@@ -188,7 +198,7 @@ fn cut_message(message: &Message, limit: usize) -> Message {
 }
 
 /// The beginning of a text, of so many bytes at most, and what is left out behind it: its rest and these files.
-fn beginning(text: &str, limit: usize, files: usize) -> String {
+pub(super) fn beginning(text: &str, limit: usize, files: usize) -> String {
     let mut end = limit.min(text.len());
     while !text.is_char_boundary(end) {
         end -= 1;
@@ -236,7 +246,12 @@ mod tests {
             Message::tool_results([Arc::new(result)]),
             Message::assistant(format!("answer {number}")),
         ];
-        PastRun { number, messages: messages.into_iter().map(Arc::new).collect(), answer: format!("answer {number}") }
+        PastRun {
+            number,
+            messages: messages.into_iter().map(Arc::new).collect(),
+            answer: format!("answer {number}"),
+            summarized: None,
+        }
     }
 
     fn filled(limits: SessionWindow, runs: impl IntoIterator<Item = PastRun>) -> Conversation {

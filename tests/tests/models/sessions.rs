@@ -4,10 +4,12 @@
 //! A prefix is a session whose process ended there. The run that was stopped is cancelled, or resumed, and the next
 //! question follows.
 
+use std::sync::Arc;
+
 use agentflow::agent::RunRequest;
-use agentflow::model::{ModelInfo, ModelRequest, ModelStream};
+use agentflow::model::{ModelInfo, ModelRef, ModelRequest, ModelStream, SecretProvider};
 use agentflow::prelude::*;
-use agentflow::session::{Session, SessionWindow};
+use agentflow::session::{Session, SessionWindow, Summary};
 use agentflow::store::{Append, MemoryStore, Store};
 use agentflow::{Event, RunId, schemars, serde};
 use agentflow_testing::{ScriptedModel, Turn, test_runtime};
@@ -90,10 +92,13 @@ async fn every_prefix_of_a_session_is_a_request_that_providers_take() {
     let (Some(_), Some(replay)) = (wire_cases(""), Replay::start()) else { return };
     let journals = session().await;
     let all: usize = journals.iter().map(Vec::len).sum();
-    let mut seen = 0;
+    let (mut seen, mut with_summary) = (0, 0);
     for (events, resumed) in (1..=all).flat_map(|events| [(events, false), (events, true)]) {
         let (store, stopped) = prefix(&journals, events).await;
-        let runtime = test_runtime().store(store).build();
+        let house = |_: &ModelRef, _: &Arc<dyn SecretProvider>| {
+            Ok(Arc::new(ScriptedModel::from_fn(|_| Turn::text("a summary"))) as Arc<dyn Model>)
+        };
+        let runtime = test_runtime().store(store).model_provider("house", house).build();
         match stopped {
             Some(run) if resumed => {
                 // What it is asked when it is resumed has its history too.
@@ -114,13 +119,20 @@ async fn every_prefix_of_a_session_is_a_request_that_providers_take() {
             (ANTHROPIC, "claude-sonnet-4-5"),
             (GEMINI, "gemini-2.5-flash"),
         ] {
-            for window in [SessionWindow::default(), SessionWindow::default().runs(2).tokens(300)] {
-                let key = format!("{}~{format}-{events}-{resumed}-{}", turns(format)[0], window.runs);
+            let window = SessionWindow::default().runs(2).tokens(300);
+            let [all, some] = [SessionWindow::default(), window].map(|window| Session::from("s").window(window));
+            // Another model sums up what has no room.
+            let summed_up =
+                Session::from("s").window(window.runs(1)).summarized(Summary::default().model("house/small"));
+            let sessions = [(all, "all"), (some, "some"), (summed_up, "summed-up")];
+            // Summaries come between runs, so not every prefix of a run has to be seen with one.
+            for (session, what) in sessions.into_iter().take(if events % 4 == 0 { 3 } else { 2 }) {
+                let key = format!("{}~{format}-{events}-{resumed}-{what}", turns(format)[0]);
                 // The agent that continues may have no tools.
                 let tools = if resumed { tools![] } else { tools![sess_lookup] };
                 let agent =
                     Agent::new(model(&replay, format, name, &key)).tools(tools).instruct("Be kind.").runtime(&runtime);
-                let next = RunRequest::new("next").session(Session::from("s").window(window)).max_steps(1);
+                let next = RunRequest::new("next").session(session).max_steps(1);
                 // It has no second turn, so it adds nothing to the session.
                 let ended = agent.run(next).await;
                 let body = replay.log_of(&key)[0]["body"].clone();
@@ -129,12 +141,13 @@ async fn every_prefix_of_a_session_is_a_request_that_providers_take() {
                 assert_eq!(calls.iter().collect::<Vec<_>>(), ids, "{key}: {body:#}");
                 assert_eq!(body.to_string().matches("Be kind.").count(), 1, "{key}: {body:#}");
                 assert!(text_of(&body).ends_with("next"), "{key}: {body:#}");
+                with_summary += usize::from(body.to_string().contains("a summary"));
                 assert!(ended.is_err(), "{key}");
                 seen += 1;
             }
         }
     }
-    assert!(seen > 100, "{seen}");
+    assert!(seen > 100 && with_summary > 3, "{seen}, {with_summary}");
     if let Some(python) = sdk_types() {
         replay.validate(&python);
     }

@@ -37,6 +37,7 @@ mod recorded_errors;
 mod run_control;
 mod run_options;
 mod session_state;
+mod session_summaries;
 mod sessions;
 mod sessions_crash;
 mod state;

@@ -26,10 +26,15 @@ use std::sync::Arc;
 
 use self::providers::Provider;
 use super::{Model, ModelProvider, ModelRef, SecretProvider};
+use crate::text::nearest;
 
-/// The model of a provider that agentflow knows, at its default server.
-pub(crate) fn built_in(model: &ModelRef, secrets: &Arc<dyn SecretProvider>) -> Result<Arc<dyn Model>, String> {
-    let Some(provider) = providers::named(model.provider()) else { return Err(unknown(model.provider())) };
+/// The model of a provider that agentflow knows, at its default server. `others` are the providers that the host knows.
+pub(crate) fn built_in<'a>(
+    model: &ModelRef,
+    secrets: &Arc<dyn SecretProvider>,
+    others: impl Iterator<Item = &'a str>,
+) -> Result<Arc<dyn Model>, String> {
+    let Some(provider) = providers::named(model.provider()) else { return Err(unknown(model.provider(), others)) };
     match open(provider, model, secrets) {
         Some(opened) => opened,
         None => {
@@ -56,8 +61,13 @@ fn open(_: &Provider, _: &ModelRef, _: &Arc<dyn SecretProvider>) -> Option<Resul
     None
 }
 
-fn unknown(provider: &str) -> String {
-    let known: Vec<_> = in_build().map(|provider| provider.name).collect();
+fn unknown<'a>(provider: &str, others: impl Iterator<Item = &'a str>) -> String {
+    let mut known: Vec<_> = in_build().map(|provider| provider.name).chain(others).collect();
+    known.sort_unstable();
+    known.dedup();
+    if let Some(near) = nearest(provider, known.iter().copied()) {
+        return format!("no adapter is called `{provider}`; did you mean `{near}`?");
+    }
     let there = match known.as_slice() {
         [] => "is not in this build (see the cargo features)".to_owned(),
         [one] => format!("is `{one}`"),
@@ -119,7 +129,9 @@ pub(crate) async fn built_in_providers(secrets: &Arc<dyn SecretProvider>) -> Vec
 #[cfg(feature = "http")]
 #[allow(dead_code, reason = "called by tests only")]
 pub(crate) fn decode_stream(provider: &str, body: &[u8]) -> Result<(), String> {
-    let adapter = providers::named(provider).and_then(|provider| provider.adapter).ok_or_else(|| unknown(provider))?;
+    let adapter = providers::named(provider)
+        .and_then(|provider| provider.adapter)
+        .ok_or_else(|| unknown(provider, std::iter::empty()))?;
     (adapter.decode)(body).map(drop).map_err(|error| error.to_string())
 }
 

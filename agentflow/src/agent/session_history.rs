@@ -1,0 +1,153 @@
+//! What was said in a session before a run: its completed runs, read back from their journals to where the window ends,
+//! or to where a summary begins. The window itself is `session/past.rs`. It records nothing and asks no model.
+
+use std::sync::Arc;
+
+use crate::event::{Event, EventKind, RunId, SessionPlace, SessionSummarized, SessionWindow, Summary};
+use crate::message::{Conversation, Message};
+use crate::run::read_events;
+use crate::session::{PastRun, Window, summary_message, transcript};
+use crate::store::{Store, StoreError, StoreErrorKind};
+
+/// What a completed run has added to its session, and the run before it.
+pub(super) type Past = (PastRun, Option<RunId>);
+
+/// How many windows of what was said before a model is given at most, to sum it up.
+const SUMMED_UP: u32 = 4;
+
+/// The runs of a session before one that continues them.
+pub(super) struct PastRuns {
+    store: Arc<dyn Store>,
+    /// The newest.
+    last: RunId,
+    limits: SessionWindow,
+    sums_up: bool,
+    window: Window,
+    /// Those that the window took, the newest first, with the run before each; only where they are summed up.
+    taken: Vec<(RunId, Past)>,
+    /// The newest that had no room.
+    left: Option<RunId>,
+    /// The summary in front of them.
+    front: Option<Arc<SessionSummarized>>,
+    /// Nothing is summed up in this run again.
+    has_summed_up: bool,
+}
+
+impl PastRuns {
+    pub(super) fn new(
+        store: Arc<dyn Store>,
+        last: RunId,
+        mut limits: SessionWindow,
+        summary: Option<&Summary>,
+    ) -> Self {
+        if let Some(summary) = summary {
+            limits.tokens -= summary.tokens_in(limits);
+        }
+        // A window of no runs is one without any history.
+        let sums_up = summary.is_some() && limits.runs > 0;
+        let (window, taken) = (Window::new(limits), Vec::new());
+        Self { store, last, limits, sums_up, window, taken, left: None, front: None, has_summed_up: false }
+    }
+
+    /// Reads back from the last one, which may be `known` already, and takes what there is room for. `own` is what the run
+    /// that continues them has recorded of a summary.
+    pub(super) async fn read(
+        &mut self,
+        mut known: Option<Past>,
+        own: Option<Arc<SessionSummarized>>,
+    ) -> Result<(), StoreError> {
+        let mut already = std::mem::take(&mut self.taken).into_iter();
+        (self.window, self.left, self.has_summed_up) = (Window::new(self.limits), None, own.is_some());
+        self.front = own.filter(|own| own.text.is_some());
+        let mut next = Some(self.last.clone());
+        while let Some(run) = next.take().filter(|run| !self.is_covered(run)) {
+            if !self.window.has_room() {
+                self.left = Some(run);
+                break;
+            }
+            let past = match (known.take(), already.next()) {
+                (Some(past), _) | (None, Some((_, past))) => past,
+                (None, None) => read_past(&self.store, &run).await?,
+            };
+            if self.sums_up {
+                self.front = self.front.take().or_else(|| past.0.summary().cloned());
+                self.taken.push((run.clone(), past.clone()));
+            }
+            let (past, before) = past;
+            match self.window.take(past) {
+                true => next = before,
+                false => {
+                    self.taken.pop();
+                    self.left = Some(run);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether the summary in front says what was said up to this run.
+    fn is_covered(&self, run: &RunId) -> bool {
+        self.front.as_ref().is_some_and(|front| front.up_to == *run)
+    }
+
+    /// What is to be summed up, as a text, and the newest run of it; `None` when all runs fit, or this run has tried
+    /// already. Half a window stays as it is, so that the next runs fit beside it.
+    pub(super) async fn to_sum_up(&self) -> Result<Option<(RunId, String)>, StoreError> {
+        let Some(left) = self.left.as_ref().filter(|_| self.sums_up && !self.has_summed_up) else { return Ok(None) };
+        let SessionWindow { runs, tokens, .. } = self.limits;
+        let mut half = Window::new(self.limits.runs((runs / 2).max(1)).tokens(tokens / 2));
+        let stays = self.taken.iter().take_while(|(_, (past, _))| half.take(past.clone())).count().max(1);
+        let mut already = self.taken.iter().skip(stays);
+        let up_to = already.clone().next().map_or(left, |(run, _)| run).clone();
+        let limits = self.limits.runs(runs.saturating_mul(SUMMED_UP)).tokens(tokens.saturating_mul(SUMMED_UP));
+        let (mut window, mut next) = (Window::new(limits), Some(up_to.clone()));
+        let mut is_whole = true;
+        while let Some(run) = next.take().filter(|run| !self.is_covered(run)) {
+            let (past, before) = match already.next() {
+                Some((_, past)) => past.clone(),
+                None => read_past(&self.store, &run).await?,
+            };
+            is_whole = window.take(past);
+            next = before.filter(|_| is_whole);
+        }
+        let front = self.front.as_ref().and_then(|front| front.text.as_deref());
+        Ok(Some((up_to, transcript(front, is_whole, &window.into_messages()))))
+    }
+
+    /// What the model is given of them, the oldest first.
+    pub(super) fn into_messages(self) -> Vec<Arc<Message>> {
+        let front = self.front.as_ref().and_then(|front| front.text.as_deref()).map(summary_message);
+        front.into_iter().chain(self.window.into_messages()).collect()
+    }
+}
+
+/// What a completed run has added to its session, and the run before it.
+pub(crate) async fn read_past(store: &Arc<dyn Store>, run: &RunId) -> Result<Past, StoreError> {
+    past_of(run, &read_events(store, run, 0).await?)
+}
+
+/// The same, by its journal.
+pub(super) fn past_of(run: &RunId, events: &[Event]) -> Result<Past, StoreError> {
+    let place = events.iter().find_map(place_of).ok_or_else(|| {
+        let message = format!("the run `{run}` is in the history of a session and its journal does not say so");
+        StoreError::new(StoreErrorKind::Damaged, message)
+    })?;
+    let answer = events.iter().rev().find_map(|event| match &event.kind {
+        EventKind::RunCompleted(completed) => completed.agent().map(|answer| answer.text().into_owned()),
+        _ => None,
+    });
+    let summarized = events.iter().rev().find_map(|event| match &event.kind {
+        EventKind::SessionSummarized(summarized) if event.path.is_root() => Some(Arc::clone(summarized)),
+        _ => None,
+    });
+    let messages = Conversation::from_events(events).messages().to_vec();
+    let past = PastRun { number: place.number, messages, answer: answer.unwrap_or_default(), summarized };
+    Ok((past, place.after.clone()))
+}
+
+fn place_of(event: &Event) -> Option<&SessionPlace> {
+    match &event.kind {
+        EventKind::RunStarted(started) => started.session.as_deref(),
+        _ => None,
+    }
+}
