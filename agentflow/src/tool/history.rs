@@ -202,12 +202,14 @@ impl History {
         history
     }
 
-    /// Adds a call of an earlier attempt. An attempt that made a call again has the last word on it.
+    /// Adds a call of an earlier attempt. An attempt that made a call again has the last word on it, but for what a person
+    /// said, who is not asked again.
     fn push_earlier(&mut self, mut call: RecordedCall) {
         if let Some(key) = call.begun.as_ref().map(|begun| begun.key.clone()) {
             let same = |before: &mut RecordedCall| before.begun.as_ref().is_some_and(|begun| begun.key == key);
             for same in self.earlier.extract_if(.., same) {
                 call.before.extend(same.before.into_iter().chain([same.path]));
+                call.answer = call.answer.take().or(same.answer);
             }
         }
         self.earlier.push(call);

@@ -29,6 +29,7 @@ mod elsewhere_lost;
 mod elsewhere_silent;
 mod first_question;
 mod grants;
+mod interrupted_again;
 mod interrupted_beside;
 mod interrupted_calls;
 mod late_answers;
