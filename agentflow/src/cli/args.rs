@@ -6,6 +6,7 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use serde_json::Value;
 
+use super::session_args::SessionsArgs;
 use crate::runtime::Changes;
 use crate::store::RunStatus;
 
@@ -44,6 +45,8 @@ pub(super) enum Command {
     Workflow(WorkflowCommand),
     /// See and control the runs of a store file
     Runs(RunsArgs),
+    /// See, copy and remove the sessions of a store file
+    Sessions(SessionsArgs),
 }
 
 #[derive(Debug, Args)]
@@ -477,14 +480,14 @@ fn setting(text: &str) -> Result<(String, Value), String> {
     }
 }
 
-fn tag(text: &str) -> Result<(String, String), String> {
+pub(super) fn tag(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),
         _ => Err("write KEY=VALUE, such as tenant=acme".to_owned()),
     }
 }
 
-fn duration(text: &str) -> Result<Duration, String> {
+pub(super) fn duration(text: &str) -> Result<Duration, String> {
     let text = text.trim();
     let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let (number, unit) = text.split_at(end);

@@ -52,6 +52,8 @@
 //!   `events ID [--follow] [--json]`. `resume` shows what is new, `events` the whole journal. The requests
 //!   reach a run that another process executes through the store. `resume` needs the run's workflow or agent to be
 //!   linked into the program, and where it is, `retry` resumes the run too; everything else works with any `agentwf`.
+//! - `sessions --store FILE ..`: `list [--caller NAME] [--tag KEY=VALUE]`, `show ID` (its runs, and where its branches end),
+//!   `export ID` (all of it as JSON), `delete ID [--dry-run]`, `expire --idle TIME [--dry-run]`.
 //!
 //! `--model` is a [`ModelRef`](crate::model::ModelRef), such as `openai-chat/gpt-5-mini`; `--base-url` is what the
 //! provider's official SDK takes (`http://127.0.0.1:8080/v1` for a server on this machine). The key comes from the
@@ -86,6 +88,8 @@ mod print;
 mod progress;
 mod run;
 mod runs;
+mod session_args;
+mod sessions;
 mod tools;
 mod tree;
 mod typed_answer;
@@ -138,6 +142,7 @@ pub fn run_with(host: &Runtime) -> ExitCode {
             Command::Chat(args) => chat::chat(host, args).await,
             Command::Workflow(command) => workflows::workflow(host, command).await,
             Command::Runs(args) => runs::runs(host, args).await,
+            Command::Sessions(args) => sessions::sessions(host, args).await,
         }
     });
     // A tool on a thread of its own may still be at work; the process does not wait for it.

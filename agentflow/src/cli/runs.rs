@@ -27,12 +27,19 @@ pub(super) async fn with_store(host: &Runtime, file: &Path) -> Result<Runtime, S
     Ok(host.with_store(SqliteStore::open(file).await?))
 }
 
-pub(super) async fn runs(host: &Runtime, args: RunsArgs) -> Result<(), Stop> {
-    if !args.store.exists() {
-        let file = args.store.display();
-        return Err(Stop::failed("not_found", format!("there is no store file `{file}`; name one with --store")));
+/// The same over a file that is there.
+pub(super) async fn with_existing_store(host: &Runtime, file: &Path) -> Result<Runtime, Stop> {
+    match file.exists() {
+        true => with_store(host, file).await,
+        false => {
+            let file = file.display();
+            Err(Stop::failed("not_found", format!("there is no store file `{file}`; name one with --store")))
+        }
     }
-    let runtime = with_store(host, &args.store).await?;
+}
+
+pub(super) async fn runs(host: &Runtime, args: RunsArgs) -> Result<(), Stop> {
+    let runtime = with_existing_store(host, &args.store).await?;
     let store = Some(&*args.store);
     match args.command {
         RunsCommand::Resume { run, changes, events } => {
@@ -200,7 +207,7 @@ async fn cancel(runtime: &Runtime, run: &RunId, reason: &str) -> Result<(), Stop
     })
 }
 
-fn said(what: &str) -> Result<(), Stop> {
+pub(super) fn said(what: &str) -> Result<(), Stop> {
     note(what);
     Ok(())
 }

@@ -163,16 +163,31 @@ impl Runtime {
         Ok(self.require_store()?.delete_session(id).await?)
     }
 
+    /// The sessions that [`purge_sessions`](Self::purge_sessions) would remove, the newest first.
+    ///
+    /// # Errors
+    /// As [`sessions`](Self::sessions).
+    pub async fn purgeable_sessions(&self, idle_for: Duration) -> Result<Vec<SessionRecord>> {
+        let mut idle = self.require_store()?.sessions(self.idle_for(idle_for)).await?;
+        idle.retain(|session| session.unfinished.is_none());
+        Ok(idle)
+    }
+
+    fn idle_for(&self, time: Duration) -> SessionFilter {
+        let now = self.host().clock.now().as_millis();
+        let since = now.saturating_sub(u64::try_from(time.as_millis()).unwrap_or(u64::MAX));
+        SessionFilter::new().idle_since(Timestamp::from_millis(since))
+    }
+
     /// Removes the sessions in which nothing was recorded for so long, one after another, and returns those that it
     /// removed. One with a run that has not ended stays. Dropping the future stops between two sessions.
     ///
     /// # Errors
     /// As [`sessions`](Self::sessions); what was removed before stays removed.
+    #[doc(alias = "cleanup_expired_sessions")]
     pub async fn purge_sessions(&self, idle_for: Duration) -> Result<Vec<SessionRecord>> {
         let store = self.require_store()?;
-        let now = self.host().clock.now().as_millis();
-        let since = now.saturating_sub(u64::try_from(idle_for.as_millis()).unwrap_or(u64::MAX));
-        let mut filter = SessionFilter::new().idle_since(Timestamp::from_millis(since)).limit(PAGE);
+        let mut filter = self.idle_for(idle_for).limit(PAGE);
         let mut removed = Vec::new();
         loop {
             let page = store.sessions(filter.clone()).await?;

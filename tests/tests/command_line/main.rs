@@ -4,3 +4,4 @@ mod chat;
 mod cli;
 mod cli_undoing;
 mod cli_workflows;
+mod sessions;
