@@ -40,9 +40,9 @@ use crate::tool::ask_user::{definition, question_of};
 /// # run.events().any(|event| async move { event.name() == "run.paused" }).await;
 /// let question = &runtime.approvals(RunFilter::new()).await?[0];
 /// assert_eq!(question.message, "Which seat?");
-/// let wrong = runtime.answer(&question.run, &question.path, &"roof".to_owned(), "ada").await.unwrap_err();
+/// let wrong = runtime.answer(&question.run, &question.path, "roof", "ada").await.unwrap_err();
 /// assert!(wrong.to_string().contains("does not fit"));
-/// runtime.answer(&question.run, &question.path, &"window".to_owned(), "ada").await?;
+/// runtime.answer(&question.run, &question.path, "window", "ada").await?;
 /// assert_eq!(run.result().await?.output(), "A window seat it is.");
 /// # Ok(())
 /// # }

@@ -43,6 +43,8 @@ pub enum Subject {
     State,
     /// Whatever is at its path, of what every step may do.
     Step,
+    /// What was said in the session of the run before it.
+    Session,
 }
 
 impl Subject {
@@ -60,6 +62,7 @@ impl Subject {
             Self::Unknown => "unknown",
             Self::State => "state",
             Self::Step => "step",
+            Self::Session => "session",
         }
     }
 
@@ -130,7 +133,7 @@ shapes! {
     AgentCompleted "agent.completed" Agent Closes,
     AgentFailed "agent.failed" Agent Closes,
     AgentHandoff "agent.handoff" Agent Marks,
-    SessionSummarized "session.summarized" Run Marks,
+    SessionSummarized "session.summarized" Session Marks,
     WorkflowStarted "workflow.started" Workflow Opens,
     WorkflowCompleted "workflow.completed" Workflow Closes,
     WorkflowFailed "workflow.failed" Workflow Closes,

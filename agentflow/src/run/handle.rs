@@ -7,6 +7,7 @@ use std::task::{Context, Poll};
 
 use futures_util::future::Shared;
 use futures_util::{FutureExt, Stream};
+use serde::Serialize;
 use tokio::task::{AbortHandle, JoinHandle};
 
 use super::approval::Approval;
@@ -212,12 +213,13 @@ impl<T> RunHandle<T> {
         self.answer(node, &approval, by).await
     }
 
-    /// Answers the question of a gate with a value of the type that it asks for.
+    /// Answers the question of a gate with a value of the type that it asks for, or any other that is written as the same
+    /// JSON: a text for a `String`.
     ///
     /// # Errors
     /// [`Error::Control`] when there is no such node, it does not ask, or it asks for another type.
-    pub async fn answer<A: NodeValue + Sync>(&self, node: &str, answer: &A, by: &str) -> Result<()> {
-        let answer = answer.encode().map_err(|error| Error::value(&Arc::from(node), &error))?;
+    pub async fn answer<A: Serialize + Sync + ?Sized>(&self, node: &str, answer: &A, by: &str) -> Result<()> {
+        let answer = Encoded::new(answer).map_err(|error| Error::value(&Arc::from(node), &error))?;
         self.ask(ControlRequest::Answer { node: node.to_owned(), answer, by: by.to_owned() }).await
     }
 

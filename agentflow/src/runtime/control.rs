@@ -5,11 +5,13 @@
 
 use std::sync::Arc;
 
+use serde::Serialize;
+
 use super::Runtime;
 use crate::error::{Error, Result};
 use crate::event::RunId;
 use crate::run::{Approval, ControlRequest, control_by_id};
-use crate::value::{Encoded, NodeValue};
+use crate::value::Encoded;
 
 impl Runtime {
     /// Pauses a run: nothing new is started, running steps continue to their end. An agent makes no further model or tool
@@ -73,12 +75,13 @@ impl Runtime {
         self.answer(run, node, &approval, by).await
     }
 
-    /// Answers the question of a gate with a value of the type that it asks for.
+    /// Answers the question of a gate with a value of the type that it asks for, or any other that is written as the same
+    /// JSON: a text for a `String`.
     ///
     /// # Errors
     /// [`Error::Control`] when the node does not ask, or asks for another type.
-    pub async fn answer<A: NodeValue + Sync>(&self, run: &RunId, node: &str, answer: &A, by: &str) -> Result<()> {
-        let answer = answer.encode().map_err(|error| Error::value(&Arc::from(node), &error))?;
+    pub async fn answer<A: Serialize + Sync + ?Sized>(&self, run: &RunId, node: &str, answer: &A, by: &str) -> Result<()> {
+        let answer = Encoded::new(answer).map_err(|error| Error::value(&Arc::from(node), &error))?;
         self.answer_encoded(run, node, answer, by).await
     }
 

@@ -89,7 +89,7 @@ mod tests {
         .map(Arc::new)
         .collect();
         let expected = "Summary of what was said before this:\nAda walks.\n\n[the beginning is left out]\nUser: Where?\n\
-                        Assistant calls look: {\"at\":\"map\"}\nlook answers: \"north\"\nAssistant: To the north.\n";
+                        Assistant calls look: {\"at\":\"map\"}\nlook answers: north\nAssistant: To the north.\n";
         assert_eq!(transcript(Some("Ada walks."), false, &said), expected);
     }
 

@@ -147,7 +147,7 @@ async fn operators_reach_the_gates_of_bodies() -> Result<()> {
     tokio::task::yield_now().await;
     // Nobody executes the run now.
     let runtime = process();
-    let wrong = runtime.answer(&run, "notes[1]/approval", &"yes".to_owned(), "ada").await.unwrap_err();
+    let wrong = runtime.answer(&run, "notes[1]/approval", "yes", "ada").await.unwrap_err();
     assert!(wrong.to_string().contains("does not fit"), "{wrong}");
     runtime.answer(&run, "notes[1]/approval", &granted(), "ada").await?;
     handle = runtime.resume_as(&run, &asked::workflow()).await?;

@@ -545,7 +545,7 @@ async fn a_compensation_may_ask_a_person_also_one_who_answers_after_a_restart() 
             run = agent.clone().runtime(&runtime).resume(&id).await.unwrap();
             tokio::time::sleep(Duration::from_secs(1)).await;
         }
-        runtime.answer(&id, node, &"yes".to_owned(), "ada").await.unwrap();
+        runtime.answer(&id, node, "yes", "ada").await.unwrap();
         assert!(run.result().await.is_err());
         assert_eq!(deeds.take(), ["send yes kept"], "restarts: {restarts}");
         check_events(&runtime.journal(&id).await.unwrap()).unwrap();
