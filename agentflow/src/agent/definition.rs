@@ -80,6 +80,11 @@ impl AgentDefinition {
         SourceLocation::new(self.file, self.line)
     }
 
+    /// The key of the state under which its answer is saved.
+    pub(crate) fn saved_key(&self) -> Option<Arc<str>> {
+        self.options.output_key.map(|key| key().key)
+    }
+
     pub(super) fn options(&self) -> &AgentOptions {
         &self.options
     }

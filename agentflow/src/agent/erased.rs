@@ -110,6 +110,11 @@ impl ErasedAgent {
         self.0.outline()
     }
 
+    /// The key of the state under which its answer is saved.
+    pub(crate) fn saved_key(&self) -> Option<&Arc<str>> {
+        self.0.description().output_key.as_ref().map(|output_key| &output_key.key)
+    }
+
     /// The `#[agent]` that it is one of.
     pub(crate) fn definition(&self) -> Option<&'static AgentDefinition> {
         self.0.description().definition

@@ -80,7 +80,13 @@ impl Runtime {
     ///
     /// # Errors
     /// [`Error::Control`] when the node does not ask, or asks for another type.
-    pub async fn answer<A: Serialize + Sync + ?Sized>(&self, run: &RunId, node: &str, answer: &A, by: &str) -> Result<()> {
+    pub async fn answer<A: Serialize + Sync + ?Sized>(
+        &self,
+        run: &RunId,
+        node: &str,
+        answer: &A,
+        by: &str,
+    ) -> Result<()> {
         let answer = Encoded::new(answer).map_err(|error| Error::value(&Arc::from(node), &error))?;
         self.answer_encoded(run, node, answer, by).await
     }

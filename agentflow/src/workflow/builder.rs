@@ -19,6 +19,7 @@ use super::node_handle::{Handle, RawHandle, Reads};
 use super::node_schema::{Fits, NodeSchema};
 use super::order::{Order, Role};
 use super::policy::{StopPolicy, take_over};
+use super::saved_twice::problems_of_keys;
 use super::spec::{
     After, Body, Branch as SpecBranch, ItemStep, NodeIndex, NodeKind, NodeSpec, OrderReason, Spec, Until,
 };
@@ -574,6 +575,7 @@ impl Builder {
         self.problems.extend(problems_of_questions(&self.nodes));
         if self.problems.is_empty() {
             self.problems = problems_of_arms(&self.nodes, output.node);
+            self.problems.extend(problems_of_keys(&self.nodes));
         }
         match self.problems.is_empty() {
             true => {

@@ -17,7 +17,7 @@
 //! asked for within the body, since the type parameters of a generic function follow from the arguments of its call.
 
 use std::any::{Any, TypeId};
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::fmt;
 use std::pin::{Pin, pin};
 use std::sync::{Arc, OnceLock};
@@ -26,6 +26,8 @@ use std::task::{Poll, Waker};
 use serde_json::Value;
 
 use super::linked_workflow::LinkedWorkflow;
+#[cfg(feature = "dynamic")]
+use super::spec::Referenced;
 use super::spec::{NodeSpec, Spec};
 use crate::agent::AgentDefinition;
 use crate::context::Context;
@@ -216,6 +218,42 @@ fn collect_tools(
         }
         for (_, body) in node.bodies() {
             collect_tools(&body.nodes, seen, tools);
+        }
+    }
+}
+
+/// The keys under which the agents that a node calls save their answers, as far as they are written in it and in the
+/// workflows that it calls.
+pub(super) fn saved_keys(node: &NodeSpec) -> BTreeSet<Arc<str>> {
+    let (mut keys, mut seen) = (BTreeSet::new(), HashSet::new());
+    collect_keys(std::slice::from_ref(node), &mut seen, &mut keys);
+    keys
+}
+
+fn collect_keys(nodes: &[NodeSpec], seen: &mut HashSet<TypeId>, keys: &mut BTreeSet<Arc<str>>) {
+    for node in nodes {
+        for callee in node.callee.iter().chain(&node.callees).filter(|callee| seen.insert(**callee)).collect::<Vec<_>>()
+        {
+            match kind(*callee) {
+                Some(CalleeKind::Agent(agent)) => keys.extend(agent.saved_key()),
+                Some(CalleeKind::Workflow(workflow)) => {
+                    if let Ok(spec) = workflow.spec() {
+                        collect_keys(&spec.nodes, seen, keys);
+                    }
+                }
+                _ => {}
+            }
+        }
+        #[cfg(feature = "dynamic")]
+        for reference in &node.references {
+            match reference {
+                Referenced::Agent(agent) => keys.extend(agent.saved_key().cloned()),
+                Referenced::Workflow(spec) => collect_keys(&spec.nodes, seen, keys),
+                Referenced::Tool(_) => {}
+            }
+        }
+        for (_, body) in node.bodies() {
+            collect_keys(&body.nodes, seen, keys);
         }
     }
 }

@@ -60,6 +60,7 @@ mod policy;
 pub(crate) mod reference_steps;
 mod replaced_workflow;
 pub(crate) mod same_type;
+mod saved_twice;
 pub(crate) mod spec;
 pub(crate) mod step_error;
 mod steps;

@@ -67,6 +67,13 @@ pub(super) fn problems_of_arms(nodes: &[NodeSpec], output: NodeIndex) -> Vec<Str
     problems
 }
 
+/// Whether there is a run in which both nodes begin, as far as arms say.
+pub(super) fn may_both_begin(nodes: &[NodeSpec], first: NodeIndex, second: NodeIndex) -> bool {
+    let mut taken = Taken::new();
+    assume_begun(nodes, first, &mut taken);
+    begins(nodes, &taken)[second as usize]
+}
+
 /// What its beginning depends on.
 fn needs_of(node: &NodeSpec) -> impl Iterator<Item = NodeIndex> + '_ {
     node.reads.iter().copied().chain(node.entries.iter().map(|entry| entry.from))

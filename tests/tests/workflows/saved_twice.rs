@@ -1,0 +1,114 @@
+//! Two agents of one workflow that save their answers under one key: refused where they may run at the same time.
+
+use agentflow::Workflow;
+use agentflow::prelude::*;
+use agentflow_testing::{Call, Calls, Mocks};
+
+static VERDICT: StateKey<String> = StateKey::session("verdict");
+
+/// Judge the style.
+#[agent(model = "openai/gpt-5-mini", output_key = VERDICT)]
+async fn twice_style(cx: &Context, text: String) -> Result<String>;
+
+/// Judge the facts.
+#[agent(model = "openai/gpt-5-mini", output_key = VERDICT)]
+async fn twice_facts(cx: &Context, text: String) -> Result<String>;
+
+#[workflow(name = "twice-beside")]
+async fn beside(cx: &Context, text: String) -> Result<String> {
+    let style = twice_style(cx, text.clone()).await?;
+    let facts = twice_facts(cx, text).await?;
+    Ok(format!("{style} {facts}"))
+}
+
+#[workflow(name = "twice-after")]
+async fn one_after_the_other(cx: &Context, text: String) -> Result<String> {
+    let style = twice_style(cx, text.clone()).await?;
+    #[after(style)]
+    let facts = twice_facts(cx, text).await?;
+    Ok(format!("{style} {facts}"))
+}
+
+#[workflow(name = "twice-read")]
+async fn one_reads_the_other(cx: &Context, text: String) -> Result<String> {
+    let style = twice_style(cx, text).await?;
+    let facts = twice_facts(cx, style).await?;
+    Ok(facts)
+}
+
+#[workflow(name = "twice-arms")]
+async fn in_two_arms(cx: &Context, text: String) -> Result<String> {
+    let is_long = text.len() > 5;
+    let verdict = if is_long { twice_style(cx, text).await? } else { twice_facts(cx, text).await? };
+    Ok(verdict)
+}
+
+#[workflow(name = "twice-inner")]
+async fn inner(cx: &Context, text: String) -> Result<String> {
+    let style = twice_style(cx, text).await?;
+    Ok(style)
+}
+
+#[workflow(name = "twice-nested")]
+async fn in_a_nested_workflow(cx: &Context, text: String) -> Result<String> {
+    let style = inner(cx, text.clone()).await?;
+    let facts = twice_facts(cx, text).await?;
+    Ok(format!("{style} {facts}"))
+}
+
+#[workflow(name = "twice-items")]
+async fn of_items(cx: &Context, texts: Vec<String>) -> Result<Vec<String>> {
+    let styles = map!(texts, |text| twice_style(cx, text)).await?;
+    Ok(styles)
+}
+
+#[workflow(name = "twice-rounds")]
+async fn of_rounds(cx: &Context, texts: Vec<String>) -> Result<u32> {
+    for text in texts {
+        let style = twice_style(cx, text).await?;
+        noted(style).await;
+    }
+    Ok(1)
+}
+
+async fn noted(_style: String) {}
+
+fn mocks() -> Mocks {
+    let any = || Calls::endless([Call::any().returns("good")]);
+    Mocks::new().agent("twice_style", any()).agent("twice_facts", any())
+}
+
+/// Why a workflow cannot be built.
+fn refused<In, Out>(workflow: fn() -> Workflow<In, Out>) -> String {
+    let panic = std::panic::catch_unwind(move || drop(workflow())).expect_err("it is refused");
+    panic.downcast_ref::<String>().expect("it panics with a text").clone()
+}
+
+#[test]
+fn two_branches_that_save_under_one_key_are_refused() {
+    let expected = |name: &str| {
+        format!(
+            "the workflow `{name}` cannot be built: `style` and `facts` may run at the same time, and an agent in each of \
+             them saves its answer under `verdict`; write `#[after(style)]` before `facts`, or give one of the agents a key \
+             of its own"
+        )
+    };
+    assert_eq!(refused(beside::workflow), expected("twice-beside"));
+    assert_eq!(refused(in_a_nested_workflow::workflow), expected("twice-nested"));
+    assert_eq!(
+        refused(of_items::workflow),
+        "the workflow `twice-items` cannot be built: the items of `styles` run at the same time, and an agent in each of \
+         them saves its answer under `verdict`; return the answers and save their list, or call the agent in a `for` loop"
+    );
+}
+
+#[tokio::test]
+async fn what_runs_in_an_order_may_save_under_one_key() {
+    let mocks = mocks();
+    let runtime = mocks.runtime().build();
+    let text = || "some text".to_owned();
+    assert_eq!(one_after_the_other::workflow().run(&runtime, text()).await.unwrap(), "good good");
+    assert_eq!(one_reads_the_other::workflow().run(&runtime, text()).await.unwrap(), "good");
+    assert_eq!(in_two_arms::workflow().run(&runtime, text()).await.unwrap(), "good");
+    assert_eq!(of_rounds::workflow().run(&runtime, vec![text(), text()]).await.unwrap(), 1);
+}
