@@ -35,7 +35,9 @@ impl std::error::Error for EventProblems {}
 /// - the first event is `run.started`, and the last and only the last is an end of the run;
 /// - every `started` has exactly one end, and every end had a start;
 /// - every event's parent is there before it;
-/// - every tool call in the conversation has exactly one result, and the journal survives JSON.
+/// - every tool call in the conversation has exactly one result, and the journal survives JSON;
+/// - every message that was sent to the run has a number of its own, and a run that ends with an answer has shown each to its
+///   model, once.
 ///
 /// # Errors
 /// All that is wrong. A run that is still running is wrong too: it has no end.
@@ -52,6 +54,27 @@ pub fn check_events(events: &[Event]) -> Result<(), EventProblems> {
         check_run(run, &events, &mut problems);
     }
     if problems.is_empty() { Ok(()) } else { Err(EventProblems(problems)) }
+}
+
+/// Checks the messages that were sent to a run.
+fn check_messages(events: &[&Event], problem: &mut impl FnMut(String)) {
+    let (mut received, mut delivered) = (0, 0);
+    for event in events {
+        match &event.kind {
+            EventKind::MessageReceived { number, .. } if *number != received + 1 => {
+                problem(format!("event {}: the message {number} comes after the message {received}", event.seq));
+            }
+            EventKind::MessageReceived { number, .. } => received = *number,
+            EventKind::MessageDelivered { number } if *number <= delivered || *number > received => {
+                problem(format!("event {}: the message {number} is delivered twice, or was not received", event.seq));
+            }
+            EventKind::MessageDelivered { number } => delivered = *number,
+            EventKind::RunCompleted(_) if delivered != received => {
+                problem(format!("the run has ended with an answer, and the message {received} was not delivered"));
+            }
+            _ => {}
+        }
+    }
 }
 
 /// Whether a path ends in `attempt#N`, `call#N` or `undo#N`.
@@ -167,6 +190,7 @@ fn check_run(run: &str, events: &[&Event], problems: &mut Vec<String>) {
     if ends != 1 {
         problem(format!("the run has {ends} ends and should have one"));
     }
+    check_messages(events, &mut problem);
     let open_calls = Conversation::from_events(events.iter().copied());
     if !open_calls.open_calls().is_empty() {
         problem(format!("these tool calls have no result, or their results no call: {:?}", open_calls.open_calls()));

@@ -9,7 +9,7 @@ use super::driver::Run;
 use super::machine::AgentMachine;
 use super::plan::Plan;
 use crate::error::Result;
-use crate::event::{AgentHandoff, Event, EventKind};
+use crate::event::{AgentHandoff, Event, EventKind, PauseReason};
 use crate::path::StepPath;
 use crate::run::{Ledger, time_spent};
 use crate::state::SavedByStep;
@@ -71,8 +71,21 @@ pub(super) fn compact(
     advanced.last_tokens = ledger.last_tokens_of(&root);
     advanced.longest_answer = ledger.longest_answer();
     advanced.saved = saved_until(advanced.step, &events);
-    let of_turns = |kind: &EventKind| {
-        matches!(kind, EventKind::RunStep { .. } | EventKind::RunAdvanced(_) | EventKind::RunSpent(_))
+    let delivered = advanced.delivered;
+    let mut waited = false;
+    let mut of_turns = |kind: &EventKind| match kind {
+        EventKind::RunStep { .. }
+        | EventKind::RunAdvanced(_)
+        | EventKind::RunSpent(_)
+        | EventKind::MessageDelivered { .. } => true,
+        EventKind::MessageReceived { number, .. } => *number <= delivered,
+        // It waited for a message, and does no more.
+        EventKind::RunPaused { reason } => {
+            waited = *reason == PauseReason::Message;
+            waited
+        }
+        EventKind::RunResumed { recovered: false, .. } => std::mem::take(&mut waited),
+        _ => false,
     };
     let mut kept: Vec<Event> =
         events.into_iter().filter(|event| event.path.is_root() && !of_turns(&event.kind)).collect();

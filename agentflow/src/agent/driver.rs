@@ -123,6 +123,7 @@ impl Run {
         request: RunRequest,
         step: Option<&Context>,
     ) -> Result<BoxFuture<'static, Result<RunEnd>>> {
+        let request = request.unlive();
         let run = match step {
             Some(cx) => match Self::in_step(plan, request, cx)? {
                 Ok(run) => run,
@@ -302,22 +303,6 @@ impl Run {
         self.record_own(kind);
     }
 
-    /// Records that it continues what it had begun.
-    fn record_further_start(&mut self) {
-        let recorded = self.segment.shared.log.records_below(&self.segment.base);
-        let began = recorded.into_iter().rev().find_map(|(_, path, kind)| match kind {
-            EventKind::AgentStarted(began) if path == self.segment.base => Some(began),
-            _ => None,
-        });
-        if let Some(mut began) = began {
-            let now = &self.first_plan().parts().id;
-            if began.definition.as_ref().is_some_and(|definition| **definition != **now) {
-                Arc::make_mut(&mut began).definition = Some(Arc::clone(now));
-            }
-            self.record_own(EventKind::AgentStarted(began));
-        }
-    }
-
     pub(super) fn shared(&self) -> Arc<RunShared> {
         Arc::clone(&self.segment.shared)
     }
@@ -471,6 +456,7 @@ impl Run {
         loop {
             // A model and tools that are always ready leave room for a cancellation and the time limit.
             tokio::task::coop::consume_budget().await;
+            self.take_mail();
             let command = self.machine.command();
             if self.segment.shared.is_held() && matches!(command, Command::CallModel { .. } | Command::CallTools(_)) {
                 // An operator paused the run: nothing new begins, and what was done is kept meanwhile.
@@ -479,6 +465,8 @@ impl Run {
                 if self.segment.shared.is_draining() {
                     return self.leave().await;
                 }
+                // It may have been sent a message meanwhile.
+                continue;
             }
             if !self.plan.toolsets.is_empty() {
                 match command {
@@ -508,6 +496,14 @@ impl Run {
                     self.hand_up_turn();
                     self.record_own(EventKind::RunStep { step });
                 }
+                Command::Deliver { number } => self.record_own(EventKind::MessageDelivered { number }),
+                Command::AwaitMessage => {
+                    if let Some(ended) = Box::pin(self.await_mail()).await {
+                        return ended;
+                    }
+                }
+                // A message came since the machine was asked.
+                Command::Finish(Outcome::Completed(_)) if !self.ends_with_answer() => {}
                 Command::Finish(Outcome::Completed(completed)) => {
                     let completed = match self.first_hooks().len() {
                         0 => completed,

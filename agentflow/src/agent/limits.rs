@@ -55,7 +55,8 @@ impl Default for Limits {
 
 impl Limits {
     /// The most turns: model calls with the tool calls that they ask for. Default 20; a run that takes more fails with
-    /// [`Error::MaxStepsReached`](crate::Error::MaxStepsReached).
+    /// [`Error::MaxStepsReached`](crate::Error::MaxStepsReached). A [message](crate::RunHandle::send_message) that comes after
+    /// an answer begins the count anew.
     #[must_use]
     pub fn max_steps(mut self, steps: u32) -> Self {
         self.max_steps = steps;

@@ -5,12 +5,14 @@
 
 mod calls;
 mod handoffs;
+mod inbox;
 
 use std::sync::Arc;
 
 use self::calls::Calls;
 use self::handoffs::Handoffs;
 pub(super) use self::handoffs::Transfer;
+use self::inbox::Inbox;
 use super::limits::Limits;
 use super::typed_output::{OutputRule, repair_text};
 use crate::error::Error;
@@ -36,6 +38,10 @@ pub(crate) enum Command {
     Transfer { to: Arc<str> },
     /// Record that a turn is over.
     EndStep { step: u32 },
+    /// Record that the messages up to a number are part of the conversation.
+    Deliver { number: u32 },
+    /// Wait for a message, or until the run is closed.
+    AwaitMessage,
     /// Record how the run ends.
     Finish(Outcome),
 }
@@ -92,6 +98,8 @@ pub(crate) struct AgentMachine {
     misfits: u32,
     /// Of a team.
     handoffs: Option<Box<Handoffs>>,
+    /// Of a live run, or one that was sent a message.
+    inbox: Option<Box<Inbox>>,
     phase: Phase,
     /// Where it was when it failed.
     stopped_in: Option<Box<Phase>>,
@@ -154,6 +162,7 @@ impl AgentMachine {
             failures_in_row: 0,
             misfits: 0,
             handoffs: None,
+            inbox: None,
             phase: Phase::NotStarted,
             stopped_in: None,
             stopped_turn: None,
@@ -311,6 +320,9 @@ impl AgentMachine {
             (EventKind::RunFailed { error }, _) => self.end(Some(Err(Arc::clone(error)))),
             (EventKind::AgentFailed { error }, _) if *path == self.base => self.end(Some(Err(Arc::clone(error)))),
             (EventKind::RunCancelled { .. }, _) => self.end(None),
+            (EventKind::MessageReceived { number, message, .. }, _) => self.receive(*number, message),
+            (EventKind::MessageDelivered { number }, _) => self.deliver(*number),
+            (EventKind::RunClosed { .. }, _) => self.inbox().closed = true,
             _ => {}
         }
     }
@@ -318,6 +330,9 @@ impl AgentMachine {
     fn begin(&mut self, started: &AgentStarted) {
         self.request = started.request();
         self.instructed = started.instructions.is_some();
+        if started.terms.live.is_some() && self.base.is_root() {
+            self.inbox().live = true;
+        }
         self.begin_turn();
     }
 
@@ -327,6 +342,7 @@ impl AgentMachine {
         messages.messages().iter().for_each(|message| self.request.push(Arc::clone(message)));
         (self.turn, self.usage, self.model_calls) = (*step, usage.clone(), *model_calls);
         (self.failures_in_row, self.misfits, self.stopped_in) = (*failures_in_row, *misfits, None);
+        self.advance_inbox(advanced.delivered, advanced.answered);
         self.begin_turn();
     }
 
@@ -346,6 +362,8 @@ impl AgentMachine {
             last_tokens: 0,
             longest_answer: 0,
             saved: None,
+            delivered: self.delivered().0,
+            answered: self.delivered().1,
         })
     }
 
@@ -463,7 +481,7 @@ impl AgentMachine {
         match &self.phase {
             Phase::NotStarted => Command::Finish(Outcome::Ended(None)),
             Phase::Ended(outcome) => Command::Finish(Outcome::Ended(outcome.clone())),
-            Phase::Model { called } => self.call_model(called.is_some()),
+            Phase::Model { called } => self.delivers().unwrap_or_else(|| self.call_model(called.is_some())),
             Phase::ModelFailed => Command::Finish(Outcome::ModelFailed),
             Phase::Tools(calls) => {
                 let limit = self.limits.max_tool_calls_per_turn.max(1);
@@ -473,7 +491,7 @@ impl AgentMachine {
             Phase::Misfit { problem } => {
                 Command::RejectOutput { path: self.base.model(self.turn), problem: Arc::clone(problem) }
             }
-            Phase::Answered(answer) => Command::Finish(self.finish(answer)),
+            Phase::Answered(answer) => self.delivers().unwrap_or_else(|| self.after_answer(answer)),
         }
     }
 
@@ -500,7 +518,7 @@ impl AgentMachine {
                 problem: problem.unwrap_or_default(),
             }));
         }
-        if self.turn > limits.max_steps {
+        if self.turns_of_answer() > limits.max_steps {
             return Command::Finish(Outcome::Failed(Error::MaxStepsReached { steps: limits.max_steps }));
         }
         if !again && self.model_calls >= limits.max_llm_calls {
@@ -570,6 +588,8 @@ impl Conversation {
             machine.phase = *stopped_in;
         }
         machine.end_tools();
+        let waiting: Vec<_> = machine.take_waiting().collect();
+        waiting.into_iter().for_each(|message| machine.request.push(message));
         machine.history()
     }
 }

@@ -23,6 +23,7 @@ mod kept_agent;
 mod limits;
 mod linked_agent_tool;
 mod machine;
+mod mail;
 mod model_call;
 mod model_retry;
 mod of_agent;

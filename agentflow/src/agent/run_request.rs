@@ -70,6 +70,32 @@ impl RunRequest {
         self
     }
 
+    /// Makes it a live run: one that does not end with the model's answer but waits for the next
+    /// [message](crate::RunHandle::send_message), until it is [closed](crate::RunHandle::close), cancelled, or nobody has sent
+    /// a message for its [idle time-out](Self::idle_timeout). Its output is its last answer. The limit of turns counts anew
+    /// with each message that it is sent after an answer; those of model calls and time count for the whole run, and the time
+    /// in which it waits does not count. It is begun with [`start`](super::Agent::start), [`stream`](super::Agent::stream) or
+    /// [`Runtime::start_agent`](crate::Runtime::start_agent): [`run`](super::Agent::run) and an agent in a step give no handle and
+    /// end with the model's answer. Default: not live.
+    ///
+    /// See [live runs](crate::session#live-runs) for an example.
+    #[must_use]
+    #[doc(alias = "execute_task_live")]
+    pub fn live(mut self) -> Self {
+        self.options.live.get_or_insert_default();
+        self
+    }
+
+    /// Makes it a [live run](Self::live) that closes itself when it has waited so long for a message. The time counts from the
+    /// recorded beginning of the wait, also over a restart, and stands still while an operator holds the run. Default: it
+    /// waits for ever.
+    #[must_use]
+    pub fn idle_timeout(mut self, timeout: Duration) -> Self {
+        let live = self.options.live.get_or_insert_default();
+        live.idle_timeout_ms = Some(u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX));
+        self
+    }
+
     /// When the run fails or is cancelled, undo what it had done: see
     /// [`StartRun::compensate`](crate::runtime::StartRun::compensate). An agent in a step of another run undoes nothing by
     /// itself: its run does. Default: nothing is undone.
@@ -155,6 +181,12 @@ impl RunRequest {
 }
 
 impl RunRequest {
+    /// The same as one that ends with the model's answer, for a caller who has no handle to say more or to close it.
+    pub(super) fn unlive(mut self) -> Self {
+        self.options.live = None;
+        self
+    }
+
     /// The same with the scopes of the context that the agent begins in.
     pub(super) fn granted_as(mut self, grants: &[Arc<str>]) -> Self {
         let missing = |scope: &&Arc<str>| !self.options.grants.contains(*scope);

@@ -238,6 +238,18 @@ pub(super) enum RunsCommand {
         /// The run's id
         run: String,
     },
+    /// Send the agent of an unfinished run a message; its model sees it at its next call
+    Send {
+        /// The run's id
+        run: String,
+        /// The message
+        text: String,
+    },
+    /// Close a live run: it answers the messages that it has, and ends
+    Close {
+        /// The run's id
+        run: String,
+    },
     /// Let a failed or interrupted node run again, and resume the run when this program has what it runs
     Retry {
         /// The run's id

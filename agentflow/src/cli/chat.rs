@@ -92,7 +92,16 @@ impl Chat {
         let (mut events, mut answer) = (handle.events(), Answer::new());
         // Whether the answer that is coming was shown piece by piece.
         let mut shown = false;
-        while let Some(event) = events.next().await {
+        loop {
+            let event = tokio::select! {
+                biased;
+                event = events.next() => event,
+                line = lines.meanwhile() => {
+                    send(handle, line, lines).await;
+                    continue;
+                }
+            };
+            let Some(event) = event else { break };
             if event.seq <= seen && event.is_recorded() {
                 continue;
             }
@@ -180,6 +189,17 @@ impl Chat {
     }
 }
 
+/// Sends the run what the person has typed meanwhile. One that takes it no more has ended: it is the next question.
+async fn send(handle: &RunHandle<Encoded>, line: String, lines: &mut Lines) {
+    if line.trim().is_empty() {
+        return;
+    }
+    match handle.send_message(line.as_str()).await {
+        Ok(()) => note(format_args!("{DIM}the agent sees this after what it does now{DIM:#}")),
+        Err(_) => lines.early.push_back(line),
+    }
+}
+
 /// Whether a path is one of the agent itself, not of something in a tool.
 fn is_own(path: &StepPath) -> bool {
     path.depth() == 1
@@ -246,6 +266,17 @@ impl Lines {
         self.lines.recv().await
     }
 
+    /// The next line that is typed on a terminal while a run is at work. Lines that come from elsewhere are questions, each
+    /// with a run of its own.
+    async fn meanwhile(&mut self) -> String {
+        if self.prompts
+            && let Some(line) = self.lines.recv().await
+        {
+            return line;
+        }
+        std::future::pending().await
+    }
+
     /// The answer to a question; `None` at the end. On a terminal it is a line that was typed after the question was
     /// shown.
     async fn answer(&mut self, text: &str) -> Option<String> {
@@ -262,6 +293,8 @@ impl Lines {
 
 #[cfg(test)]
 mod tests {
+    use futures_util::FutureExt;
+
     use super::*;
 
     #[tokio::test]
@@ -276,6 +309,19 @@ mod tests {
             };
             let (answered, ()) = tokio::join!(lines.answer("yes or no? "), later);
             assert_eq!((answered.as_deref(), lines.next("> ").await.as_deref()), (Some(answer), Some(next)));
+        }
+    }
+
+    #[tokio::test]
+    async fn lines_that_are_not_typed_wait_for_their_own_run() {
+        for prompts in [true, false] {
+            let (send, lines) = mpsc::unbounded_channel();
+            let mut lines = Lines { lines, prompts, early: VecDeque::new() };
+            send.send("and more".to_owned()).unwrap();
+            let line = lines.meanwhile().now_or_never();
+            assert_eq!(line.is_some(), prompts);
+            drop(send);
+            assert_eq!(lines.meanwhile().now_or_never(), None);
         }
     }
 }

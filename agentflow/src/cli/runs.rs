@@ -101,6 +101,18 @@ async fn command(runtime: &Runtime, command: RunsCommand) -> Result<(), Stop> {
             runtime.unpause(&run).await?;
             said("no longer paused")
         }
+        RunsCommand::Send { run, text } => {
+            let run = RunId::new(run);
+            runtime.send_message(&run, text).await?;
+            said(match runtime.run_record(&run).await?.status {
+                RunStatus::Queued => "sent; the model sees it when the run is resumed by a program that has its agent",
+                _ => "sent",
+            })
+        }
+        RunsCommand::Close { run } => {
+            runtime.close(&RunId::new(run)).await?;
+            said("closed")
+        }
         RunsCommand::Delete { run } => {
             let deleted = runtime.delete(&RunId::new(run)).await?;
             if let Some(problem) = deleted.unreadable {

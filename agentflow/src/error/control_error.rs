@@ -26,6 +26,10 @@ pub enum ControlErrorKind {
     UnknownNode,
     /// The answer is not of the type that was asked for.
     WrongAnswer,
+    /// The message cannot be one of the user: it is of somebody else, empty or too large.
+    WrongMessage,
+    /// So many messages wait for the run's model that it takes no more until its next call.
+    TooManyMessages,
     /// The process that executes the run did not respond in time. The request is withdrawn; it has an effect only if
     /// that process had read it and was held up.
     NoResponse,
@@ -38,6 +42,8 @@ impl ControlErrorKind {
             Self::WrongState => "wrong_state",
             Self::UnknownNode => "unknown_node",
             Self::WrongAnswer => "wrong_answer",
+            Self::WrongMessage => "wrong_message",
+            Self::TooManyMessages => "too_many_messages",
             Self::NoResponse => "no_response",
         }
     }
@@ -79,6 +85,7 @@ impl ControlError {
             Some(PauseReason::Interrupted) => {
                 "waiting for a decision on an interrupted step; retry the step, or cancel the run"
             }
+            Some(PauseReason::Message) => "waiting for a message; send it one, or close it",
             _ => "running, not paused",
         };
         Self::state("unpaused", state)

@@ -14,7 +14,7 @@ use super::payload::{
 use super::session_place::{SessionPlace, SessionSummarized};
 use super::shape::{Edge, Subject};
 use crate::failure::{Failure, FailureKind};
-use crate::message::{ToolCall, ToolResult, ToolStatus};
+use crate::message::{Message, ToolCall, ToolResult, ToolStatus};
 use crate::model::{ModelResponse, ToolCallDelta};
 use crate::on_timeout::OnTimeout;
 use crate::state::{SavedByStep, StateValues};
@@ -101,6 +101,29 @@ pub enum EventKind {
         /// No process executes the run: it continues when one resumes it.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         queued: bool,
+    },
+    /// A live run takes no messages any more: it ends with its answer to those that it has.
+    #[serde(rename = "run.closed")]
+    RunClosed {
+        /// Whether nobody had sent it a message for as long as it waits.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        idle: bool,
+    },
+    /// A message for the agent was accepted while its run was unfinished; a model sees it at its next call.
+    #[serde(rename = "message.received")]
+    MessageReceived {
+        /// Its number among the messages that were sent to the run, from 1.
+        number: u32,
+        /// What tells it from all others.
+        id: Arc<str>,
+        /// What was sent.
+        message: Arc<Message>,
+    },
+    /// The messages up to a number are part of the conversation from here on.
+    #[serde(rename = "message.delivered")]
+    MessageDelivered {
+        /// The number of the last one.
+        number: u32,
     },
     /// An agent began as a step of another run.
     #[serde(rename = "agent.started")]

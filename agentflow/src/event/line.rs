@@ -76,6 +76,11 @@ impl fmt::Display for Written<'_> {
             }
             EventKind::ApprovalResolved { answer, by } => write!(f, " by {by}: {}", Short(answer.as_str())),
             EventKind::RunCancelled { reason } => write!(f, " {reason}"),
+            EventKind::RunClosed { idle } => f.write_str(if *idle { " without a message in time" } else { "" }),
+            EventKind::MessageReceived { number, message, .. } => {
+                write!(f, " {number}: {}", Short(&message.text()))
+            }
+            EventKind::MessageDelivered { number } => write!(f, " {number}"),
             EventKind::ModelRetrying { error, delay_ms } => {
                 write!(f, " again in {delay_ms} ms: {}", Short(&error.message))
             }

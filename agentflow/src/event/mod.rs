@@ -20,8 +20,8 @@ use serde::{Deserialize, Serialize};
 pub use self::kind::{ApprovalRequest, EventKind, ModelDelta, UnknownEvent};
 pub(crate) use self::payload::{ANSWER_TOOL, TRANSFER_TOOL, answer_text};
 pub use self::payload::{
-    AgentCompleted, AgentHandoff, AgentStarted, AnswerForm, NotUndone, PauseReason, Redefined, RunAdvanced, RunBody,
-    RunCompleted, RunStarted, RunTerms, Spending, WorkflowCompleted, WorkflowStarted,
+    AgentCompleted, AgentHandoff, AgentStarted, AnswerForm, LiveTerms, NotUndone, PauseReason, Redefined, RunAdvanced,
+    RunBody, RunCompleted, RunStarted, RunTerms, Spending, WorkflowCompleted, WorkflowStarted,
 };
 pub use self::queued_sink::{AsyncEventSink, QueuedSink, WhenFull};
 pub use self::session_place::{SessionPlace, SessionSummarized, SessionWindow, Summary};

@@ -229,6 +229,18 @@ pub struct RunTerms {
     /// Whether the run undoes what it had done when it fails or is cancelled.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub compensate: bool,
+    /// That it is a live run, which waits for messages until it is closed; of an agent's run of its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub live: Option<LiveTerms>,
+}
+
+/// How a live run waits for messages.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct LiveTerms {
+    /// How long it waits for the next message before it closes itself, in milliseconds; without it, for ever.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub idle_timeout_ms: Option<u64>,
 }
 
 impl RunTerms {
@@ -418,6 +430,8 @@ pub enum PauseReason {
     Approval,
     /// The end of its process interrupted a step with effects; an operator decides whether it runs again.
     Interrupted,
+    /// It is a live run that has answered, and waits for the next message.
+    Message,
     /// Something that this release does not know: a newer one wrote the run. It is said of a run in a list; the event of
     /// such a pause is [`EventKind::Unknown`](super::EventKind::Unknown).
     Other,
@@ -429,6 +443,7 @@ impl fmt::Display for PauseReason {
             Self::Operator => "operator",
             Self::Approval => "approval",
             Self::Interrupted => "interrupted",
+            Self::Message => "message",
             Self::Other => "other",
         })
     }
@@ -477,6 +492,17 @@ pub struct RunAdvanced {
     /// What the tools saved.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub saved: Option<Arc<SavedByStep>>,
+    /// The number of the last message that was sent to the run and is part of `messages`.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub delivered: u32,
+    /// The turn with which the model had answered before it was sent another message.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub answered: u32,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde gives a reference")]
+fn is_zero(number: &u32) -> bool {
+    *number == 0
 }
 
 /// The tool that a model calls to answer when its provider takes no schema with the request.
@@ -538,6 +564,7 @@ mod tests {
             max_llm_calls: Some(3),
             scopes: vec!["refunds".into()],
             compensate: true,
+            live: Some(LiveTerms { idle_timeout_ms: Some(60_000) }),
         };
         let mut started = RunStarted::new(RunBody::Workflow(workflow));
         started.caller = Some("ada".into());

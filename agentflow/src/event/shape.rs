@@ -37,6 +37,8 @@ pub enum Subject {
     Output,
     /// A tool call.
     Tool,
+    /// A message that was sent to a run.
+    Message,
     /// Something that this release does not know.
     Unknown,
     /// A value of the state.
@@ -59,6 +61,7 @@ impl Subject {
             Self::Model => "model",
             Self::Output => "output",
             Self::Tool => "tool",
+            Self::Message => "message",
             Self::Unknown => "unknown",
             Self::State => "state",
             Self::Step => "step",
@@ -129,6 +132,9 @@ shapes! {
     RunCompensated "run.compensated" Run Marks,
     RunPaused "run.paused" Run Marks,
     RunResumed "run.resumed" Run Marks,
+    RunClosed "run.closed" Run Marks,
+    MessageReceived "message.received" Message Marks,
+    MessageDelivered "message.delivered" Message Marks,
     AgentStarted "agent.started" Agent Opens,
     AgentCompleted "agent.completed" Agent Closes,
     AgentFailed "agent.failed" Agent Closes,

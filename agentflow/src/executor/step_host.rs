@@ -132,6 +132,8 @@ impl StepHost {
             ControlRequest::Answer { node, answer, by } => {
                 StepSignal::Answer { request, node: node.clone(), answer: answer.clone(), by: by.clone() }
             }
+            // No step takes them.
+            ControlRequest::Message { .. } | ControlRequest::Close => return task::Poll::Pending,
             ControlRequest::Retry { node, by } => StepSignal::Retry { request, node: node.clone(), by: by.clone() },
         };
         if asked.request.node().is_some() {

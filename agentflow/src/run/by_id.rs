@@ -1,4 +1,4 @@
-//! Control requests to a run by its id: pause, unpause, cancel, retry and answer one that this process, another process
+//! Control requests to a run by its id: pause, unpause, cancel, retry, answer, send a message to and close one that this process, another process
 //! or none executes. It decides nothing: the run's process or `control_events` does.
 //!
 //! A granted request is stored first; the caller gets the outcome when its effect is in the store.
@@ -136,6 +136,8 @@ async fn control_at_rest(
     let state = RunState::of(&events);
     let cancels = matches!(request, ControlRequest::Cancel { .. });
     let undoes = state.compensating && !state.status.has_ended();
+    // A message is known by its id, whoever was asked before.
+    let asked_after = asked_after.or(matches!(request, ControlRequest::Message { .. }).then_some(0));
     if asked_after.is_some_and(|after| events.iter().any(|event| event.seq > after && is_done(request, event))) {
         // It was done, and the run stopped before that was told.
         return Ok(match request {
@@ -167,6 +169,9 @@ async fn control_at_rest(
         let event = |(seq, (path, kind))| Event { run_id: run.clone(), seq, part: 0, time, path, kind };
         (after + 1..).zip(new).map(event).collect()
     };
+    if new.is_empty() {
+        return Ok(Then::Rests);
+    }
     let mut new = events_of(new, after);
     let mut undoes = cancels && state.compensates;
     if undoes && let Some(end) = end_without_undoing(&events, &new) {
@@ -258,6 +263,8 @@ fn is_done(request: &ControlRequest, event: &Event) -> bool {
         (ControlRequest::Answer { node, answer, by }, EventKind::ApprovalResolved { answer: given, by: of }) => {
             is_of(node) && **of == **by && given == answer
         }
+        (ControlRequest::Message { id, .. }, EventKind::MessageReceived { id: of, .. }) => **of == **id,
+        (ControlRequest::Close, EventKind::RunClosed { .. }) => true,
         _ => false,
     }
 }

@@ -89,6 +89,12 @@ impl Host {
                 self.check_answer(state, &path, request, answer)?;
                 answered(state, path, (answer.clone(), by), recorder)
             }
+            ControlRequest::Message { .. } | ControlRequest::Close => {
+                let Some(event) = state.mail_event(request)? else { return Ok(Vec::new()) };
+                let mut events = continues(state, &StepPath::root(), recorder);
+                events.insert(0, (StepPath::root(), event));
+                events
+            }
         })
     }
 

@@ -1,11 +1,14 @@
-//! Control requests to a run (pause, unpause, cancel, retry, answer) and the channel for their outcomes. It decides
+//! Control requests to a run (pause, unpause, cancel, retry, answer, message, close) and the channel for their outcomes. It decides
 //! nothing.
+
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use tokio::sync::oneshot;
 
 use super::done_calls::is_of_undo;
 use crate::error::ControlError;
+use crate::message::Message;
 use crate::store::MessageId;
 use crate::value::Encoded;
 
@@ -30,6 +33,12 @@ pub(crate) enum ControlRequest {
         answer: Encoded,
         by: String,
     },
+    Message {
+        /// Which message it is, so that it is recorded once.
+        id: String,
+        message: Arc<Message>,
+    },
+    Close,
 }
 
 impl ControlRequest {
@@ -42,12 +51,19 @@ impl ControlRequest {
             Self::Cancel { .. } => "cancelled",
             Self::Retry { .. } => "retried",
             Self::Answer { .. } => "answered",
+            Self::Message { .. } => "sent a message",
+            Self::Close => "closed",
         }
     }
 
     /// Whether it is about a step of what undoes a call: one that asks, or was interrupted.
     pub(super) fn is_of_undo(&self) -> bool {
         self.node().is_some_and(|node| node.parse().is_ok_and(|path| is_of_undo(&path)))
+    }
+
+    /// Whether only the run of an agent takes it.
+    pub(super) fn is_for_agents(&self) -> bool {
+        matches!(self, Self::Message { .. } | Self::Close)
     }
 
     pub(crate) fn is_retry(&self) -> bool {
@@ -58,7 +74,9 @@ impl ControlRequest {
     pub(crate) fn node(&self) -> Option<&str> {
         match self {
             Self::Retry { node, .. } | Self::Answer { node, .. } => Some(node),
-            Self::Pause | Self::Unpause | Self::Drain | Self::Cancel { .. } => None,
+            Self::Pause | Self::Unpause | Self::Drain | Self::Cancel { .. } | Self::Message { .. } | Self::Close => {
+                None
+            }
         }
     }
 }

@@ -118,7 +118,7 @@ impl<T> RunHandle<T> {
         self.run.life()
     }
 
-    fn shared(&self) -> Arc<RunShared> {
+    pub(super) fn shared(&self) -> Arc<RunShared> {
         Arc::clone(&self.life().shared)
     }
 
@@ -223,7 +223,7 @@ impl<T> RunHandle<T> {
         self.ask(ControlRequest::Answer { node: node.to_owned(), answer, by: by.to_owned() }).await
     }
 
-    async fn ask(&self, request: ControlRequest) -> Result<()> {
+    pub(super) async fn ask(&self, request: ControlRequest) -> Result<()> {
         let (shared, is_executed) = {
             let life = self.life();
             (Arc::clone(&life.shared), life.task.is_some())
@@ -237,7 +237,7 @@ impl<T> RunHandle<T> {
         }
         if shared.host.store.is_none() {
             return Err(match shared.log.end() {
-                Some(end) => ControlError::over(done, status_of(&end)),
+                Some(end) => request.over(status_of(&end)),
                 None => ControlError::state(done, "no longer executed here"),
             }
             .into());

@@ -20,7 +20,7 @@ impl Host {
         RunId::new(format!("detached-{}", self.random_id()))
     }
 
-    /// What tells an execution of a step from all others, in all processes. It is in no journal.
+    /// What tells an execution of a step, or a message to a run, from all others, in all processes.
     pub(crate) fn delivery_id(&self) -> Arc<str> {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         // Randomness that tests own may be the same twice.

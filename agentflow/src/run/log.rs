@@ -41,6 +41,8 @@ pub(crate) struct EventLog {
     redactor: Option<Redactor>,
     /// Whether something in the run waits for a person.
     asks: AtomicBool,
+    /// Whether there are messages that its agent has not looked at.
+    pub(super) has_mail: AtomicBool,
 }
 
 impl EventLog {
@@ -60,6 +62,7 @@ impl EventLog {
             journal: journal.map(Box::new),
             redactor,
             asks: AtomicBool::new(false),
+            has_mail: AtomicBool::new(false),
         }
     }
 
@@ -74,7 +77,7 @@ impl EventLog {
         self.recorded(state);
     }
 
-    fn add(&self, state: &mut State, time: Timestamp, path: StepPath, kind: EventKind) {
+    pub(super) fn add(&self, state: &mut State, time: Timestamp, path: StepPath, kind: EventKind) {
         state.record(time, path, self.redacted(kind));
     }
 
@@ -83,7 +86,7 @@ impl EventLog {
     }
 
     /// Shows what was recorded, unless it is to be committed before.
-    fn recorded(&self, mut state: MutexGuard<'_, State>) {
+    pub(super) fn recorded(&self, mut state: MutexGuard<'_, State>) {
         self.note_asks(&state);
         if self.journal.is_none() {
             let end = state.records.len();
@@ -398,6 +401,7 @@ impl EventLog {
         state.closed = true;
         if let Some(rare) = &mut state.rare {
             rare.replies.clear();
+            rare.mail.early.clear();
             rare.wake();
         }
     }

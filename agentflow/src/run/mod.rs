@@ -20,6 +20,7 @@ mod journal;
 mod leaving;
 mod live;
 mod log;
+mod messages;
 mod nested;
 mod nesting;
 mod options;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::error::{Error, Result};
-use crate::event::{RunId, RunStarted, RunTerms};
+use crate::event::{LiveTerms, RunId, RunStarted, RunTerms};
 use crate::resource::{ResourceKey, Resources};
 
 /// What a run is given: the same for workflows and agents.
@@ -22,6 +22,7 @@ pub(crate) struct RunOptions {
     pub(crate) timeout: Option<Duration>,
     pub(crate) max_llm_calls: Option<u32>,
     pub(crate) compensate: bool,
+    pub(crate) live: Option<LiveTerms>,
     /// The id of the session that it is a run of.
     pub(crate) session: Option<Arc<str>>,
 }
@@ -35,6 +36,7 @@ impl RunOptions {
             max_llm_calls: self.max_llm_calls,
             scopes: self.grants.clone(),
             compensate: self.compensate,
+            live: self.live,
         }
     }
 

@@ -5,6 +5,7 @@
 use std::collections::VecDeque;
 use std::task::Waker;
 
+use super::messages::Mail;
 use super::replies::Replies;
 use super::spending::Ledger;
 use super::waits::Waits;
@@ -29,6 +30,8 @@ pub(super) struct State {
     pub(super) rare: Option<Box<Rare>>,
     /// Nothing more will be seen.
     pub(super) closed: bool,
+    /// The run of an agent is about to end with its answer: it takes no message any more.
+    pub(super) ending: bool,
 }
 
 /// What the log of most runs never holds.
@@ -49,6 +52,8 @@ pub(super) struct Rare {
     pub(super) replies: Replies,
     /// The values that outlive the run and are written with the record of this number.
     pub(super) state_writes: Vec<(usize, StateWrite)>,
+    /// The messages that were sent to the run.
+    pub(super) mail: Mail,
     /// Why nothing of the run can be kept.
     pub(super) refused: Option<StoreError>,
 }
@@ -142,6 +147,10 @@ impl State {
             EventKind::RunSpent(rows) => {
                 self.model_calls = rows.iter().fold(0, |calls: u32, row| calls.saturating_add(row.calls));
             }
+            EventKind::MessageReceived { .. }
+            | EventKind::MessageDelivered { .. }
+            | EventKind::RunClosed { .. }
+            | EventKind::RunAdvanced(_) => self.rare().mail.sent.apply(kind),
             _ => {}
         }
     }

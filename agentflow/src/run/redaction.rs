@@ -54,6 +54,7 @@ const WORDS: &[&str] = &[
     "pause_turn",
     "approval",
     "operator",
+    "message",
 ];
 
 /// What is taken out of events; made by [`redact`](crate::middleware::redact). Texts that look like keys of well-known
@@ -318,7 +319,7 @@ fn is_json(text: &str) -> bool {
 
 /// Whether a text is the name of an event.
 fn is_name(text: &str) -> bool {
-    ["run.", "agent.", "workflow.", "approval.", "model.", "output.", "tool."].iter().any(|subject| {
+    ["run.", "agent.", "workflow.", "approval.", "model.", "output.", "tool.", "message."].iter().any(|subject| {
         text.strip_prefix(subject)
             .is_some_and(|verb| verb.len() < 20 && verb.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'.'))
     })

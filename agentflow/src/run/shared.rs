@@ -85,6 +85,8 @@ pub(super) struct Operations {
     pub(super) give_ups: GiveUps,
     /// A question below a step was answered.
     pub(super) answered: Notify,
+    /// A message was sent, or the run was closed.
+    pub(super) messaged: Notify,
     /// Held from the check of a request against the journal until its events are recorded: of two answers, one counts.
     pub(super) deciding: Mutex<()>,
     /// What executes a run with a store here.
@@ -301,6 +303,10 @@ impl RunShared {
         if self.is_undoing() && !asked.request.is_of_undo() {
             drop(listeners);
             return self.request_while_undoing(asked);
+        }
+        if asked.request.is_for_agents() {
+            drop(listeners);
+            return self.request_by_mail(asked);
         }
         if let ControlRequest::Cancel { reason } = asked.request {
             drop(listeners);

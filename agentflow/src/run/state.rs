@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::done_calls::{is_of_undo, undo_around};
+use super::messages::Sent;
 use super::waits::Waits;
 use crate::error::{ControlError, ControlErrorKind};
 use crate::event::{ApprovalRequest, Edge, Event, EventKind, PauseReason, RunBody, Shape, Subject};
@@ -30,6 +31,10 @@ pub(crate) struct RunState {
     pub(crate) compensating: bool,
     /// Where workflows are that are steps, and whether they have ended.
     nested: BTreeMap<StepPath, bool>,
+    /// The messages that were sent to it.
+    pub(crate) sent: Sent,
+    /// Whether it waits for messages until it is closed.
+    pub(crate) live: bool,
 }
 
 /// What is known of a node.
@@ -107,6 +112,8 @@ impl RunState {
             compensates: false,
             compensating: false,
             nested: BTreeMap::new(),
+            sent: Sent::default(),
+            live: false,
         }
     }
 
@@ -130,6 +137,7 @@ impl RunState {
 
     pub(crate) fn apply(&mut self, path: &StepPath, kind: &EventKind) {
         self.waits.apply(path, kind);
+        self.sent.apply(kind);
         match kind {
             EventKind::RunCompensating { .. } => {
                 self.compensating = true;
@@ -138,6 +146,7 @@ impl RunState {
             }
             EventKind::RunStarted(started) => {
                 self.compensates = started.terms().compensate;
+                self.live = started.terms().live.is_some();
                 if let RunBody::Workflow(workflow) = &started.body {
                     self.workflow = Some(Arc::clone(&workflow.name));
                 }
@@ -338,6 +347,7 @@ impl RunState {
             |node: &NodeInfo| matches!(&node.state, NodeState::Failed(error) if error.kind == FailureKind::Interrupted);
         match self.waits.of_workflows() {
             Some(PauseReason::Interrupted) if self.nodes.values().any(interrupted) => Some(PauseReason::Interrupted),
+            Some(PauseReason::Message) if !self.sent.are_waiting() && !self.sent.closed => Some(PauseReason::Message),
             // It may have been answered since.
             _ => self.asks().then_some(PauseReason::Approval),
         }

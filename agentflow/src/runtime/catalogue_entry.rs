@@ -135,6 +135,13 @@ impl EntryKind {
             Self::Schema => "schema",
         }
     }
+
+    /// Whether what is of this kind can be started as a [live run](crate::session#live-runs), which takes messages until it is
+    /// closed.
+    #[doc(alias = "supports_live_execution")]
+    pub fn supports_live(self) -> bool {
+        self == Self::Agent
+    }
 }
 
 /// Where something that has a name comes from.

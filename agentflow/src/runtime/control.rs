@@ -1,4 +1,4 @@
-//! Control requests by run id: pause, unpause, cancel, retry and answer a run that this process, another process or
+//! Control requests by run id: pause, unpause, cancel, retry, answer, send a message to and close a run that this process, another process or
 //! none executes.
 //!
 //! A granted request is stored first; the caller gets the outcome when its effect is in the store.
@@ -10,6 +10,7 @@ use serde::Serialize;
 use super::Runtime;
 use crate::error::{Error, Result};
 use crate::event::RunId;
+use crate::message::Message;
 use crate::run::{Approval, ControlRequest, control_by_id};
 use crate::value::Encoded;
 
@@ -97,6 +98,26 @@ impl Runtime {
     /// [`Error::Control`] when the node does not ask, or asks for another type.
     pub async fn answer_encoded(&self, run: &RunId, node: &str, answer: Encoded, by: &str) -> Result<()> {
         self.control(run, ControlRequest::Answer { node: node.to_owned(), answer, by: by.to_owned() }).await
+    }
+
+    /// Sends the agent of a run a message, wherever the run is executed: see
+    /// [`RunHandle::send_message`](crate::RunHandle::send_message). A run that no process executes has it when it is
+    /// [resumed](Self::resume); a live one that waited for a message is `queued` until then.
+    ///
+    /// # Errors
+    /// As [`RunHandle::send_message`](crate::RunHandle::send_message); [`Error::Store`] when there is no such run.
+    pub async fn send_message(&self, run: &RunId, message: impl Into<Message>) -> Result<()> {
+        self.control(run, ControlRequest::send(self.host(), message)?).await
+    }
+
+    /// Closes a [live run](crate::agent::RunRequest::live), wherever it is executed: see
+    /// [`RunHandle::close`](crate::RunHandle::close). One that no process executes ends when it is
+    /// [resumed](Self::resume).
+    ///
+    /// # Errors
+    /// As [`RunHandle::close`](crate::RunHandle::close); [`Error::Store`] when there is no such run.
+    pub async fn close(&self, run: &RunId) -> Result<()> {
+        self.control(run, ControlRequest::Close).await
     }
 
     async fn control(&self, run: &RunId, request: ControlRequest) -> Result<()> {

@@ -88,6 +88,10 @@ impl AgentEvents {
         };
         match kind {
             EventKind::ModelDelta(ModelDelta::Text(text)) => view.content = Some(text.clone()),
+            EventKind::MessageReceived { message, .. } => {
+                view.author = "user".to_owned();
+                view.content = Some(message.text().into_owned());
+            }
             EventKind::ModelCompleted(response) => view.content = Some(response.text().into_owned()),
             EventKind::ToolStarted { call, .. } => view.tool_calls.push(called(call)),
             EventKind::ToolCompleted { result, saved, .. } => {

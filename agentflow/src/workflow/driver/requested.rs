@@ -22,6 +22,8 @@ impl WorkflowRun {
             ControlRequest::Unpause => self.unpause(),
             // What begins is looked at next.
             ControlRequest::Drain => Ok(()),
+            // A run of a workflow refuses them before they come here.
+            ControlRequest::Message { .. } | ControlRequest::Close => Ok(()),
             // It is taken before it comes here.
             ControlRequest::Cancel { reason } => {
                 self.segment.shared.cancel(reason.as_str());

@@ -1,0 +1,98 @@
+//! Messages and live runs over crashes: the process ends at every write of the store in turn. Each message that was
+//! accepted is in the conversation once, and in its order.
+
+use agentflow::agent::RunRequest;
+use agentflow::event::EventKind;
+use agentflow::message::Role;
+use agentflow::prelude::*;
+use agentflow::serde_json::json;
+use agentflow::store::{MemoryStore, RunStatus, Store};
+use agentflow::{Error, Event, RunId};
+use agentflow_testing::{ScriptedModel, Turn, check_events, test_runtime};
+
+use super::sessions_crash::{Ending, ends_at_each_of};
+
+/// Note something.
+#[tool(effects = "none")]
+async fn mcrash_note(what: String) -> String {
+    tokio::time::sleep(std::time::Duration::from_secs(1)).await;
+    format!("noted {what}")
+}
+
+const MESSAGES: [&str; 3] = ["one", "two", "three"];
+
+fn id() -> RunId {
+    RunId::new("live")
+}
+
+fn clerk() -> Agent {
+    let model = ScriptedModel::from_fn(|request| {
+        let last = request.messages.last().expect("somebody asks");
+        if last.role() == Role::User {
+            return Turn::call("mcrash_note", json!({"what": last.text()}));
+        }
+        let asked = request.messages.messages().iter().filter(|message| message.role() == Role::User);
+        Turn::text(asked.map(|message| message.text().into_owned()).collect::<Vec<_>>().join("|"))
+    });
+    Agent::new(model).name("mcrash_clerk").tools(tools![mcrash_note])
+}
+
+fn received(events: &[Event]) -> Vec<String> {
+    let message = |event: &Event| match &event.kind {
+        EventKind::MessageReceived { message, .. } => Some(message.text().into_owned()),
+        _ => None,
+    };
+    events.iter().filter_map(message).collect()
+}
+
+/// A program that is started again: it resumes what an earlier process left, and sends what is not in the journal.
+async fn talk(store: impl Store, live: bool) -> Result<(), Error> {
+    let runtime = test_runtime().store(store).agent(&clerk()).build();
+    let recovered = runtime.recover().await?;
+    if let Some((_, error)) = recovered.left.into_iter().next() {
+        return Err(error);
+    }
+    let run = match recovered.resumed.into_iter().next() {
+        Some(run) => run,
+        None => match runtime.run_record(&id()).await {
+            Ok(record) if record.status == RunStatus::Success => return Ok(()),
+            _ => {
+                let request = RunRequest::new("zero").run_id(id());
+                runtime.start_agent("mcrash_clerk", if live { request.live() } else { request }).await?
+            }
+        },
+    };
+    for message in MESSAGES {
+        if !received(&run.recorded()).iter().any(|sent| sent == message) {
+            run.send_message(message).await?;
+        }
+        if live {
+            tokio::time::sleep(std::time::Duration::from_millis(700)).await;
+        }
+    }
+    if live {
+        run.close().await?;
+    }
+    run.result().await.map(drop)
+}
+
+async fn check(store: MemoryStore, what: String) {
+    let events = store.read(&id(), 0, 10_000).await.unwrap();
+    check_events(&events).unwrap_or_else(|error| panic!("{what}: {error}"));
+    assert_eq!(received(&events), MESSAGES, "{what}");
+    let answer = events.iter().rev().find_map(|event| match &event.kind {
+        EventKind::RunCompleted(completed) => completed.agent().map(|answer| answer.text().into_owned()),
+        _ => None,
+    });
+    assert_eq!(answer.as_deref(), Some("zero|one|two|three"), "{what}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_process_that_ends_at_any_write_loses_and_repeats_no_message() {
+    ends_at_each_of(8, async |store: Ending<MemoryStore>| talk(store, false).await, check).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_same_of_a_live_run() {
+    ends_at_each_of(12, async |store: Ending<MemoryStore>| talk(store, true).await, check).await;
+}
