@@ -2,6 +2,7 @@
 //! path, the resources, the clock and the cancellation. It runs nothing itself.
 
 mod artifact_access;
+mod mail_access;
 mod state_access;
 
 use std::collections::BTreeMap;

@@ -12,6 +12,7 @@ pub mod executor;
 mod failure;
 mod future;
 mod linked;
+pub mod mailbox;
 mod mask;
 pub mod message;
 pub mod middleware;
@@ -66,7 +67,7 @@ pub use serde;
 #[doc(no_inline)]
 pub use serde_json;
 
-pub use crate::__private::ask_user;
+pub use crate::__private::{ask_user, exit_loop};
 pub use crate::agent::{Agent, Callbacks};
 pub use crate::context::Context;
 pub use crate::error::{Error, Result};

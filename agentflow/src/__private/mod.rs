@@ -3,6 +3,7 @@
 
 mod agent;
 mod asking_tool;
+mod exit_tool;
 mod tool;
 mod workflow;
 
@@ -25,6 +26,7 @@ pub use inventory;
 
 pub use self::agent::*;
 pub use self::asking_tool::ask_user;
+pub use self::exit_tool::exit_loop;
 pub use self::tool::*;
 pub use self::workflow::*;
 pub use crate::context::Context;

@@ -6,7 +6,8 @@ use super::Context;
 use crate::error::{Error, Result};
 use crate::event::EventKind;
 use crate::path::StepPath;
-use crate::state::{MOST_SAVED, StateKey, StateOwner, too_much_in_session, too_much_saved};
+use crate::run::StepStates;
+use crate::state::{EXIT, MOST_SAVED, StateKey, StateOwner, too_much_in_session, too_much_saved};
 use crate::store::Store;
 use crate::value::{Encoded, NodeValue};
 
@@ -53,10 +54,7 @@ impl Context {
         };
         let text = self.writable(key.owner(), text)?;
         let mut states = self.run.states_or_new();
-        let size = states.size(&self.path).saturating_add(text.len()).saturating_add(encoded.as_str().len());
-        if size > MOST_SAVED {
-            return Err(Error::State { key: text, problem: format!("with this value {}", too_much_saved(size)) });
-        }
+        let text = self.with_room(&states, text, &encoded)?;
         if key.owner() == StateOwner::Session && self.session().is_some() {
             let size = states.size_in_session(&self.path, &text) + text.len() + encoded.as_str().len() + 8;
             if size > MOST_SAVED {
@@ -78,8 +76,55 @@ impl Context {
         Ok(())
     }
 
+    /// Ends the repetition that this is within, `repeat!` or a graph's, after this round: no further one begins, whatever
+    /// `until` says. Of several repetitions around each other it is the innermost; a `for` and a `map!` reach the end of their lists. It is part of what the step saves: a
+    /// step that fails, or is retried, has not asked for it, and after a crash it counts as it did before. Outside of a
+    /// repetition it changes nothing.
+    ///
+    /// The tool [`exit_loop`](crate::exit_loop) calls it for a model.
+    ///
+    /// ```
+    /// # use agentflow::prelude::*;
+    /// async fn halve(cx: &Context, number: u32) -> Result<u32> {
+    ///     if number < 20 {
+    ///         cx.exit_loop()?;
+    ///     }
+    ///     Ok(number / 2)
+    /// }
+    ///
+    /// #[workflow]
+    /// async fn small(cx: &Context, number: u32) -> Result<u32> {
+    ///     let number = repeat!(number, |number| halve(cx, number), max = 100).await?;
+    ///     Ok(number)
+    /// }
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<()> {
+    /// assert_eq!(small(&Runtime::builder().build().context(), 64).await?, 8);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::State`] in a condition, which saves nothing.
+    #[doc(alias = "escalate")]
+    pub fn exit_loop(&self) -> Result<()> {
+        let key = self.writable(StateOwner::Session, EXIT.to_owned())?;
+        self.run.states_or_new().change(&self.path, &key, Some(Encoded::null()));
+        Ok(())
+    }
+
+    /// The key, where the step has room for a value.
+    pub(super) fn with_room(&self, states: &StepStates, key: String, value: &Encoded) -> Result<String> {
+        let size = states.size(&self.path).saturating_add(key.len()).saturating_add(value.as_str().len());
+        match size > MOST_SAVED {
+            true => Err(Error::State { key, problem: format!("with this value {}", too_much_saved(size)) }),
+            false => Ok(key),
+        }
+    }
+
     /// The key, where state may be written.
-    fn writable(&self, owner: StateOwner, key: String) -> Result<String> {
+    pub(super) fn writable(&self, owner: StateOwner, key: String) -> Result<String> {
         match self.of_value {
             false if owner.outlives_runs() => self.place_of(owner, &key).map(|_| key),
             false => Ok(key),

@@ -342,6 +342,15 @@ pub enum Error {
         /// What is wrong and what to do.
         problem: String,
     },
+    /// A message of a mailbox cannot be sent or read.
+    #[error("the mailbox `{mailbox}`: {problem}")]
+    #[non_exhaustive]
+    Mailbox {
+        /// The mailbox.
+        mailbox: &'static str,
+        /// What is wrong and what to do.
+        problem: String,
+    },
     /// An artifact cannot be saved or read.
     #[error("the artifact {name:?}: {problem}")]
     #[non_exhaustive]
@@ -416,7 +425,9 @@ impl Error {
             Self::NestedChanged { .. } | Self::NestedAgentChanged { .. } | Self::NestedOther { .. } => {
                 FailureKind::Interrupted
             }
-            Self::Value { .. } | Self::State { .. } | Self::Artifact { .. } => FailureKind::Value,
+            Self::Value { .. } | Self::State { .. } | Self::Mailbox { .. } | Self::Artifact { .. } => {
+                FailureKind::Value
+            }
             Self::MissingResource { .. } | Self::RunResource { .. } => FailureKind::MissingResource,
             Self::Draining => FailureKind::Draining,
             Self::Control(error) => error.kind().as_str().into(),

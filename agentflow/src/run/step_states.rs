@@ -10,7 +10,7 @@ use std::sync::Arc;
 use crate::artifact::ArtifactRef;
 use crate::event::EventKind;
 use crate::path::StepPath;
-use crate::state::{SavedByStep, StateOwner};
+use crate::state::{SavedByStep, is_of_session};
 use crate::value::Encoded;
 
 #[derive(Default)]
@@ -104,6 +104,13 @@ impl StepStates {
         self.open_state(step).wrote.own().change(key, value);
     }
 
+    /// What a running step and those within it wrote under a key counts no longer, as if nobody had written it.
+    pub(crate) fn forget(&mut self, step: &StepPath, key: &str) {
+        if let Some(state) = self.open.get_mut(step) {
+            state.wrote.0.iter_mut().for_each(|(_, part)| part.forget(key));
+        }
+    }
+
     /// A step saves an artifact, which gets the next version of its name.
     pub(crate) fn add_artifact(&mut self, step: &StepPath, mut artifact: ArtifactRef) -> ArtifactRef {
         let version = self.versions.entry(Arc::clone(&artifact.name)).or_default();
@@ -188,7 +195,7 @@ impl StepStates {
     /// About how many bytes the session would hand to its next run, beside this key, if the run ended with what this step
     /// sees.
     pub(crate) fn size_in_session(&self, step: &StepPath, but: &str) -> usize {
-        let counts = |key: &str| key != but && StateOwner::split(key).0 == StateOwner::Session;
+        let counts = |key: &str| key != but && is_of_session(key);
         let seen = self.seen_by(step);
         seen.changes()
             .filter(|(key, _)| counts(key))

@@ -77,8 +77,8 @@ impl StateOwner {
     }
 }
 
-/// Whether text is the name of a key: ASCII letters, digits, `_` and `-`.
-const fn is_name(name: &str) -> bool {
+/// Whether text is a name of at most so many bytes: ASCII letters, digits, `_` and `-`.
+pub(crate) const fn is_name(name: &str, longest: usize) -> bool {
     let bytes = name.as_bytes();
     let mut at = 0;
     while at < bytes.len() {
@@ -87,7 +87,7 @@ const fn is_name(name: &str) -> bool {
         }
         at += 1;
     }
-    !bytes.is_empty() && bytes.len() <= LONGEST
+    !bytes.is_empty() && bytes.len() <= longest
 }
 
 impl<T> StateKey<T> {
@@ -128,7 +128,7 @@ impl<T> StateKey<T> {
 
     const fn of(owner: StateOwner, name: &'static str) -> Self {
         assert!(
-            is_name(name),
+            is_name(name, LONGEST),
             "the name of a state key has 1 to 128 ASCII letters, digits, `_` and `-`; whose value it is, its constructor says"
         );
         Self { owner, name: Cow::Borrowed(name), of: PhantomData }
@@ -151,7 +151,7 @@ impl<T> FromStr for StateKey<T> {
     /// Reads a key that is known at run time alone, such as `temp:draft`.
     fn from_str(text: &str) -> Result<Self, StateKeyError> {
         let (owner, name) = StateOwner::split(text);
-        match is_name(name) {
+        match is_name(name, LONGEST) {
             true => Ok(Self { owner, name: Cow::Owned(name.to_owned()), of: PhantomData }),
             false => Err(StateKeyError(text.to_owned())),
         }

@@ -5,10 +5,13 @@
 #![doc = include_str!("../docs/state.md")]
 
 mod key;
+mod reserved;
 mod saved;
 mod state_values;
 
+pub(crate) use self::key::is_name;
 pub use self::key::{StateKey, StateKeyError, StateOwner};
+pub(crate) use self::reserved::{EXIT, MAIL, is_of_session};
 pub use self::saved::SavedByStep;
 pub(crate) use self::saved::{MOST_SAVED, too_much_in_session, too_much_saved};
 pub use self::state_values::StateValues;

@@ -111,6 +111,10 @@ impl SavedByStep {
         self.changes.insert(key.into(), value);
     }
 
+    pub(crate) fn forget(&mut self, key: &str) {
+        self.changes.remove(key);
+    }
+
     /// Takes in what was saved after this.
     pub(crate) fn apply(&mut self, later: &Self) {
         self.changes.extend(later.changes.iter().map(|(key, value)| (Arc::clone(key), value.clone())));

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::key::{StateKey, StateOwner};
+use super::key::StateKey;
+use super::reserved::is_of_session;
 use super::saved::SavedByStep;
 use crate::value::{Encoded, NodeValue};
 
@@ -48,7 +49,7 @@ impl StateValues {
 
     /// What the next run of a session finds of them.
     pub(crate) fn of_session(mut self) -> Self {
-        self.0.retain(|key, _| StateOwner::split(key).0 == StateOwner::Session);
+        self.0.retain(|key, _| is_of_session(key));
         self
     }
 

@@ -141,7 +141,8 @@ impl FnTool {
         })
     }
 
-    fn of<A, O, E, F, Fut>(definition: ToolDefinition, body: F, is_typed: bool) -> Self
+    /// With a definition that fits the type of the arguments; `is_typed` says that the type checks them.
+    pub(super) fn of<A, O, E, F, Fut>(definition: ToolDefinition, body: F, is_typed: bool) -> Self
     where
         A: DeserializeOwned,
         O: ToolReturn,

@@ -24,6 +24,7 @@ mod history;
 mod into_tools;
 mod invoke;
 mod made_call;
+mod mailbox_tools;
 #[allow(missing_docs, missing_debug_implementations, reason = "named by expansions only, but for the name `ToolParam`")]
 mod parameters;
 #[allow(missing_docs, missing_debug_implementations, reason = "named by expansions only")]

@@ -394,7 +394,8 @@ impl Builder {
         self.push::<O>(node.calling(callees), kind, reads, body(of_spec))
     }
 
-    /// Adds a step that is repeated on its own output until `until` holds, at most `max` times; its output is the last.
+    /// Adds a step that is repeated on its own output until `until` holds, or a round calls
+    /// [`Context::exit_loop`](crate::Context::exit_loop), at most `max` times; its output is the last.
     pub fn repeat<R, T, E, B, F>(
         &mut self,
         node: impl Into<Node>,

@@ -54,7 +54,9 @@ macro_rules! map {
 
 /// In a `#[workflow]`: repeats a step on its own output, until a condition holds and at most `max` times.
 ///
-/// `repeat!(draft, |text| improve(text), until = |text| text.good, max = 5).await?` is the last output.
+/// `repeat!(draft, |text| improve(text), until = |text| text.good, max = 5).await?` is the last output. A round that calls
+/// [`Context::exit_loop`](crate::Context::exit_loop), or whose model calls [`exit_loop`](struct@crate::exit_loop), is the last
+/// one, too.
 #[macro_export]
 macro_rules! repeat {
     ($($any:tt)*) => {

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 /// Every room, from the vocabulary to the surfaces.
-const ROOMS: [&str; 39] = [
+const ROOMS: [&str; 40] = [
     // The vocabulary.
     "tuples",
     "text",
@@ -21,6 +21,7 @@ const ROOMS: [&str; 39] = [
     "state",
     "time",
     "path",
+    "mailbox",
     "resource",
     "failure",
     "future",

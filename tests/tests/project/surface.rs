@@ -21,8 +21,9 @@ const ROOT: &[&str] = &[
     "Runtime",
     "Tool",
     "Workflow",
-    // The tool that the library itself has.
+    // The tools that the library itself has.
     "ask_user",
+    "exit_loop",
     // Of others: what expansions and implementations name.
     "async_trait",
     "opentelemetry",

@@ -85,17 +85,17 @@ fn limited(runtime: &Runtime, done: &Done, calls: u32) -> Agent {
 
 /// A store that keeps every snapshot.
 #[derive(Clone, Debug)]
-struct KeepsAll {
-    store: MemoryStore,
+pub(crate) struct KeepsAll {
+    pub(crate) store: MemoryStore,
     snapshots: Arc<Mutex<Vec<Snapshot>>>,
 }
 
 impl KeepsAll {
-    fn new(store: MemoryStore) -> Self {
+    pub(crate) fn new(store: MemoryStore) -> Self {
         Self { store, snapshots: Arc::default() }
     }
 
-    fn snapshots(&self) -> Vec<Snapshot> {
+    pub(crate) fn snapshots(&self) -> Vec<Snapshot> {
         self.snapshots.lock().unwrap().clone()
     }
 }
@@ -117,7 +117,7 @@ fn runtime(store: &KeepsAll) -> Runtime {
     test_runtime().max_llm_calls(LIMIT).with(redact().secret(SECRET)).with(budget).store(store.clone()).build()
 }
 
-async fn store_with(events: &[Event], snapshot: Option<&Snapshot>) -> KeepsAll {
+pub(crate) async fn store_with(events: &[Event], snapshot: Option<&Snapshot>) -> KeepsAll {
     let store = MemoryStore::new();
     let run = &events[0].run_id;
     let epoch = store.create(run, events.to_vec()).await.unwrap();

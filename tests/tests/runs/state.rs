@@ -30,7 +30,7 @@ async fn add(cx: &Context, word: &str) -> Result<String> {
     Ok(now)
 }
 
-async fn pause(millis: u64) {
+pub(crate) async fn pause(millis: u64) {
     tokio::time::sleep(Duration::from_millis(millis)).await;
 }
 
@@ -47,7 +47,7 @@ fn sees(b: &mut Builder, node: &'static str, reads: Handle<String>) -> Handle<St
     b.node(node, (reads,), |cx, (_,)| async move { Ok::<_, Error>(cx.state(&LOG).await?.unwrap_or_default()) })
 }
 
-fn flow(
+pub(crate) fn flow(
     name: &'static str,
     nodes: impl FnOnce(&mut Builder, Handle<String>) -> Handle<String>,
 ) -> Workflow<(String,), String> {
@@ -55,7 +55,7 @@ fn flow(
 }
 
 /// Runs it here, crashes it at every write, and runs its steps elsewhere: each time the same.
-async fn everywhere(flow: &Workflow<(String,), String>, expected: &str) {
+pub(crate) async fn everywhere(flow: &Workflow<(String,), String>, expected: &str) {
     let runtime = test_runtime().store(MemoryStore::new()).build();
     assert_eq!(flow.run(&runtime, String::new()).await.unwrap(), expected);
     CrashTest::new(flow, String::new).run().await;
@@ -127,7 +127,7 @@ async fn what_an_attempt_wrote_that_failed_does_not_count() {
 }
 
 /// What the records hold of state, by path.
-fn saved_in(events: &[Event]) -> Vec<String> {
+pub(crate) fn saved_in(events: &[Event]) -> Vec<String> {
     let saved = |event: &Event| match &event.kind {
         EventKind::NodeCompleted { saved: Some(saved), .. } | EventKind::ToolCompleted { saved: Some(saved), .. } => {
             Some(format!("{} {}", event.path, serde_json::to_string(saved).unwrap()))

@@ -11,7 +11,7 @@ use crate::error::FailureKind;
 use crate::event::EventKind;
 use crate::path::StepPath;
 use crate::run::{RunShared, StepStates};
-use crate::state::{MOST_SAVED, SavedByStep, too_much_saved};
+use crate::state::{EXIT, MOST_SAVED, SavedByStep, too_much_saved};
 use crate::workflow::machine::Unit;
 use crate::workflow::spec::{Body, NodeIndex, NodeKind, Outputs, Spec};
 use crate::workflow::step_error::StepError;
@@ -98,6 +98,10 @@ impl WorkflowRun {
                     states.hand_up(&self.path(child), path, place);
                 }
             }
+        }
+        if unit.child.is_none() && matches!(self.machine.spec().node(unit.node).body, Body::Repeat { .. }) {
+            // The repetition is over, and one around it is not for that.
+            states.forget(path, EXIT);
         }
         let is_own = self.segment.is_run() && unit.child.is_none();
         let saved = states.end(path, is_own.then_some(unit.node.into()));

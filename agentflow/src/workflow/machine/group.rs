@@ -119,7 +119,8 @@ impl Machine {
         }
     }
 
-    pub(super) fn child_completed(&mut self, node: NodeIndex, child: u32, output: Encoded) {
+    /// `exits` says that the round asked for the end of its repetition.
+    pub(super) fn child_completed(&mut self, node: NodeIndex, child: u32, output: Encoded, exits: bool) {
         self.set_phase(Unit::child(node, child), Phase::Done);
         let spec = Arc::clone(&self.spec);
         let Some(group) = self.nodes[node as usize].group.as_mut() else { return };
@@ -141,7 +142,8 @@ impl Machine {
                 self.due.push_back(Command::Close { node, output });
             }
             Body::Repeat { until, .. } => {
-                let over = until.as_ref().map_or(Ok(false), |until| caught(|| until(&output)));
+                let over = until.as_ref().filter(|_| !exits);
+                let over = over.map_or(Ok(exits), |until| caught(|| until(&output)));
                 match over {
                     Ok(over) if over || all_done || !self.begin_next(node) => {
                         self.due.push_back(Command::Close { node, output });

@@ -24,6 +24,7 @@ use super::policy::{OnError, StopPolicy};
 use super::spec::{Body, NodeIndex, Outputs, Spec};
 use crate::error::{Failure, FailureKind};
 use crate::event::{EventKind, PauseReason};
+use crate::state::EXIT;
 use crate::time::Timestamp;
 use crate::value::Encoded;
 
@@ -377,9 +378,12 @@ impl Machine {
         }
         match kind {
             EventKind::NodeStarted { attempt, repeatable, .. } => self.started(unit, *attempt, *repeatable),
-            EventKind::NodeCompleted { output, .. } => match unit.child {
+            EventKind::NodeCompleted { output, saved, .. } => match unit.child {
                 None => self.complete(unit.node, output.clone()),
-                Some(child) => self.child_completed(unit.node, child, output.clone()),
+                Some(child) => {
+                    let exits = saved.as_ref().is_some_and(|saved| matches!(saved.get(EXIT), Some(Some(_))));
+                    self.child_completed(unit.node, child, output.clone(), exits);
+                }
             },
             EventKind::NodeRetrying { delay_ms, .. } => {
                 if let Some(state) = self.unit_mut(unit) {

@@ -1,0 +1,16 @@
+//! Keys of the library's own, which hold what a run keeps for itself: that a repetition is over, and messages between agents.
+//! A program cannot name them, since the name of its key has no `:`. It holds no value.
+
+use super::key::StateOwner;
+
+/// That the repetition around a step ends after this round.
+pub(crate) const EXIT: &str = "loop:exit";
+
+/// What stands before the key of a message.
+pub(crate) const MAIL: &str = "mail:";
+
+/// Whether the value of a key is handed to the next run of a session.
+pub(crate) fn is_of_session(key: &str) -> bool {
+    let (owner, name) = StateOwner::split(key);
+    owner == StateOwner::Session && !name.contains(':')
+}

@@ -1,0 +1,208 @@
+//! The end of a repetition that a step of it asks for: which repetition ends, when the word counts, and that a crash changes
+//! nothing about it.
+
+use agentflow::agent::RunRequest;
+use agentflow::event::EventKind;
+use agentflow::message::Role;
+use agentflow::prelude::*;
+use agentflow::serde_json::{self, json};
+use agentflow::store::MemoryStore;
+use agentflow::workflow::{Node, NodePolicy, RetryPolicy};
+use agentflow::{Error, Event, Workflow};
+use agentflow_testing::{CrashTest, ScriptedModel, Turn, check_events, test_runtime};
+use agentflow_tests::Elsewhere;
+
+use crate::state::saved_in;
+
+/// Adds an `x` to a text, and ends when it has four.
+fn polisher() -> ScriptedModel {
+    ScriptedModel::from_fn(|request| {
+        let asked = request.messages.messages().iter().find(|message| message.role() == Role::User).unwrap();
+        let text = format!("{}x", asked.text());
+        let has_called = request.messages.last().unwrap().results().next().is_some();
+        match text.len() == 4 && !has_called {
+            true => Turn::call("exit_loop", json!({})),
+            false => Turn::text(text),
+        }
+    })
+}
+
+/// Make a text better.
+///
+/// {text}
+#[agent(tools = [agentflow::exit_loop])]
+async fn exit_polish(cx: &Context, text: String) -> Result<String>;
+
+#[workflow]
+async fn exit_polished(cx: &Context, text: String) -> Result<String> {
+    let text = repeat!(text, |text| exit_polish(cx, text), max = 9).await?;
+    Ok(text)
+}
+
+fn rounds(events: &[Event], node: &str) -> usize {
+    let is_round = |event: &&Event| {
+        matches!(event.kind, EventKind::NodeCompleted { .. }) && event.path.to_string().starts_with(&format!("{node}["))
+    };
+    events.iter().filter(is_round).count()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_model_ends_the_repetition_around_its_agent() {
+    let runtime = test_runtime().store(MemoryStore::new()).model(polisher()).build();
+    let run = runtime.start(exit_polished::workflow(), "x".to_owned()).await.unwrap();
+    assert_eq!(run.result().await.unwrap(), "xxxx");
+    let events = run.recorded();
+    check_events(&events).unwrap();
+    assert_eq!(rounds(&events, "text_exit_polish"), 3);
+    // The record of the repetition itself does not have it, so nothing after it, and nothing around it, sees it.
+    let saved = saved_in(&events);
+    assert_eq!(
+        saved,
+        [
+            r#"text_exit_polish[2]/tool#1.exit_loop {"set":{"loop:exit":null}}"#,
+            r#"text_exit_polish[2] {"set":{"loop:exit":null}}"#
+        ]
+    );
+    assert!(runtime.run_state(run.run_id()).await.unwrap().is_empty());
+    let report = CrashTest::new(&exit_polished::workflow(), || "x".to_owned())
+        .runtime(|runtime| runtime.model(polisher()))
+        .twice()
+        .run()
+        .await;
+    assert!(report.crashes() > 50, "{report}");
+    let far = |runtime: agentflow::runtime::RuntimeBuilder| {
+        let there = Runtime::builder().model(polisher()).workflow(&exit_polished::workflow()).build();
+        runtime.model(polisher()).executor(Elsewhere::on_task(there))
+    };
+    let elsewhere = far(test_runtime()).build();
+    assert_eq!(exit_polished::workflow().run(&elsewhere, "x".to_owned()).await.unwrap(), "xxxx");
+    CrashTest::new(&exit_polished::workflow(), || "x".to_owned()).runtime(far).run().await;
+}
+
+/// Counts up, and asks for the end at a number.
+async fn up(cx: &Context, number: u32, last: u32) -> Result<u32> {
+    if number + 1 == last {
+        cx.exit_loop()?;
+    }
+    Ok(number + 1)
+}
+
+/// A loop of its own: up to the next multiple of ten.
+#[workflow]
+async fn exit_to_ten(cx: &Context, number: u32) -> Result<u32> {
+    let last = (number / 10 + 1) * 10;
+    let number = repeat!(number, |number| up(cx, number, last), max = 100).await?;
+    Ok(number)
+}
+
+/// No loop of its own.
+#[workflow]
+async fn exit_at_thirteen(cx: &Context, number: u32) -> Result<u32> {
+    let number = up(cx, number, 13).await?;
+    Ok(number)
+}
+
+#[workflow]
+async fn exit_nested(cx: &Context, first: u32) -> Result<(u32, u32, u32, u32)> {
+    // The loop within each round ends there, and not this one.
+    let called = repeat!(first, |number| exit_to_ten(cx, number), max = 3).await?;
+    let block = repeat!(
+        first,
+        |number| {
+            let inner = repeat!(number, |number| up(cx, number, 7), max = 4).await?;
+            let more = up(cx, inner, 0).await?;
+            more
+        },
+        max = 2
+    )
+    .await?;
+    // A workflow without a loop asks for whom it is called by.
+    let through = repeat!(first, |number| exit_at_thirteen(cx, number), max = 50).await?;
+    // A word that was said before a loop is not one of its rounds.
+    let said = up(cx, 41, 42).await?;
+    let after = repeat!(said, |number| up(cx, number, 0), max = 3).await?;
+    Ok((called, block, through, after))
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_innermost_repetition_ends() {
+    // 4 -> 5, 6, 7 (ends), 8; then 9, 10, 11, 12, 13.
+    let expected = (30, 13, 13, 45);
+    let runtime = test_runtime().build();
+    assert_eq!(exit_nested::workflow().run(&runtime, 4).await.unwrap(), expected);
+    CrashTest::new(&exit_nested::workflow(), || 4_u32).run().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_attempt_that_failed_has_not_asked() {
+    let flow = Workflow::build("exit_attempts", ["number"], |b, (number,)| {
+        let retried = Node::new("grown").policy(NodePolicy::default().retry_policy(RetryPolicy::retries(1)));
+        b.repeat(
+            retried,
+            number,
+            (),
+            4,
+            |_| false,
+            |cx, number: u32, ()| async move {
+                if cx.attempt() == 1 {
+                    cx.exit_loop()?;
+                    return Err(Error::Lost { reason: "it failed".to_owned() });
+                }
+                Ok::<_, Error>(number + 1)
+            },
+        )
+    })
+    .unwrap();
+    assert_eq!(flow.run(&test_runtime().build(), 0).await.unwrap(), 4);
+}
+
+#[tokio::test(start_paused = true)]
+async fn until_and_max_hold_as_before() {
+    #[workflow]
+    async fn exit_or_until(cx: &Context, first: u32) -> Result<(u32, u32, u32)> {
+        let until = repeat!(first, |number| up(cx, number, 9), until = |number| *number == 5, max = 20).await?;
+        let max = repeat!(first, |number| up(cx, number, 9), until = |number| *number == 99, max = 2).await?;
+        let exit = repeat!(first, |number| up(cx, number, 9), until = |number| *number == 99, max = 20).await?;
+        Ok((until, max, exit))
+    }
+    assert_eq!(exit_or_until::workflow().run(&test_runtime().build(), 1).await.unwrap(), (5, 3, 9));
+}
+
+#[tokio::test]
+async fn outside_of_a_repetition_it_changes_nothing_and_no_session_keeps_it() {
+    let model = ScriptedModel::new([
+        // What it is called with is nothing, and anything else is refused.
+        Turn::calls([("exit_loop", json!({"why": "x"})), ("exit_loop", json!({}))]),
+        Turn::text("done").check(|request| {
+            let results: Vec<_> = request.messages.last().unwrap().results().map(|one| one.output.clone()).collect();
+            assert!(results[0].contains("`why`"), "{results:?}");
+            assert_eq!(results[1], "\"no round follows this one; give the final answer now\"");
+        }),
+    ]);
+    let runtime = test_runtime().store(MemoryStore::new()).build();
+    let agent = Agent::new(model).tools(tools![agentflow::exit_loop]).runtime(&runtime);
+    let result = agent.run(RunRequest::new("go").session("s")).await.unwrap();
+    assert_eq!(result.output(), "done");
+    assert!(runtime.session_state("s").await.unwrap().is_empty());
+    // No program has that key.
+    assert!("loop:exit".parse::<StateKey<bool>>().is_err());
+}
+
+#[tokio::test]
+async fn a_graph_ends_its_repetition_too() {
+    let graph = json!({
+        "version": 1, "name": "exit_graph", "output": "grown", "concurrency": 4,
+        "nodes": [{"name": "n", "kind": "input", "schema": {"type": "integer"}}, {"name": "grown", "does": {"repeat": {"first": "n", "max": 10,
+            "call": {"kind": "tool", "name": "exit_up", "with": {"object": {"number": {"item": ""}}}}}}}],
+    });
+    /// Count up to five.
+    #[tool(idempotent)]
+    async fn exit_up(cx: &Context, number: u32) -> Result<u32> {
+        up(cx, number, 5).await
+    }
+    let graph: agentflow::workflow::Graph = serde_json::from_value(graph).unwrap();
+    let runtime = test_runtime().tools(tools![exit_up]).graph(graph).build();
+    let input = agentflow::value::Encoded::new(&json!({"n": 2})).unwrap();
+    let run = runtime.start_named("exit_graph", input).await.unwrap();
+    assert_eq!(run.result().await.unwrap().as_str(), "5");
+}
