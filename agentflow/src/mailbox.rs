@@ -1,6 +1,6 @@
 //! Agents that work together: the patterns for teams, and [`Mailbox`], typed messages between the agents of one run.
 //!
-//! This room is the vocabulary: who may write to whom, and the keys under which messages wait. It reads and writes nothing;
+//! This room is the vocabulary: the names in a mailbox, and the keys under which messages wait. It reads and writes nothing;
 //! [`Context`](crate::Context) does.
 #![doc = include_str!("docs/teams.md")]
 
