@@ -202,7 +202,7 @@ async fn a_model_that_writes_nonsense_is_answered() {
     let wanted: Vec<&str> = calls.iter().map(|(_, wanted)| *wanted).collect();
     let model = ScriptedModel::new([
         Turn::calls(calls.iter().map(|(arguments, _)| ("findings_send", arguments.clone()))).check(|request| {
-            assert!(serde_json::to_string(&request.tools.definitions()[1].parameters).unwrap().contains("harmless"))
+            assert!(serde_json::to_string(&request.tools.definitions()[1].parameters).unwrap().contains("harmless"));
         }),
         Turn::text("I give up"),
     ]);
