@@ -3,6 +3,7 @@
 
 mod artifact_access;
 mod mail_access;
+mod memory_access;
 mod state_access;
 
 use std::collections::BTreeMap;

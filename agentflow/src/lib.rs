@@ -14,6 +14,7 @@ mod future;
 mod linked;
 pub mod mailbox;
 mod mask;
+pub mod memory;
 pub mod message;
 pub mod middleware;
 pub mod model;
@@ -67,7 +68,7 @@ pub use serde;
 #[doc(no_inline)]
 pub use serde_json;
 
-pub use crate::__private::{ask_user, exit_loop};
+pub use crate::__private::{ask_user, exit_loop, forget, recall, remember};
 pub use crate::agent::{Agent, Callbacks};
 pub use crate::context::Context;
 pub use crate::error::{Error, Result};

@@ -4,6 +4,7 @@
 mod agent;
 mod asking_tool;
 mod exit_tool;
+mod memory_paths;
 mod tool;
 mod workflow;
 
@@ -27,6 +28,7 @@ pub use inventory;
 pub use self::agent::*;
 pub use self::asking_tool::ask_user;
 pub use self::exit_tool::exit_loop;
+pub use self::memory_paths::{forget, recall, remember};
 pub use self::tool::*;
 pub use self::workflow::*;
 pub use crate::context::Context;

@@ -36,10 +36,17 @@ pub struct LinkedTool {
     answer_schema: fn() -> Option<Value>,
     definition: OnceLock<Arc<ToolDefinition>>,
     asking: Option<Asking>,
+    provided: Option<Provided>,
 }
 
 /// Of a tool whose answer is a person's: its definition, and what is asked.
 type Asking = (fn() -> ToolDefinition, fn(&str) -> Result<UserQuestion, ToolError>);
+
+/// Of a tool that the library itself has: what is known of it otherwise than by a function's types.
+pub(super) struct Provided {
+    pub(super) definition: fn() -> ToolDefinition,
+    pub(super) resources: fn() -> Vec<ResourceKey>,
+}
 
 type CallFn = for<'a> fn(&LinkedTool, &'a Context, &str) -> ToolFuture<'a>;
 
@@ -91,7 +98,19 @@ impl LinkedTool {
         let call = body.call;
         let answer_schema: fn() -> Option<Value> = || None;
         let definition = OnceLock::new();
-        Self { name, description, file, line, parameters, options, call, answer_schema, definition, asking: None }
+        Self {
+            name,
+            description,
+            file,
+            line,
+            parameters,
+            options,
+            call,
+            answer_schema,
+            definition,
+            asking: None,
+            provided: None,
+        }
     }
 
     /// A tool whose answer is a person's.
@@ -99,6 +118,20 @@ impl LinkedTool {
         let body = Body { types: &[], call: |_, _, _| ToolFuture::ready(Err(nobody_to_ask())) };
         let mut tool = Self::new(name, "", (file, line), &[], Options::DEFAULT, body);
         tool.asking = Some(asking);
+        tool
+    }
+
+    /// A tool that the library itself has, without a function of its name.
+    pub(super) const fn provided(
+        name: &'static str,
+        (file, line): (&'static str, u32),
+        provided: Provided,
+        call: CallFn,
+        answer_schema: fn() -> Option<Value>,
+    ) -> Self {
+        let body = Body { types: &[], call };
+        let mut tool = Self::new(name, "", (file, line), &[], Options::DEFAULT, body).answering(answer_schema);
+        tool.provided = Some(provided);
         tool
     }
 
@@ -111,6 +144,9 @@ impl LinkedTool {
     fn make_definition(&self) -> ToolDefinition {
         if let Some((definition, _)) = self.asking {
             return definition();
+        }
+        if let Some(provided) = &self.provided {
+            return (provided.definition)();
         }
         let policy = ToolPolicy {
             timeout: self.options.timeout_ms.map(Duration::from_millis),
@@ -147,7 +183,10 @@ impl Tool for LinkedTool {
     }
 
     fn resources(&self) -> Vec<ResourceKey> {
-        self.parameters.resources()
+        match &self.provided {
+            Some(provided) => (provided.resources)(),
+            None => self.parameters.resources(),
+        }
     }
 
     fn asks(&self) -> bool {
@@ -163,7 +202,7 @@ impl Tool for LinkedTool {
     }
 
     fn announces_itself(&self) -> bool {
-        true
+        self.provided.is_none()
     }
 
     fn returns_at_once(&self) -> bool {
@@ -249,7 +288,7 @@ impl<T: PathTool> Tool for T {
     }
 
     fn announces_itself(&self) -> bool {
-        true
+        T::tool().announces_itself()
     }
 
     fn returns_at_once(&self) -> bool {

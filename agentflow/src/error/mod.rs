@@ -360,6 +360,13 @@ pub enum Error {
         /// What is wrong and what to do.
         problem: String,
     },
+    /// Something cannot be remembered, or nobody's memory can be asked.
+    #[error("the memory cannot be used: {problem}")]
+    #[non_exhaustive]
+    Memory {
+        /// What is wrong and what to do.
+        problem: String,
+    },
     /// A step asked for a resource that nobody gave.
     #[error("there is no resource of type {resource}; give the runtime one with `Runtime::builder().resource(value)`")]
     #[non_exhaustive]
@@ -425,9 +432,11 @@ impl Error {
             Self::NestedChanged { .. } | Self::NestedAgentChanged { .. } | Self::NestedOther { .. } => {
                 FailureKind::Interrupted
             }
-            Self::Value { .. } | Self::State { .. } | Self::Mailbox { .. } | Self::Artifact { .. } => {
-                FailureKind::Value
-            }
+            Self::Value { .. }
+            | Self::State { .. }
+            | Self::Mailbox { .. }
+            | Self::Artifact { .. }
+            | Self::Memory { .. } => FailureKind::Value,
             Self::MissingResource { .. } | Self::RunResource { .. } => FailureKind::MissingResource,
             Self::Draining => FailureKind::Draining,
             Self::Control(error) => error.kind().as_str().into(),

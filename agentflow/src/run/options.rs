@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use crate::error::{Error, Result};
 use crate::event::{LiveTerms, RunId, RunStarted, RunTerms};
+use crate::memory::Memory;
 use crate::resource::{ResourceKey, Resources};
 
 /// What a run is given: the same for workflows and agents.
@@ -179,7 +180,10 @@ pub(crate) fn check_resources<'n>(
     needs: impl IntoIterator<Item = (ResourceKey, &'n str)>,
 ) -> Result<()> {
     let missing = needs.into_iter().filter(|(key, _)| !resources.contains(*key));
-    let mut missing: Vec<String> = missing.map(|(key, of)| format!("{} for {of}", resources.missing(key))).collect();
+    let memory = ResourceKey::of::<dyn Memory>();
+    let by = |key| if key == memory { ", which `Runtime::builder().memory(..)` gives" } else { "" };
+    let mut missing: Vec<String> =
+        missing.map(|(key, of)| format!("{} for {of}{}", resources.missing(key), by(key))).collect();
     missing.sort_unstable();
     missing.dedup();
     match missing.is_empty() {

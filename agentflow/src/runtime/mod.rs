@@ -20,6 +20,7 @@ mod inspect;
 mod known_sessions;
 mod lasting_state;
 mod listing;
+mod memories;
 mod opened;
 mod reading;
 mod retention;
@@ -68,6 +69,7 @@ use crate::store::{Store, StoreError};
 /// | execute a step of another runtime's run | [`execute_step`](Self::execute_step) |
 /// | end a program without interrupting its runs | [`drain`](Self::drain) |
 /// | look at sessions, continue them elsewhere, remove them | [`sessions`](Self::sessions), [`session_history`](Self::session_history), [`export_session`](Self::export_session), [`delete_session`](Self::delete_session) |
+/// | see and change what is remembered of a user | [`memory_of`](Self::memory_of), [`remember_session`](Self::remember_session) |
 /// | remove runs that have ended | [`delete`](Self::delete), [`purge`](Self::purge) |
 /// | see what is known by name | [`catalogue`](Self::catalogue), [`tool`](Self::tool), [`workflow_graph`](Self::workflow_graph), [`agent_outline`](Self::agent_outline) |
 /// | see what a run would do | [`dry_run`](Self::dry_run) |

@@ -13,6 +13,7 @@ use crate::agent::{Agent, AgentModels, ErasedAgent};
 use crate::definition::Changes;
 use crate::event::{EventSink, RunId};
 use crate::executor::{StepExecutor, StepsElsewhere};
+use crate::memory::Memory;
 use crate::middleware::{self, Middleware};
 use crate::model::{Model, ModelRef, ModelSource, SecretProvider};
 use crate::resource::{ResourceKey, Resources};
@@ -112,6 +113,13 @@ impl RuntimeBuilder {
             Ok(())
         };
         self.host.run_resources.push(RunResource { key, make: Arc::new(make) });
+        self
+    }
+
+    /// Gives all agents and workflows a long-term memory: see [`memory`](crate::memory). It is the resource `dyn Memory`, so
+    /// [`run_resource`](Self::run_resource) with an `Arc<dyn Memory>` gives each run another one, such as that of its tenant.
+    pub fn memory(mut self, memory: impl Memory) -> Self {
+        self.host.resources.insert_shared::<dyn Memory>(Arc::new(memory));
         self
     }
 

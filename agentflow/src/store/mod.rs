@@ -26,6 +26,8 @@ pub use self::memory::MemoryStore;
 pub use self::record::{RunRecord, RunStatus};
 pub use self::session_record::{SessionFilter, SessionRecord};
 #[cfg(feature = "sqlite")]
+pub(crate) use self::sqlite::StoreErrors;
+#[cfg(feature = "sqlite")]
 pub use self::sqlite::{SqliteStore, SqliteStoreBuilder, Synchronous};
 pub use self::store_error::{StoreError, StoreErrorKind};
 use crate::event::{Event, RunId};

@@ -1,6 +1,6 @@
 //! `IntoTools`: what an agent or a runtime can be given as tools. It calls none.
 
-use super::{AskUser, FnTool, ToolRef, ToolsetRef};
+use super::{AskUser, FnTool, MemoryTool, ToolRef, ToolsetRef};
 
 /// What [`Agent::tools`](crate::Agent::tools) takes: a list of tools, such as `tools![add, weather]`; one
 /// [`FnTool`]; an [`Agent`](crate::Agent) or a [`Workflow`](crate::Workflow), each of which is a tool then; a
@@ -44,6 +44,12 @@ impl IntoTools for FnTool {
 }
 
 impl IntoTools for AskUser {
+    fn into_tools(self) -> ToolList {
+        ToolRef::from(self).into_tools()
+    }
+}
+
+impl IntoTools for MemoryTool {
     fn into_tools(self) -> ToolList {
         ToolRef::from(self).into_tools()
     }

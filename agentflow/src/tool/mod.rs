@@ -25,6 +25,7 @@ mod into_tools;
 mod invoke;
 mod made_call;
 mod mailbox_tools;
+mod memory_tools;
 #[allow(missing_docs, missing_debug_implementations, reason = "named by expansions only, but for the name `ToolParam`")]
 mod parameters;
 #[allow(missing_docs, missing_debug_implementations, reason = "named by expansions only")]
@@ -70,6 +71,8 @@ pub(crate) use self::invoke::invoke_hooked;
 pub(crate) use self::invoke::{
     SeenTo, fitting, invoke, late_text, not_found, over_size, panicked_text, refusal, scope_refusal, slot,
 };
+pub use self::memory_tools::MemoryTool;
+pub(crate) use self::memory_tools::{MemoryToolKind, needed as memory_resources};
 pub use self::parameters::ParamType;
 pub use self::parameters::{Param, ToolParam};
 pub(crate) use self::parameters::{Parameters, ToolParams, read, read_each};

@@ -36,6 +36,7 @@ const ROOMS: [&str; 40] = [
     "event",
     "store",
     "error",
+    "memory",
     "session",
     // What a run is, whatever is run in it.
     "run",

@@ -24,6 +24,9 @@ const ROOT: &[&str] = &[
     // The tools that the library itself has.
     "ask_user",
     "exit_loop",
+    "forget",
+    "recall",
+    "remember",
     // Of others: what expansions and implementations name.
     "async_trait",
     "opentelemetry",

@@ -4,6 +4,7 @@ mod artifacts;
 mod deletion;
 mod formats;
 mod lone_writer;
+mod memory;
 mod release_file;
 mod sqlite_errors;
 mod sqlite_processes;

@@ -29,7 +29,8 @@ use self::owner::Owner;
 use self::pool::Readers;
 use self::recent::Recent;
 use self::row::EventRow;
-use self::sqlite_error::{Failed, StoreErrors};
+use self::sqlite_error::Failed;
+pub(crate) use self::sqlite_error::StoreErrors;
 use self::tables::{First, Tables};
 use self::writer::{Abandoned, Writer};
 use super::{

@@ -40,22 +40,27 @@ pub(super) fn is_locked(error: &rusqlite::Error) -> bool {
 
 /// Makes the errors of one store, which name its file.
 #[derive(Clone, Debug)]
-pub(super) struct StoreErrors {
+pub(crate) struct StoreErrors {
     path: Arc<PathBuf>,
     busy_timeout: Duration,
 }
 
 impl StoreErrors {
     pub(super) fn new(settings: &Settings, path: PathBuf) -> Self {
-        Self { path: Arc::new(path), busy_timeout: settings.busy_timeout }
+        Self::of(path, settings.busy_timeout)
     }
 
-    pub(super) fn path(&self) -> &Path {
+    /// Those of another file than a store's, which waits so long for a lock.
+    pub(crate) fn of(path: PathBuf, busy_timeout: Duration) -> Self {
+        Self { path: Arc::new(path), busy_timeout }
+    }
+
+    pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
     /// The error of a statement.
-    pub(super) fn sql(&self, error: rusqlite::Error) -> StoreError {
+    pub(crate) fn sql(&self, error: rusqlite::Error) -> StoreError {
         let path = self.path.display();
         let (kind, text) = match error.sqlite_error_code() {
             Some(ErrorCode::DatabaseCorrupt) => return self.damaged("SQLite finds it malformed").caused_by(error),
@@ -136,7 +141,7 @@ impl StoreErrors {
     }
 
     /// A version that this release does not know: of a newer release, or of none.
-    pub(super) fn newer_or_damaged(&self, version: i64, known: i64, what: impl std::fmt::Display) -> StoreError {
+    pub(crate) fn newer_or_damaged(&self, version: i64, known: i64, what: impl std::fmt::Display) -> StoreError {
         match version {
             version if version > known && version - known <= PLAUSIBLE => self.newer(what),
             _ => self.damaged(format_args!("{what} has the version {version}, which no release writes")),
@@ -170,7 +175,7 @@ impl StoreErrors {
     }
 
     /// Something that stands in the way, as the rest of a sentence that begins with the path.
-    pub(super) fn io(&self, what: impl std::fmt::Display) -> StoreError {
+    pub(crate) fn io(&self, what: impl std::fmt::Display) -> StoreError {
         StoreError::new(StoreErrorKind::Io, format!("`{}` {what}", self.path.display()))
     }
 }

@@ -1,0 +1,26 @@
+//! Long-term memory as a step uses it. Whose it is follows from what the run began with, and from nothing that a model says.
+
+use std::sync::Arc;
+
+use super::Context;
+use crate::error::{Error, Result};
+use crate::memory::{Memory, MemoryIds, UserMemory};
+
+impl Context {
+    /// The memories of the user on whose behalf the run was started ([`caller`](Self::caller)); see [`memory`](crate::memory).
+    ///
+    /// The memory is the resource `dyn Memory` of this step: the runtime's, or one that the run or the agent has of its own.
+    ///
+    /// # Errors
+    /// [`Error::Memory`] when nobody gave a memory, and in a run without a caller.
+    pub fn memory(&self) -> Result<UserMemory> {
+        let problem = |problem: &str| Error::Memory { problem: problem.to_owned() };
+        let memory = self.resource::<dyn Memory>();
+        let memory = memory.ok_or_else(|| problem("there is none; give one with `Runtime::builder().memory(..)`"))?;
+        let user = self.caller().ok_or_else(|| {
+            problem("the run has no caller, whose memories it would be; begin the run with `caller(..)`")
+        })?;
+        let ids = MemoryIds::Step(self.run_id().clone(), self.idempotency_key());
+        Ok(UserMemory::new(memory, user.into(), Arc::clone(&self.host().clock), ids))
+    }
+}

@@ -1,0 +1,115 @@
+//! `InProcessMemory`: memories as long as the process, for tests and small programs. It writes no file.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use async_trait::async_trait;
+
+use super::words::{MOST_WORDS, words};
+use super::{Memory, MemoryEntry, MemoryQuery};
+use crate::store::StoreError;
+use crate::time::Timestamp;
+
+/// Keeps memories as long as the process, and finds them by their words: the more of a query's words an entry has, the
+/// better it fits. Clones share the memories.
+///
+/// ```
+/// use agentflow::memory::{InProcessMemory, MemoryQuery};
+/// use agentflow::prelude::*;
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<()> {
+/// let runtime = Runtime::builder().memory(InProcessMemory::new()).build();
+/// let of_ada = runtime.memory_of("ada")?;
+/// of_ada.save("Prefers window seats.").await?;
+/// assert_eq!(of_ada.search("which seats?").await?[0].text, "Prefers window seats.");
+/// assert!(runtime.memory_of("bob")?.search(MemoryQuery::all()).await?.is_empty());
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Default)]
+pub struct InProcessMemory(Arc<Mutex<BTreeMap<String, Entries>>>);
+
+type Entries = BTreeMap<Arc<str>, MemoryEntry>;
+
+impl InProcessMemory {
+    /// The most entries of one user.
+    pub const MAX_ENTRIES: usize = 10_000;
+
+    /// One without memories.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Removes what was saved before a time, of all users, and returns how many entries that were.
+    pub fn delete_before(&self, time: Timestamp) -> u64 {
+        let mut removed = 0;
+        self.users().retain(|_, entries| {
+            let before = entries.len();
+            entries.retain(|_, entry| entry.time >= time);
+            removed += (before - entries.len()) as u64;
+            !entries.is_empty()
+        });
+        removed
+    }
+
+    fn users(&self) -> MutexGuard<'_, BTreeMap<String, Entries>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[async_trait]
+impl Memory for InProcessMemory {
+    async fn save(&self, user: &str, entry: MemoryEntry) -> Result<(), StoreError> {
+        let mut users = self.users();
+        let entries = users.entry(user.to_owned()).or_default();
+        if entries.len() >= Self::MAX_ENTRIES && !entries.contains_key(&entry.id) {
+            return Err(full(Self::MAX_ENTRIES));
+        }
+        entries.insert(Arc::clone(&entry.id), entry);
+        Ok(())
+    }
+
+    async fn search(&self, user: &str, query: &MemoryQuery) -> Result<Vec<MemoryEntry>, StoreError> {
+        let wanted: Option<BTreeSet<String>> = query.get_text().map(|text| words(text).take(MOST_WORDS).collect());
+        let users = self.users();
+        let entries = users.get(user).into_iter().flat_map(BTreeMap::values).filter(|entry| query.admits(entry));
+        let mut found: Vec<(usize, &MemoryEntry)> = entries
+            .filter_map(|entry| match &wanted {
+                None => Some((0, entry)),
+                Some(wanted) => {
+                    let own: BTreeSet<String> = words(&entry.text).collect();
+                    let fits = wanted.intersection(&own).count();
+                    (fits > 0).then_some((fits, entry))
+                }
+            })
+            .collect();
+        found.sort_by_key(|(fits, entry)| Reverse((*fits, entry.time, &entry.id)));
+        let page = found.into_iter().skip(query.get_skip()).take(query.get_limit());
+        Ok(page.map(|(_, entry)| entry.clone()).collect())
+    }
+
+    async fn delete(&self, user: &str, id: &str) -> Result<bool, StoreError> {
+        Ok(self.users().get_mut(user).is_some_and(|entries| entries.remove(id).is_some()))
+    }
+
+    async fn delete_user(&self, user: &str) -> Result<u64, StoreError> {
+        Ok(self.users().remove(user).map_or(0, |entries| entries.len() as u64))
+    }
+}
+
+/// A user has as many memories as there may be.
+pub(super) fn full(most: usize) -> StoreError {
+    StoreError::new(
+        crate::store::StoreErrorKind::Full,
+        format!("there are {most} memories of this user, as many as there may be; delete some"),
+    )
+}
+
+impl fmt::Debug for InProcessMemory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("InProcessMemory").finish_non_exhaustive()
+    }
+}
