@@ -23,7 +23,7 @@ use crate::store::{StoreError, StoreErrorKind};
 ///
 /// | to | say |
 /// | --- | --- |
-/// | continue a session, and begin it when no session has this id | `"customer-17"` |
+/// | continue a session, and begin it when no session has this id | `"customer-17"`, or [`Session::new`] |
 /// | continue one, and fail when no session has this id | [`Session::existing`] |
 /// | begin one under a new id, which [`RunResult::session`](crate::run::RunResult::session) returns | [`Session::begin`] |
 /// | continue behind an earlier run and leave the later ones beside | [`after`](Self::after) |
@@ -45,6 +45,12 @@ impl Session {
 
     fn of(id: Option<Arc<str>>, must_exist: bool) -> Self {
         Self { id, must_exist, after: None, waits: false, window: SessionWindow::default(), summary: None }
+    }
+
+    /// The session of this id, as a text alone is: continued when there is one, else begun. [`existing`](Self::existing)
+    /// is refused when no session has the id, and [`begin`](Self::begin) makes an id that no session has.
+    pub fn new(id: impl Into<Arc<str>>) -> Self {
+        Self::of(Some(id.into()), false)
     }
 
     /// A new session under an id that the runtime makes.
@@ -132,19 +138,25 @@ impl Session {
 
 impl From<&str> for Session {
     fn from(id: &str) -> Self {
-        Self::of(Some(id.into()), false)
+        Self::new(id)
     }
 }
 
 impl From<String> for Session {
     fn from(id: String) -> Self {
-        Self::of(Some(id.into()), false)
+        Self::new(id)
+    }
+}
+
+impl From<&String> for Session {
+    fn from(id: &String) -> Self {
+        Self::new(id.as_str())
     }
 }
 
 impl From<Arc<str>> for Session {
     fn from(id: Arc<str>) -> Self {
-        Self::of(Some(id), false)
+        Self::new(id)
     }
 }
 

@@ -1,10 +1,11 @@
 //! Views of a run's events in the words of other surfaces: server-sent events for a screen, the events of an agent, the
 //! pieces and the result of a task (feature `views`). Each is made of events alone: it starts nothing, stores nothing and
-//! reads no clock.
+//! reads no clock. What another program asks for as a task is the other way round, the request of a run ([`TaskRequest`]).
 
 mod agent_event;
 mod screen_event;
 mod task_chunk;
+mod task_request;
 mod task_result;
 
 use std::fmt;
@@ -15,6 +16,10 @@ use serde::{Serialize, Serializer};
 pub use self::agent_event::{AgentEvent, AgentEvents, final_text};
 pub use self::screen_event::ScreenEvent;
 pub use self::task_chunk::{TaskChunkKind, TaskChunks, TaskContent, TaskStreamChunk};
+pub use self::task_request::{
+    TaskAgent, TaskAgentConfig, TaskExecution, TaskFramework, TaskRequest, TaskRequestError, TaskRequestMessage,
+    TaskRole, TaskStart, TaskText, TaskTextPart, TaskUser,
+};
 pub use self::task_result::{TaskMessage, TaskResult, TaskStatus};
 use crate::time::Timestamp;
 

@@ -61,6 +61,8 @@ pub struct TaskResult {
     pub tool_results: Vec<ToolResult>,
     /// The agent or the workflow.
     pub agent_id: Option<String>,
+    /// The session that it is a run of.
+    pub session_id: Option<String>,
     /// From its first event to its last, in seconds; the time in which it waited counts.
     pub execution_time: Option<f64>,
     /// When it began.
@@ -82,6 +84,7 @@ impl TaskResult {
             result_data: None,
             tool_results: Vec::new(),
             agent_id: None,
+            session_id: None,
             execution_time: Some(last.time.since(first.time).as_secs_f64()),
             created_at: Some(Rfc3339(first.time)),
             error_message: None,
@@ -104,7 +107,10 @@ impl TaskResult {
 
     fn take(&mut self, kind: &EventKind, went_on: bool) {
         match kind {
-            EventKind::RunStarted(started) => self.agent_id = Some(started.name().to_owned()),
+            EventKind::RunStarted(started) => {
+                self.agent_id = Some(started.name().to_owned());
+                self.session_id = started.session.as_ref().map(|place| place.session.to_string());
+            }
             EventKind::ToolCompleted { result, .. } | EventKind::ToolFailed { result, .. } => {
                 self.tool_results.push(ToolResult::clone(result));
             }

@@ -14,6 +14,7 @@ mod prelude;
 mod queued_sinks;
 mod registry;
 mod scripted;
+mod task_requests;
 mod tool_macro;
 mod tool_schema;
 mod views;
