@@ -1,5 +1,6 @@
 //! Tests a store against the rules of the `Store` trait. It knows no particular store and uses nothing but the trait.
 
+mod artifact_rules;
 mod random;
 mod rules;
 mod session_rules;
@@ -81,7 +82,10 @@ where
         check!(what_is_deleted_is_gone);
     }
     if !skipped.contains(&StorePart::Artifacts) {
-        check!(bytes_are_kept_for_their_run);
+        let rule = "bytes_are_kept_for_their_run";
+        artifact_rules::bytes_are_kept_for_their_run(&tested(rule).await).await;
+        let rule = "the_same_bytes_are_of_each_run_that_saved_them";
+        artifact_rules::the_same_bytes_are_of_each_run_that_saved_them(&tested(rule).await).await;
     }
     if !skipped.contains(&StorePart::State) {
         check!(state_is_written_with_its_commit_or_not_at_all);

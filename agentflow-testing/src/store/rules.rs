@@ -9,7 +9,7 @@ use agentflow::time::Timestamp;
 use agentflow::value::Encoded;
 use futures_util::future::join_all;
 
-use super::{StorePart, Tested, event, noted, run, started, started_by};
+use super::{StorePart, Tested, artifact_rules, event, noted, run, started, started_by};
 
 pub(super) async fn a_run_is_created_once(t: &Tested) {
     let id = run("a");
@@ -274,33 +274,6 @@ pub(super) async fn what_is_deleted_is_gone(t: &Tested) {
     t.same(t.ok(t.store.read(&id, 0, 10).await, "reading it").len(), 2, "the events of the new run");
 }
 
-pub(super) async fn bytes_are_kept_for_their_run(t: &Tested) {
-    /// The hash of `abc`.
-    const ABC: &str = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
-    let (id, other) = (run("a"), run("b"));
-    let bytes: std::sync::Arc<[u8]> = (*b"abc").into();
-    let missing = t.store.put_artifact(&id, Epoch(1), ABC, bytes.clone()).await;
-    t.fails(missing, StoreErrorKind::NotFound, "keeping bytes of an unknown run");
-    let first = t.created(&id).await;
-    t.created(&other).await;
-    for _ in 0..2 {
-        t.ok(t.store.put_artifact(&id, first, ABC, bytes.clone()).await, "keeping bytes");
-        let found = t.ok(t.store.artifact(&id, ABC).await, "asking for them");
-        t.same(found.as_deref(), Some(&b"abc"[..]), "they are as they were");
-    }
-    t.same(t.ok(t.store.artifact(&other, ABC).await, "asking another run for them"), None, "they are of one run");
-    let epoch = t.ok(t.store.open(&id).await, "opening the run again");
-    let late = t.store.put_artifact(&id, first, ABC, bytes.clone()).await;
-    t.fails(late, StoreErrorKind::Fenced, "keeping bytes with an old epoch");
-    if t.has(StorePart::Deletion) {
-        let end = event(&id, 2, "", "run.cancelled", &json!({"reason": "enough"}));
-        t.ok(t.store.append(&id, epoch, Append::new(1, vec![end])).await, "ending the run");
-        t.ok(t.store.delete(&id).await, "deleting it");
-        t.created(&id).await;
-        t.same(t.ok(t.store.artifact(&id, ABC).await, "asking again"), None, "they are deleted with their run");
-    }
-}
-
 pub(super) async fn state_is_written_with_its_commit_or_not_at_all(t: &Tested) {
     let value = |json: &str| Encoded::from_json(json.to_owned()).ok();
     let all = async |user: Option<&str>, key: Option<&str>| {
@@ -501,6 +474,9 @@ pub(super) async fn fill(t: &Tested) -> Epoch {
     if t.has(StorePart::Messages) {
         t.ok(t.store.send(&id, "later".to_owned()).await, "leaving a message");
     }
+    if t.has(StorePart::Artifacts) {
+        artifact_rules::fill(t, &id, epoch).await;
+    }
     epoch
 }
 
@@ -517,6 +493,9 @@ pub(super) async fn is_filled(t: &Tested, before: Epoch) {
     }
     if t.has(StorePart::Definitions) {
         t.same(t.ok(t.store.definition("d1").await, "asking for a definition"), Some("{}".to_owned()), "it is there");
+    }
+    if t.has(StorePart::Artifacts) {
+        artifact_rules::is_filled(t, &id).await;
     }
     let epoch = t.ok(t.store.open(&id).await, "opening a run of a store that was dropped");
     assert!(epoch > before, "{}: the epoch never falls: {before:?}, {epoch:?}", t.rule);

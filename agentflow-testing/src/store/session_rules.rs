@@ -4,7 +4,7 @@ use agentflow::serde_json::json;
 use agentflow::store::{Append, Epoch, RunFilter, SessionFilter, SessionRecord, StoreError, StoreErrorKind};
 use agentflow::{Event, RunId};
 
-use super::{StorePart, Tested, event, run, started_in};
+use super::{StorePart, Tested, artifact_rules, event, run, started_in};
 
 fn completed(run: &RunId, seq: u64) -> Event {
     let message = json!({"role": "assistant", "parts": [{"type": "text", "text": "done"}]});
@@ -127,6 +127,9 @@ pub(super) async fn a_session_is_deleted_as_a_whole(t: &Tested) {
         let name = format!("r{number}");
         let epoch = t.ok(begin(t, &name, "s", number).await, "beginning a run of a session");
         t.fails(t.store.delete_session("s").await, StoreErrorKind::SessionBusy, "deleting a session with an open run");
+        if t.has(StorePart::Artifacts) {
+            artifact_rules::fill(t, &run(&name), epoch).await;
+        }
         end(t, &name, epoch, completed).await;
     }
     let kept = t.ok(begin(t, "kept", "t", 1).await, "beginning another session");
@@ -139,4 +142,7 @@ pub(super) async fn a_session_is_deleted_as_a_whole(t: &Tested) {
     end(t, "kept", kept, completed).await;
     t.same(session(t, "t").await.head, Some(run("kept")), "the session beside it");
     t.ok(begin(t, "r1", "s", 1).await, "beginning a session of the same id again");
+    if t.has(StorePart::Artifacts) {
+        artifact_rules::is_gone(t, &run("r1")).await;
+    }
 }

@@ -28,7 +28,7 @@ pub use self::session_record::{SessionFilter, SessionRecord};
 #[cfg(feature = "sqlite")]
 pub(crate) use self::sqlite::StoreErrors;
 #[cfg(feature = "sqlite")]
-pub use self::sqlite::{SqliteStore, SqliteStoreBuilder, Synchronous};
+pub use self::sqlite::{ArtifactCheck, SqliteStore, SqliteStoreBuilder, Synchronous};
 pub use self::store_error::{StoreError, StoreErrorKind};
 use crate::event::{Event, RunId};
 use crate::value::Encoded;

@@ -1,5 +1,6 @@
 //! The stores: their rules, what can be wrong with a file, and several processes at one file.
 
+mod artifact_files;
 mod artifacts;
 mod deletion;
 mod formats;

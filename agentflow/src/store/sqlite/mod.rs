@@ -3,6 +3,8 @@
 //!
 //! The layout of the file is in `schema/`; it is stored, so it is only ever added to, by a new file there.
 
+mod artifact_folder;
+mod artifact_rows;
 mod files;
 mod owner;
 mod pace;
@@ -25,6 +27,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use rusqlite::Connection;
 
+use self::artifact_folder::FileHash;
+pub use self::artifact_rows::ArtifactCheck;
 use self::owner::Owner;
 use self::pool::Readers;
 use self::recent::Recent;
@@ -51,7 +55,9 @@ use crate::value::Encoded;
 /// [`SqliteStoreBuilder::busy_timeout`].
 ///
 /// Beside the file `runs.db` lie `runs.db-wal` and `runs.db-shm`, which belong to it and are to be copied with it, and
-/// one `runs.db-owner-..` for each process that executes runs. Put it on a local disk: over a network file system
+/// one `runs.db-owner-..` for each process that executes runs. Large [artifacts](crate::artifact) are files in the folder
+/// `runs.db-artifacts`, which only the user of the process can read; a copy has the database first and this folder after it,
+/// and [`check_artifacts`](Self::check_artifacts) says whether the two go together. Put it on a local disk: over a network file system
 /// SQLite's locks cannot be relied on. To delete, move or restore it, end the programs that use it first, and treat all
 /// of its files as one: SQLite takes a log that another file has left there for its own. A store whose file is no
 /// longer at its path, or is another one there, writes and reads nothing more and fails as `replaced`. (On Windows an
@@ -100,6 +106,8 @@ type Definitions = Arc<Mutex<Recent<String, ()>>>;
 struct Limits {
     event: u64,
     snapshot: u64,
+    /// Artifacts of more bytes are files.
+    artifact: u64,
 }
 
 /// At least so many hashes of descriptions are remembered.
@@ -135,6 +143,7 @@ struct Settings {
     busy_timeout: Duration,
     max_bytes: Option<u64>,
     max_event_bytes: u64,
+    artifact_file_bytes: u64,
 }
 
 impl SqliteStoreBuilder {
@@ -156,7 +165,8 @@ impl SqliteStoreBuilder {
         self
     }
 
-    /// The most bytes that the file may have, before the error `full`. The write-ahead log beside it is not counted.
+    /// The most bytes that the file may have, before the error `full`. The write-ahead log and the files of artifacts beside
+    /// it are not counted.
     /// Without it the disk is the limit.
     pub fn max_bytes(mut self, bytes: u64) -> Self {
         self.0.max_bytes = Some(bytes);
@@ -172,6 +182,16 @@ impl SqliteStoreBuilder {
         self
     }
 
+    /// An [artifact](crate::artifact) of more bytes than these is a file of its own, in the folder `runs.db-artifacts` beside
+    /// `runs.db`; a smaller one is in the database. The default is 100,000: below some 100 kB SQLite reads and writes bytes
+    /// faster than a file system, above it the file system is faster
+    /// ([Internal Versus External BLOBs](https://sqlite.org/intern-v-extern-blob.html)). 0 makes each artifact a file, and
+    /// [`u64::MAX`] none. What is saved already stays where it is and is read wherever it is.
+    pub fn artifact_file_bytes(mut self, bytes: u64) -> Self {
+        self.0.artifact_file_bytes = bytes;
+        self
+    }
+
     /// Opens the file, makes it when it is not there, and brings one of an older release up to date.
     ///
     /// # Errors
@@ -179,9 +199,14 @@ impl SqliteStoreBuilder {
     /// `locked`; `full`; `io` when its folder is missing, it is read-only or the database of another program. The file
     /// is then as it was before.
     pub async fn open(self) -> Result<SqliteStore, StoreError> {
-        let (writer, errors, files) = Writer::start(self.0.clone()).await?;
+        let (writer, errors, files, has_loose_files) = Writer::start(self.0.clone()).await?;
+        if has_loose_files {
+            // Nobody waits for it; its turn comes before that of the first run.
+            drop(writer.submit(None, Abandoned::Done, Tables::collect_files));
+        }
         let event = self.0.max_event_bytes.min(ROW);
-        let limits = Limits { event, snapshot: event.saturating_mul(SNAPSHOT).min(ROW) };
+        let artifact = self.0.artifact_file_bytes;
+        let limits = Limits { event, snapshot: event.saturating_mul(SNAPSHOT).min(ROW), artifact };
         let readers = Readers::new(self.0, errors, files);
         let definitions = Arc::new(Mutex::new(Recent::new(DEFINITIONS)));
         Ok(SqliteStore(Arc::new(Shared { readers, writer, definitions, limits })))
@@ -205,6 +230,7 @@ impl SqliteStore {
             busy_timeout: Duration::from_secs(5),
             max_bytes: None,
             max_event_bytes: 256 << 20,
+            artifact_file_bytes: 100_000,
         })
     }
 
@@ -276,7 +302,10 @@ impl Store for SqliteStore {
 
     async fn delete(&self, run: &RunId) -> Result<(), StoreError> {
         let id = run.clone();
-        self.write(run, move |tables| tables.delete(&id)).await
+        if self.write(run, move |tables| tables.delete(&id)).await? {
+            self.collect_files().await;
+        }
+        Ok(())
     }
 
     async fn read(&self, run: &RunId, after: u64, limit: usize) -> Result<Vec<Event>, StoreError> {
@@ -333,6 +362,10 @@ impl Store for SqliteStore {
     }
 
     async fn put_artifact(&self, run: &RunId, epoch: Epoch, sha256: &str, bytes: Arc<[u8]>) -> Result<(), StoreError> {
+        // Under what is not a hash nothing becomes a file: its name is in no path.
+        if let Some(hash) = FileHash::parse(sha256).filter(|_| bytes.len() as u64 > self.0.limits.artifact) {
+            return self.put_file(run, epoch, hash, bytes).await;
+        }
         row::check_size(bytes.len(), self.0.limits.event, format_args!("an artifact of the run `{run}`"))?;
         let (id, sha256) = (run.clone(), sha256.to_owned());
         self.write(run, move |tables| tables.put_artifact(&id, epoch, &sha256, &bytes)).await
@@ -340,7 +373,7 @@ impl Store for SqliteStore {
 
     async fn artifact(&self, run: &RunId, sha256: &str) -> Result<Option<Arc<[u8]>>, StoreError> {
         let (run, sha256) = (run.clone(), sha256.to_owned());
-        self.read_with(move |connection, errors| reader::artifact(connection, errors, &run, &sha256)).await
+        self.read_with(move |connection, errors| artifact_rows::artifact(connection, errors, &run, &sha256)).await
     }
 
     fn keeps_sessions(&self) -> bool {
@@ -358,7 +391,12 @@ impl Store for SqliteStore {
 
     async fn delete_session(&self, session: &str) -> Result<u64, StoreError> {
         let session = session.to_owned();
-        self.0.writer.submit(None, Abandoned::Done, move |tables| tables.delete_session(&session)).await
+        let (runs, loose) =
+            self.0.writer.submit(None, Abandoned::Done, move |tables| tables.delete_session(&session)).await?;
+        if loose {
+            self.collect_files().await;
+        }
+        Ok(runs)
     }
 
     async fn put_definition(&self, hash: &str, graph: String) -> Result<(), StoreError> {

@@ -1,7 +1,5 @@
 //! The queries of the store, on a connection that can write nothing.
 
-use std::sync::Arc;
-
 use rusqlite::types::Value;
 use rusqlite::{Connection, OptionalExtension, Row, params, params_from_iter};
 
@@ -99,27 +97,6 @@ pub(super) fn state(
         values.push((key, value));
     }
     Ok(values)
-}
-
-/// The bytes of an artifact, as they were saved.
-pub(super) fn artifact(
-    connection: &Connection,
-    errors: &StoreErrors,
-    run: &RunId,
-    sha256: &str,
-) -> Result<Option<Arc<[u8]>>, StoreError> {
-    let found: Option<Vec<u8>> = connection
-        .prepare_cached(
-            "SELECT bytes FROM artifacts JOIN runs ON runs.key = artifacts.run WHERE runs.run_id = ?1 AND sha256 = ?2",
-        )
-        .and_then(|mut select| select.query_row([run.as_str(), sha256], |row| row.get(0)).optional())
-        .map_err(|error| errors.sql(error))?;
-    match found {
-        Some(bytes) if crate::definition::sha256(&bytes) != sha256 => {
-            Err(errors.damaged(format_args!("an artifact of the run `{run}` is not as it was saved")))
-        }
-        found => Ok(found.map(Arc::from)),
-    }
 }
 
 pub(super) fn record(

@@ -111,8 +111,8 @@ pub(super) fn sessions(
 }
 
 impl Tables {
-    /// Removes a session with all of its runs.
-    pub(super) fn delete_session(&mut self, session: &str) -> Result<u64, Failed> {
+    /// Removes a session with all of its runs; also gives whether it may have left files.
+    pub(super) fn delete_session(&mut self, session: &str) -> Result<(u64, bool), Failed> {
         let connection = self.connection();
         if let Some(unfinished) = unfinished(connection, session)? {
             return Err(StoreError::session_busy(session, &unfinished).into());
@@ -124,9 +124,10 @@ impl Tables {
         if runs.is_empty() {
             return Err(StoreError::no_session(session).into());
         }
+        let mut loose = false;
         for (run, key) in &runs {
-            self.remove(&RunId::new(run.as_str()), *key)?;
+            loose |= self.remove(&RunId::new(run.as_str()), *key)?;
         }
-        Ok(runs.len() as u64)
+        Ok((runs.len() as u64, loose))
     }
 }

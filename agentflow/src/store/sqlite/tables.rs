@@ -41,6 +41,8 @@ pub(super) struct Tables {
     wait: Duration,
     /// Whether it is waited for, and the write-ahead log copied into the file when it is long.
     patient: bool,
+    /// Whether this transaction has taken files of artifacts away from runs.
+    removed_files: bool,
 }
 
 struct Known {
@@ -60,9 +62,20 @@ pub(super) struct First {
 
 impl Tables {
     pub(super) fn new(opened: Opened) -> Self {
-        let Opened { connection, errors, files, wait } = opened;
+        let Opened { connection, errors, files, wait, .. } = opened;
         let known = Recent::new(KNOWN);
-        Self { connection, errors, files, owner: None, known, version: 0, changes: 0, wait, patient: true }
+        Self {
+            connection,
+            errors,
+            files,
+            owner: None,
+            known,
+            version: 0,
+            changes: 0,
+            wait,
+            patient: true,
+            removed_files: false,
+        }
     }
 
     /// Whether the next transactions wait for locks and copy the write-ahead log into the file when it is long: both may
@@ -83,6 +96,7 @@ impl Tables {
 
     /// Begins a transaction, in the file that others find at its path.
     pub(super) fn begin(&mut self) -> Result<(), Failed> {
+        self.removed_files = false;
         let begun = self.run("BEGIN IMMEDIATE");
         if let Some(file) = self.files.replaced() {
             let replaced = self.errors.replaced(file);
@@ -197,7 +211,8 @@ impl Tables {
         Ok(())
     }
 
-    pub(super) fn delete(&mut self, run: &RunId) -> Result<(), Failed> {
+    /// Removes a run; `true` when it may have left files.
+    pub(super) fn delete(&mut self, run: &RunId) -> Result<bool, Failed> {
         let row = self
             .connection
             .prepare_cached("SELECT key, owner, version, status, session FROM runs WHERE run_id = ?1")?
@@ -224,25 +239,33 @@ impl Tables {
         }
     }
 
+    pub(super) fn note_removed_files(&mut self) {
+        self.removed_files = true;
+    }
+
+    pub(super) fn has_removed_files(&self) -> bool {
+        self.removed_files
+    }
+
     pub(super) fn connection(&self) -> &Connection {
         &self.connection
     }
 
-    /// Removes a run with all that belongs to it.
-    pub(super) fn remove(&mut self, run: &RunId, key: i64) -> Result<(), Failed> {
+    /// Removes a run with all that belongs to it; `true` when it may have left files.
+    pub(super) fn remove(&mut self, run: &RunId, key: i64) -> Result<bool, Failed> {
         self.known.remove(run);
+        let loose = self.remove_artifacts(key)?;
         let events = [row::event_id(key, 0), row::event_id(key + 1, 0)];
         self.connection.prepare_cached("DELETE FROM events WHERE id >= ?1 AND id < ?2")?.execute(events)?;
         for sql in [
             "DELETE FROM snapshots WHERE run = ?1",
             "DELETE FROM messages WHERE run = ?1",
             "DELETE FROM tags WHERE run = ?1",
-            "DELETE FROM artifacts WHERE run = ?1",
             "DELETE FROM runs WHERE key = ?1",
         ] {
             self.connection.prepare_cached(sql)?.execute([key])?;
         }
-        Ok(())
+        Ok(loose)
     }
 
     /// A run that no living process but this one executes.
@@ -275,7 +298,7 @@ impl Tables {
         }
     }
 
-    fn alive(&self, holder: &str) -> Result<Option<String>, Failed> {
+    pub(super) fn alive(&self, holder: &str) -> Result<Option<String>, Failed> {
         owner::alive(self.errors.path(), holder).map_err(|error| self.no_lock(error))
     }
 
@@ -396,14 +419,6 @@ impl Tables {
         Ok(())
     }
 
-    pub(super) fn put_artifact(&mut self, run: &RunId, epoch: Epoch, sha256: &str, bytes: &[u8]) -> Result<(), Failed> {
-        let key = self.writable(run, epoch)?.key;
-        self.connection
-            .prepare_cached("INSERT INTO artifacts (run, sha256, bytes) VALUES (?1, ?2, ?3) ON CONFLICT DO NOTHING")?
-            .execute(params![key, sha256, bytes])?;
-        Ok(())
-    }
-
     pub(super) fn put_definition(&mut self, hash: &str, graph: &str) -> Result<(), Failed> {
         self.connection
             .prepare_cached("INSERT INTO definitions (hash, graph) VALUES (?1, ?2) ON CONFLICT DO NOTHING")?
@@ -456,6 +471,11 @@ impl Tables {
         select.query_row([run.as_str()], |row| row.get(0)).optional()
     }
 
+    /// The key of a run that may be written with this epoch.
+    pub(super) fn writable_key(&mut self, run: &RunId, epoch: Epoch) -> Result<i64, Failed> {
+        Ok(self.writable(run, epoch)?.key)
+    }
+
     /// What is known of a run that may be written with this epoch.
     fn writable(&mut self, run: &RunId, epoch: Epoch) -> Result<&mut Known, Failed> {
         let valid = match self.known.get(run) {
@@ -505,7 +525,8 @@ impl Tables {
         }
     }
 
-    fn owner(&mut self) -> Result<Arc<Owner>, Failed> {
+    /// This process, as it has runs open.
+    pub(super) fn owner(&mut self) -> Result<Arc<Owner>, Failed> {
         if let Some(owner) = &self.owner {
             return Ok(Arc::clone(owner));
         }

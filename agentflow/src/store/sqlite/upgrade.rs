@@ -10,18 +10,19 @@ use rusqlite::{Connection, OpenFlags, TransactionBehavior};
 
 use super::files::OpenFiles;
 use super::sqlite_error::{StoreErrors, is_locked};
-use super::{Settings, Synchronous};
+use super::{Settings, Synchronous, artifact_rows};
 use crate::store::{StoreError, StoreErrorKind};
 
 /// What the file says of itself in its header: `agfw`.
 const APPLICATION_ID: i64 = 0x6167_6677;
 
 /// Each brings the tables from one version to the next.
-const MIGRATIONS: [&str; 4] = [
+const MIGRATIONS: [&str; 5] = [
     include_str!("schema/1.sql"),
     include_str!("schema/2.sql"),
     include_str!("schema/3.sql"),
     include_str!("schema/4.sql"),
+    include_str!("schema/5.sql"),
 ];
 
 /// The version of the tables that this release writes.
@@ -40,6 +41,8 @@ pub(super) struct Opened {
     pub(super) files: Arc<OpenFiles>,
     /// How long the connection waits for a lock.
     pub(super) wait: Duration,
+    /// Whether a crash may have left files of artifacts.
+    pub(super) has_loose_files: bool,
 }
 
 /// Opens the file for writing, creates or updates its tables.
@@ -91,8 +94,9 @@ fn try_open(settings: &Settings) -> Result<Opened, StoreError> {
     if version < VERSION {
         migrate(&mut connection, &errors)?;
     }
+    let has_loose_files = artifact_rows::has_loose_files(&connection).map_err(|error| errors.sql(error))?;
     let files = Arc::new(OpenFiles::of(errors.path()));
-    Ok(Opened { connection, errors, files, wait })
+    Ok(Opened { connection, errors, files, wait, has_loose_files })
 }
 
 /// Opens a file that [`open_writer`] has opened, for reading alone.

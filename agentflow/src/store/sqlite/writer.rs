@@ -59,8 +59,8 @@ pub(super) enum Abandoned {
 }
 
 impl Writer {
-    /// Opens the file on a thread of its own.
-    pub(super) async fn start(settings: Settings) -> Result<(Self, StoreErrors, Arc<OpenFiles>), StoreError> {
+    /// Opens the file on a thread of its own. Also gives whether a crash may have left files of artifacts.
+    pub(super) async fn start(settings: Settings) -> Result<(Self, StoreErrors, Arc<OpenFiles>, bool), StoreError> {
         let (queue, jobs) = mpsc::channel();
         let (opened, is_open) = oneshot::channel();
         let (ending, waiting) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
@@ -69,7 +69,7 @@ impl Writer {
             .name("agentflow-sqlite".to_owned())
             .spawn(move || match upgrade::open_writer(&settings, &unwanted) {
                 Ok(file) => {
-                    let place = (file.errors.clone(), Arc::clone(&file.files));
+                    let place = (file.errors.clone(), Arc::clone(&file.files), file.has_loose_files);
                     let work = Arc::new(Mutex::new(Work::new(Tables::new(file), settings.busy_timeout, unwanted)));
                     if opened.send(Ok((place, Arc::clone(&work)))).is_ok() {
                         through(&work, &jobs, &counted);
@@ -82,8 +82,8 @@ impl Writer {
                 StoreError::new(StoreErrorKind::Io, "no thread can be started for the store").caused_by(error)
             })?;
         let thread = WriterThread { queue: Some(queue), thread: Some(thread), ending };
-        let ((errors, files), work) = is_open.await.unwrap_or_else(|_| Err(ended()))?;
-        Ok((Self { thread, waiting, work }, errors, files))
+        let ((errors, files, has_loose_files), work) = is_open.await.unwrap_or_else(|_| Err(ended()))?;
+        Ok((Self { thread, waiting, work }, errors, files, has_loose_files))
     }
 
     /// Does a request about a run or none, or queues it now; the future is its answer.

@@ -1,0 +1,351 @@
+//! Which run has which artifact: small ones in the tables, large ones in files of `artifact_folder.rs`.
+//!
+//! A file is there before the commit that refers to it, and is removed after the one that takes its last reference away. In
+//! between, a row of `loose_files` names it, so that what a crash leaves is found without looking through the folder. A file
+//! gets its name, and is removed, within a write transaction, of which there is one at a time in all processes: so nobody
+//! removes a file that somebody else has just found there.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use rusqlite::{Connection, OptionalExtension, params};
+
+use super::SqliteStore;
+use super::artifact_folder::{ArtifactFolder, FileHash, Found, NewFile};
+use super::owner::Owner;
+use super::row::number;
+use super::sqlite_error::{Failed, StoreErrors};
+use super::tables::Tables;
+use super::writer::Abandoned;
+use crate::definition::sha256;
+use crate::event::RunId;
+use crate::store::{Epoch, StoreError, StoreErrorKind};
+
+/// What [`SqliteStore::check_artifacts`] has found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ArtifactCheck {
+    /// How many files have the bytes that were saved.
+    pub whole: u64,
+    /// Files that a run refers to and that are not there.
+    pub missing: Vec<PathBuf>,
+    /// Files that a run refers to and that have other bytes than were saved.
+    pub damaged: Vec<PathBuf>,
+    /// How many files no run referred to; they are removed.
+    pub removed: u64,
+}
+
+/// What a writer brings of a file.
+enum Brought {
+    /// The file was there, whole.
+    Nothing,
+    File(NewFile),
+}
+
+impl SqliteStore {
+    /// Keeps bytes in a file. Dropped, it leaves at most a row that says there may be one.
+    pub(super) async fn put_file(
+        &self,
+        run: &RunId,
+        epoch: Epoch,
+        hash: FileHash,
+        bytes: Arc<[u8]>,
+    ) -> Result<(), StoreError> {
+        let (id, announced) = (run.clone(), hash.clone());
+        let writer = self.on_writer(move |tables| tables.announce_file(&id, epoch, &announced)).await?;
+        let kept = self.bring_file(run, epoch, &hash, &writer, bytes).await;
+        if kept.is_err() {
+            // It may have got its name before the transaction failed.
+            let _ = self.on_writer(move |tables| tables.loosen_file(&hash, &writer)).await;
+        }
+        kept
+    }
+
+    async fn bring_file(
+        &self,
+        run: &RunId,
+        epoch: Epoch,
+        hash: &FileHash,
+        writer: &Arc<str>,
+        bytes: Arc<[u8]>,
+    ) -> Result<(), StoreError> {
+        let size = bytes.len() as u64;
+        let mut may_be_there = true;
+        loop {
+            let (bytes, hash, writer, look) = (Arc::clone(&bytes), hash.clone(), Arc::clone(writer), may_be_there);
+            let (at, name) = (hash.clone(), Arc::clone(&writer));
+            let brought = self
+                .read_with(move |_, errors| {
+                    let folder = ArtifactFolder::of(errors.path());
+                    match look && folder.has(&at, size) {
+                        true => Ok(Brought::Nothing),
+                        false => folder.write(&name, &at, &bytes).map(Brought::File),
+                    }
+                })
+                .await?;
+            let id = run.clone();
+            let kept = move |tables: &mut Tables| tables.keep_file(&id, epoch, &hash, &writer, size, &brought);
+            if self.on_writer(kept).await? {
+                return Ok(());
+            }
+            // The run that had it was deleted meanwhile.
+            may_be_there = false;
+        }
+    }
+
+    /// Removes the files that no run refers to any more, as far as that is known without looking through the folder. What
+    /// stands in its way is tried again later.
+    pub(super) async fn collect_files(&self) {
+        if let Err(error) = self.on_writer(Tables::collect_files).await {
+            tracing::warn!(%error, "files of artifacts that no run has any more could not be removed");
+        }
+    }
+
+    /// Does something on the writer's thread, in its turn: a file is waited for there.
+    async fn on_writer<T: Send + 'static>(
+        &self,
+        act: impl FnMut(&mut Tables) -> Result<T, Failed> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        self.0.writer.submit(None, Abandoned::Done, act).await
+    }
+
+    /// Reads all files of artifacts beside the database and compares them with what was saved, and removes those that no run
+    /// refers to. A crash, or a file that could not be removed, leaves such files; the usual ones are removed when the
+    /// database is opened, or a run with artifacts is deleted, without this. Runs may be executed meanwhile.
+    ///
+    /// # Errors
+    /// `io` when a folder or a file cannot be read or removed; what [`Store`](crate::store::Store) says of reading.
+    pub async fn check_artifacts(&self) -> Result<ArtifactCheck, StoreError> {
+        // Of what is listed now, only what has no reference afterwards is removed.
+        let folder = ArtifactFolder::of(self.path());
+        let (found, writers) = self.read_with(move |_, _| folder.list()).await?;
+        let mut check = self.read_with(|connection, errors| verify(connection, errors)).await?;
+        check.removed = self.on_writer(move |tables| tables.remove_unknown(&found, &writers)).await?;
+        Ok(check)
+    }
+}
+
+fn verify(connection: &Connection, errors: &StoreErrors) -> Result<ArtifactCheck, StoreError> {
+    let sql = |error| errors.sql(error);
+    let folder = ArtifactFolder::of(errors.path());
+    let mut select = connection.prepare_cached("SELECT DISTINCT sha256, size FROM artifact_files").map_err(sql)?;
+    let files: Vec<(String, i64)> =
+        select.query_map([], |row| Ok((row.get(0)?, row.get(1)?))).and_then(Iterator::collect).map_err(sql)?;
+    let mut check = ArtifactCheck::default();
+    for (hash, size) in files {
+        let hash = hash_in(&hash, errors)?;
+        match folder.read(&hash, size.unsigned_abs())? {
+            Found::Bytes(_) => check.whole += 1,
+            Found::Missing(_) if !is_referred_to(connection, &hash).map_err(sql)? => {}
+            Found::Missing(_) => check.missing.push(folder.file(&hash)),
+            Found::Damaged(_) => check.damaged.push(folder.file(&hash)),
+        }
+    }
+    Ok(check)
+}
+
+fn is_referred_to(connection: &Connection, hash: &FileHash) -> rusqlite::Result<bool> {
+    connection
+        .prepare_cached("SELECT EXISTS (SELECT 1 FROM artifact_files WHERE sha256 = ?1)")?
+        .query_row([hash.as_str()], |row| row.get(0))
+}
+
+fn hash_in(text: &str, errors: &StoreErrors) -> Result<FileHash, StoreError> {
+    FileHash::parse(text).ok_or_else(|| errors.damaged("a row about an artifact has no hash"))
+}
+
+/// Whether there may be files that no run refers to.
+pub(super) fn has_loose_files(connection: &Connection) -> rusqlite::Result<bool> {
+    connection.query_row("SELECT EXISTS (SELECT 1 FROM loose_files)", [], |row| row.get(0))
+}
+
+/// The bytes of an artifact, as they were saved.
+pub(super) fn artifact(
+    connection: &Connection,
+    errors: &StoreErrors,
+    run: &RunId,
+    hash: &str,
+) -> Result<Option<Arc<[u8]>>, StoreError> {
+    let found: Option<Vec<u8>> = connection
+        .prepare_cached(
+            "SELECT bytes FROM artifacts JOIN runs ON runs.key = artifacts.run WHERE runs.run_id = ?1 AND sha256 = ?2",
+        )
+        .and_then(|mut select| select.query_row([run.as_str(), hash], |row| row.get(0)).optional())
+        .map_err(|error| errors.sql(error))?;
+    match found {
+        Some(bytes) if sha256(&bytes) != hash => {
+            Err(errors.damaged(format_args!("an artifact of the run `{run}` is not as it was saved")))
+        }
+        None => in_file(connection, errors, run, hash),
+        found => Ok(found.map(Arc::from)),
+    }
+}
+
+fn in_file(
+    connection: &Connection,
+    errors: &StoreErrors,
+    run: &RunId,
+    hash: &str,
+) -> Result<Option<Arc<[u8]>>, StoreError> {
+    let size = || {
+        let of_run = "SELECT size FROM artifact_files JOIN runs ON runs.key = artifact_files.run \
+                      WHERE sha256 = ?2 AND runs.run_id = ?1";
+        let select = connection.prepare_cached(of_run);
+        let size = select.and_then(|mut select| select.query_row([run.as_str(), hash], |row| row.get(0)).optional());
+        size.map(|size| size.map(i64::unsigned_abs)).map_err(|error| errors.sql(error))
+    };
+    let Some(saved) = size()? else { return Ok(None) };
+    match ArtifactFolder::of(errors.path()).read(&hash_in(hash, errors)?, saved)? {
+        Found::Bytes(bytes) => Ok(Some(bytes.into())),
+        // The run may have been deleted meanwhile.
+        Found::Missing(_) if size()?.is_none() => Ok(None),
+        Found::Missing(error) | Found::Damaged(error) => Err(error),
+    }
+}
+
+impl Tables {
+    /// Keeps bytes in the tables.
+    pub(super) fn put_artifact(&mut self, run: &RunId, epoch: Epoch, hash: &str, bytes: &[u8]) -> Result<(), Failed> {
+        let key = self.writable_key(run, epoch)?;
+        self.connection()
+            .prepare_cached("INSERT INTO artifacts (run, sha256, bytes) VALUES (?1, ?2, ?3) ON CONFLICT DO NOTHING")?
+            .execute(params![key, hash, bytes])?;
+        Ok(())
+    }
+
+    /// Somebody is about to bring a file; gives the name by which he is known.
+    fn announce_file(&mut self, run: &RunId, epoch: Epoch, hash: &FileHash) -> Result<Arc<str>, Failed> {
+        static NUMBER: AtomicU64 = AtomicU64::new(0);
+        self.writable_key(run, epoch)?;
+        let owner = self.owner()?;
+        let writer = format!("{}-{}", owner.id(), NUMBER.fetch_add(1, Ordering::Relaxed));
+        self.connection()
+            .prepare_cached("INSERT INTO loose_files (sha256, writer) VALUES (?1, ?2)")?
+            .execute([hash.as_str(), &writer])?;
+        Ok(writer.into())
+    }
+
+    /// A run has a file from now on; `false` when there is none.
+    fn keep_file(
+        &mut self,
+        run: &RunId,
+        epoch: Epoch,
+        hash: &FileHash,
+        writer: &str,
+        size: u64,
+        brought: &Brought,
+    ) -> Result<bool, Failed> {
+        let key = self.writable_key(run, epoch)?;
+        let folder = self.artifact_folder();
+        match brought {
+            Brought::File(file) => folder.keep(file, hash, size)?,
+            Brought::Nothing if folder.has_entry(hash, size) => {}
+            Brought::Nothing => return Ok(false),
+        }
+        self.connection()
+            .prepare_cached(
+                "INSERT INTO artifact_files (sha256, run, size) VALUES (?1, ?2, ?3) ON CONFLICT DO NOTHING",
+            )?
+            .execute(params![hash.as_str(), key, number(size)])?;
+        self.forget_loose(hash.as_str(), writer)?;
+        Ok(true)
+    }
+
+    fn forget_loose(&self, hash: &str, writer: &str) -> rusqlite::Result<()> {
+        let sql = "DELETE FROM loose_files WHERE sha256 = ?1 AND writer = ?2";
+        self.connection().prepare_cached(sql)?.execute([hash, writer]).map(drop)
+    }
+
+    /// A writer has given up: there may be a file, or there may not.
+    fn loosen_file(&mut self, hash: &FileHash, writer: &str) -> Result<(), Failed> {
+        self.forget_loose(hash.as_str(), writer)?;
+        self.connection()
+            .prepare_cached("INSERT INTO loose_files (sha256, writer) VALUES (?1, '') ON CONFLICT DO NOTHING")?
+            .execute([hash.as_str()])?;
+        Ok(())
+    }
+
+    /// Takes the artifacts away from a run; `true` when there may be files that nobody has any more.
+    pub(super) fn remove_artifacts(&mut self, key: i64) -> rusqlite::Result<bool> {
+        self.connection().prepare_cached("DELETE FROM artifacts WHERE run = ?1")?.execute([key])?;
+        let loose = self
+            .connection()
+            .prepare_cached(
+                "INSERT INTO loose_files (sha256, writer) SELECT sha256, '' FROM artifact_files WHERE run = ?1 \
+                 ON CONFLICT DO NOTHING",
+            )?
+            .execute([key])?;
+        let removed = self.connection().prepare_cached("DELETE FROM artifact_files WHERE run = ?1")?.execute([key])?;
+        if removed > 0 {
+            self.note_removed_files();
+        }
+        Ok(loose + removed > 0)
+    }
+
+    /// Removes the loose files that no run has and that no living process is about to bring.
+    pub(super) fn collect_files(&mut self) -> Result<(), Failed> {
+        // What this very transaction takes away is there again when it cannot be committed.
+        if self.has_removed_files() {
+            return Ok(());
+        }
+        let loose: Vec<(String, String)> = self
+            .connection()
+            .prepare_cached("SELECT sha256, writer FROM loose_files")?
+            .query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?
+            .collect::<rusqlite::Result<_>>()?;
+        let folder = self.artifact_folder();
+        for (hash, writer) in loose {
+            if self.is_writing(&writer)? {
+                continue;
+            }
+            let unused = match FileHash::parse(&hash) {
+                Some(hash) if !is_referred_to(self.connection(), &hash)? => Some(hash),
+                _ => None,
+            };
+            let removed = unused.map_or(Ok(()), |hash| folder.remove(&hash)).and_then(|()| folder.remove_new(&writer));
+            match removed {
+                Ok(()) => self.forget_loose(&hash, &writer)?,
+                Err(error) => tracing::warn!(%error, "a file that no run has any more is left until later"),
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a writer belongs to a process that lives.
+    fn is_writing(&mut self, writer: &str) -> Result<bool, Failed> {
+        match writer.rsplit_once('-') {
+            Some((owner, _)) => match Owner::existing(self.errors().path()).filter(|own| own.id() == owner) {
+                Some(_) => Ok(true),
+                None => Ok(self.alive(owner)?.is_some()),
+            },
+            None => Ok(false),
+        }
+    }
+
+    /// Removes of these files those that no run has, and gives how many.
+    fn remove_unknown(&mut self, found: &[FileHash], writers: &[String]) -> Result<u64, Failed> {
+        if self.has_removed_files() {
+            let text = "runs are being deleted; check again";
+            return Err(StoreError::new(StoreErrorKind::Locked, text).into());
+        }
+        self.collect_files()?;
+        let (folder, mut removed) = (self.artifact_folder(), 0);
+        for hash in found {
+            if !is_referred_to(self.connection(), hash)? && folder.exists(hash) {
+                folder.remove(hash)?;
+                removed += 1;
+            }
+        }
+        for writer in writers {
+            if !self.is_writing(writer)? {
+                folder.remove_new(writer)?;
+            }
+        }
+        Ok(removed)
+    }
+
+    fn artifact_folder(&self) -> ArtifactFolder {
+        ArtifactFolder::of(self.errors().path())
+    }
+}
