@@ -7,8 +7,10 @@ use serde_json::Value;
 
 #[cfg(feature = "dynamic")]
 use super::ErasedAgent;
+use super::large_outputs::read_tool;
 use super::{AgentDefinition, Description};
 use crate::definition::{Aspect, Definition, Known, PartOf};
+use crate::tool::Tool;
 
 impl Description {
     /// The definition by parts, with the schema of its answer, unless that is text.
@@ -36,6 +38,9 @@ impl Description {
         }
         for tool in &self.tools {
             definition.add_tool(tool.definition());
+        }
+        if let Some(large) = self.large_outputs {
+            definition.add_tool(read_tool(large).definition());
         }
         for member in &self.members {
             member.description.add_parts(None, definition);

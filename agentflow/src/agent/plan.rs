@@ -6,6 +6,7 @@ use std::sync::{Arc, OnceLock};
 
 use serde_json::Value;
 
+use super::large_outputs::{LargeOutputs, READ_TOOL, read_tool};
 use super::limits::Limits;
 use super::output_key::OutputKey;
 use super::replaced_model::ReplacedModel;
@@ -36,6 +37,7 @@ pub(super) struct Plan {
     pub(super) toolsets: Vec<ToolsetRef>,
     pub(super) output: Option<PlannedOutput>,
     pub(super) output_key: Option<OutputKey>,
+    pub(super) large_outputs: Option<LargeOutputs>,
     pub(super) settings: Arc<ModelSettings>,
     pub(super) limits: Arc<Limits>,
     /// Those of the host and of the agent.
@@ -122,6 +124,11 @@ impl Plan {
                 description.build_error(format!("the tool name `{TRANSFER_TOOL}` is taken; rename that tool"))
             })?;
         }
+        if let Some(large) = description.large_outputs {
+            registry.register(read_tool(large)).map_err(|_| {
+                description.build_error(format!("the tool name `{READ_TOOL}` is taken; rename that tool"))
+            })?;
+        }
         let output_key = description.output_key.clone();
         if let Some(problem) = output_key.as_ref().and_then(OutputKey::problem::<O>) {
             return Err(description.build_error(problem));
@@ -168,6 +175,7 @@ impl Plan {
         Ok(Self {
             output,
             output_key,
+            large_outputs: description.large_outputs,
             name: Arc::clone(name),
             model,
             instructions: instructions.map(|text| Arc::new(Message::system(text))),

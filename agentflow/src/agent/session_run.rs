@@ -15,7 +15,7 @@ use super::session_summary::check_summary;
 use crate::error::{Error, Result};
 use crate::event::{Event, EventKind, RunId, RunStarted, SessionPlace, SessionSummarized, SessionWindow, Summary};
 use crate::path::StepPath;
-use crate::run::{Host, RunEnd, read_events, state_of};
+use crate::run::{Host, RunEnd, read_events, session_artifacts, state_of};
 use crate::session::Session;
 use crate::store::{RunStatus, Store, StoreError, StoreErrorKind};
 
@@ -234,15 +234,17 @@ impl Run {
         }
         let Some(mut started) = self.pending.as_deref().cloned() else { return Ok(None) };
         (started.window, started.summary) = (Some(session.window), session.summary.clone());
-        let (past, state) = match &place.after {
+        let (past, state, artifacts) = match &place.after {
             Some(after) => {
                 let events = read_events(store, after, 0).await?;
                 let state = state_of(&events).of_session();
-                (Some(past_of(after, &events)?), (!state.is_empty()).then(|| Arc::new(state)))
+                let artifacts = session_artifacts(after, &events);
+                (Some(past_of(after, &events)?), (!state.is_empty()).then(|| Arc::new(state)), artifacts)
             }
-            None => (None, None),
+            None => (None, None, Vec::new()),
         };
-        let kind = self.segment.begins(started).with_parts(&self.plan.parts().id).with_session(place.clone(), state);
+        let kind = self.segment.begins(started).with_parts(&self.plan.parts().id);
+        let kind = kind.with_session(place.clone(), state, artifacts);
         let first = shared.log.first(shared.now(), kind.clone());
         self.session = Some(Box::new(InSession::Beginning(Box::new(first.clone()))));
         let begun = shared.log.begin(first).await;

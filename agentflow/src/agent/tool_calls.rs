@@ -13,6 +13,7 @@ use tracing::Instrument;
 
 use super::asking::{Admission, Admitted, Word};
 use super::driver::Run;
+use super::large_outputs::LargeOutputs;
 use super::machine::{PendingTool, Refused, closed};
 use super::plan::{Offered, Plan};
 use crate::context::Context;
@@ -26,7 +27,7 @@ use crate::run::Around;
 use crate::telemetry;
 use crate::text::panic_text;
 use crate::tool::{
-    Effects, RecordedOutcome, SeenTo, ToolPolicy, began, ended, invoke, millis_since, not_found, refusal,
+    Effects, RecordedOutcome, SeenTo, ToolPolicy, began, ended, invoke_with_room, millis_since, not_found, refusal,
     written_within,
 };
 
@@ -53,7 +54,10 @@ impl Run {
                     let ready = move |hooked| Stage::Ready(ReadyCall { hooked: Box::new(hooked), agreed, given });
                     running.push(Box::pin(hooks.clone().before(step).map_ok(ready)));
                 } else if let Some(call) = self.start_tool(call) {
-                    running.push(Box::pin(call.run().map_ok(Stage::Ended)));
+                    running.push(match self.plan.large_outputs {
+                        None => Box::pin(call.run().map_ok(Stage::Ended)),
+                        Some(large) => Box::pin(call.run_and_put_away(large).map_ok(Stage::Ended)),
+                    });
                 }
             }
             let next = match calls.asking > 0 && calls.asking == running.len() {
@@ -120,7 +124,7 @@ impl Run {
                 Called::Runs(self.start_tool(Admitted { tool, agreed, given })?)
             }
         };
-        Some(Box::pin(after_tool(hooked, called)))
+        Some(Box::pin(after_tool(hooked, called, self.plan.large_outputs)))
     }
 
     /// Records that a call begins. `None` when it must not run: then its result is recorded already.
@@ -230,7 +234,7 @@ enum Called {
 }
 
 /// The call itself, and the hooks on the way out.
-async fn after_tool(hooked: Box<HookedCall>, called: Called) -> Result<Stage> {
+async fn after_tool(hooked: Box<HookedCall>, called: Called, large: Option<LargeOutputs>) -> Result<Stage> {
     let mut ended = match called {
         Called::Runs(call) => call.run().await?,
         Called::Answered(ended) => ended,
@@ -238,6 +242,9 @@ async fn after_tool(hooked: Box<HookedCall>, called: Called) -> Result<Stage> {
     let mut answer = HookedAnswer { result: ended.result, answered_by: ended.answered_by };
     hooked.after(&mut answer).await?;
     (ended.result, ended.answered_by) = (answer.result, answer.answered_by);
+    if let Some(large) = large {
+        ended.result = large.put_away(hooked.step.context(), ended.result).await;
+    }
     Ok(Stage::Ended(ended))
 }
 
@@ -274,6 +281,13 @@ pub(super) struct ToolEnded {
 }
 
 impl ToolRun {
+    /// The call, whose answer is saved when it is large.
+    async fn run_and_put_away(self, large: LargeOutputs) -> Result<ToolEnded> {
+        let cx = self.cx.clone();
+        let ended = self.run().await?;
+        Ok(ToolEnded { result: large.put_away(&cx, ended.result).await, ..ended })
+    }
+
     async fn run(self) -> Result<ToolEnded> {
         let Self { plan, offered, scopes, cx, call } = self;
         cx.run().log.commit().await?;
@@ -284,7 +298,9 @@ impl ToolRun {
         let (result, too_deep) = match tool {
             Some(tool) => {
                 // One that took too long can panic as it is dropped.
-                let invoked = AssertUnwindSafe(invoke(&**tool, &cx, &call, &scopes, SeenTo::Recorded)).catch_unwind();
+                let room = plan.large_outputs.and_then(|_| LargeOutputs::room_for(&call.name));
+                let invoked = invoke_with_room(&**tool, &cx, &call, &scopes, SeenTo::Recorded, room);
+                let invoked = AssertUnwindSafe(invoked).catch_unwind();
                 let called = || {
                     let called = invoked.map(|invoked| {
                         invoked.unwrap_or_else(|panic| {

@@ -323,10 +323,13 @@ pub(super) enum RunsCommand {
         #[arg(long, value_name = "NAME")]
         by: Option<String>,
     },
-    /// List the artifacts of a run, or write one to a file
+    /// List the artifacts of a run or a session, or write one to a file
     Artifacts {
-        /// The run's id
+        /// The run's id, or with `--session` the session's
         run: String,
+        /// Those that the next run of a session finds, of all runs of its history
+        #[arg(long)]
+        session: bool,
         /// The artifact to write; without it they are listed
         #[arg(long, requires = "out")]
         name: Option<String>,

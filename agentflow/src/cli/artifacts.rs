@@ -1,22 +1,47 @@
-//! `agentwf runs artifacts`: lists the artifacts of a run, and writes one to a file.
+//! `agentwf runs artifacts`: lists the artifacts of a run or a session, and writes one to a file.
 
 use std::io::Write;
 use std::path::Path;
 
 use super::print::{BOLD, DIM, Stop, json_line, line, note};
 use crate::artifact::ArtifactRef;
-use crate::event::RunId;
+use crate::event::{RunId, SessionArtifact};
 use crate::runtime::Runtime;
 use crate::text::OneLine;
 
-pub(super) async fn list(runtime: &Runtime, run: &RunId, json: bool) -> Result<(), Stop> {
-    let artifacts = runtime.artifacts(run).await?;
-    if json {
-        return json_line(&artifacts);
+/// Where artifacts are looked for.
+pub(super) enum Saved {
+    ByRun(RunId),
+    InSession(String),
+}
+
+impl Saved {
+    pub(super) fn of(id: String, is_session: bool) -> Self {
+        if is_session { Self::InSession(id) } else { Self::ByRun(RunId::new(id)) }
     }
-    for ArtifactRef { name, version, media_type, size, .. } in &artifacts {
+}
+
+pub(super) async fn list(runtime: &Runtime, saved: &Saved, json: bool) -> Result<(), Stop> {
+    let artifacts: Vec<(Option<RunId>, ArtifactRef)> = match saved {
+        Saved::ByRun(run) => {
+            let artifacts = runtime.artifacts(run).await?;
+            if json {
+                return json_line(&artifacts);
+            }
+            artifacts.into_iter().map(|artifact| (None, artifact)).collect()
+        }
+        Saved::InSession(session) => {
+            let artifacts = runtime.session_artifacts(session).await?;
+            if json {
+                return json_line(&artifacts);
+            }
+            artifacts.into_iter().map(|SessionArtifact { run, artifact }| (Some(run), artifact)).collect()
+        }
+    };
+    for (run, ArtifactRef { name, version, media_type, size, .. }) in &artifacts {
+        let of = run.as_ref().map_or_else(String::new, |run| format!("  of the run {}", OneLine(run)));
         line(format_args!(
-            "{BOLD}{}{BOLD:#}  version {version}  {size} bytes{DIM}  {}{DIM:#}",
+            "{BOLD}{}{BOLD:#}  version {version}  {size} bytes{DIM}  {}{of}{DIM:#}",
             OneLine(name),
             OneLine(media_type)
         ))?;
@@ -29,15 +54,22 @@ pub(super) async fn list(runtime: &Runtime, run: &RunId, json: bool) -> Result<(
 
 pub(super) async fn write(
     runtime: &Runtime,
-    run: &RunId,
+    saved: &Saved,
     (name, version): (&str, Option<u32>),
     out: &Path,
 ) -> Result<(), Stop> {
-    let Some(artifact) = runtime.artifact(run, name, version).await? else {
-        let of = version.map_or_else(String::new, |version| format!(" of version {version}"));
+    let (found, of, list) = match saved {
+        Saved::ByRun(run) => (runtime.artifact(run, name, version).await?, format!("run `{run}`"), run.to_string()),
+        Saved::InSession(id) => {
+            let found = runtime.session_artifact(id, name, version).await?;
+            (found, format!("session `{id}`"), format!("{id} --session"))
+        }
+    };
+    let Some(artifact) = found else {
+        let version = version.map_or_else(String::new, |version| format!(" of version {version}"));
         return Err(Stop::failed(
             "not_found",
-            format!("the run `{run}` has no artifact `{name}`{of}; list them with `runs artifacts {run}`"),
+            format!("the {of} has no artifact `{name}`{version}; list them with `runs artifacts {list}`"),
         ));
     };
     if out == Path::new("-") {

@@ -8,6 +8,7 @@ use std::time::Duration;
 use futures_util::StreamExt;
 
 use super::args::{RunsArgs, RunsCommand};
+use super::artifacts::Saved;
 use super::print::{BOLD, DIM, Stop, json_line, line, note, sentence, short};
 use super::typed_answer::asked_at;
 use super::workflows::{Follow, follow};
@@ -172,10 +173,12 @@ async fn command(runtime: &Runtime, command: RunsCommand) -> Result<(), Stop> {
             }
             said("answered")
         }
-        RunsCommand::Artifacts { run, name: Some(name), number, out: Some(out), .. } => {
-            artifacts::write(runtime, &RunId::new(run), (&name, number), &out).await
+        RunsCommand::Artifacts { run, session, name: Some(name), number, out: Some(out), .. } => {
+            artifacts::write(runtime, &Saved::of(run, session), (&name, number), &out).await
         }
-        RunsCommand::Artifacts { run, json, .. } => artifacts::list(runtime, &RunId::new(run), json).await,
+        RunsCommand::Artifacts { run, session, json, .. } => {
+            artifacts::list(runtime, &Saved::of(run, session), json).await
+        }
         RunsCommand::Events { run, follow, json } => events(runtime, &RunId::new(run), follow, json).await,
     }
 }

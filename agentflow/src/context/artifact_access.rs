@@ -6,6 +6,8 @@ use super::Context;
 use crate::artifact::{Artifact, ArtifactRef, LONGEST, problem_of};
 use crate::definition::sha256;
 use crate::error::{Error, Result};
+use crate::event::{RunId, SessionArtifact};
+use crate::run::{MOST_NAMES, artifacts_up_to};
 use crate::store::StoreError;
 use crate::text::head;
 
@@ -33,7 +35,11 @@ impl Context {
     ) -> Result<ArtifactRef> {
         let bytes: Arc<[u8]> = bytes.into().into();
         let size = bytes.len();
+        let has_room = || self.run.states().is_none_or(|states| states.has_room_for(name));
         let problem = match (self.of_value, size > MOST) {
+            _ if self.session().is_some() && !has_room() => Some(format!(
+                "the session has artifacts of {MOST_NAMES} names, and there may be no more; save it under one of them, as its next version"
+            )),
             (true, _) => Some("a condition or a value saves nothing; save it in a step".to_owned()),
             (_, true) => Some(format!("it has {size} bytes, more than the {MOST} of one artifact; save it in parts")),
             _ => problem_of(name, media_type),
@@ -65,20 +71,50 @@ impl Context {
         Ok(self.run.states_or_new().add_artifact(&self.path, artifact))
     }
 
-    /// The newest artifact of a name that this step sees: of its own and those of the steps before it; `None` when there is
-    /// none.
+    /// The newest artifact of a name that this step sees: of its own, those of the steps before it and, in a run of a session,
+    /// those of the runs whose history it continues; `None` when there is none.
     ///
     /// # Errors
     /// [`Error::Store`] when the bytes cannot be read, and [`Error::Artifact`] when they are no longer there.
     pub async fn artifact(&self, name: &str) -> Result<Option<Artifact>> {
         let found = self.run.states().and_then(|states| states.artifact(&self.path, name));
         let Some(artifact) = found else { return Ok(None) };
+        let run = self.run.states().and_then(|states| states.run_of(&artifact));
+        self.with_bytes(artifact, run).await.map(Some)
+    }
+
+    /// One version of an artifact that this step sees, as [`artifact`](Self::artifact); `None` when there is none. An older one
+    /// of an earlier run of the session is looked for in the journals of these runs.
+    ///
+    /// # Errors
+    /// As [`artifact`](Self::artifact), and when the journal of an earlier run cannot be read.
+    pub async fn artifact_version(&self, name: &str, version: u32) -> Result<Option<Artifact>> {
+        let is_it = |of: &ArtifactRef| *of.name == *name && of.version == version;
+        let found = self.run.states().and_then(|states| {
+            let artifact = states.seen_by(&self.path).artifacts().iter().rfind(|of| is_it(of)).cloned()?;
+            let run = states.run_of(&artifact);
+            Some((artifact, run))
+        });
+        if let Some((artifact, run)) = found {
+            return self.with_bytes(artifact, run).await.map(Some);
+        }
+        let (Some((store, _)), true) = (self.run.log.store(), self.session().is_some()) else { return Ok(None) };
+        let place = store.record(&self.run.id).await?.and_then(|record| record.session);
+        let before = place.and_then(|place| place.after);
+        match artifacts_up_to(store, before, is_it, false).await?.pop() {
+            Some(SessionArtifact { run, artifact }) => self.with_bytes(artifact, Some(run)).await.map(Some),
+            None => Ok(None),
+        }
+    }
+
+    /// An artifact of this run, or of an earlier one of its session, with its bytes.
+    async fn with_bytes(&self, artifact: ArtifactRef, run: Option<RunId>) -> Result<Artifact> {
         let bytes = match self.run.log.store() {
             None => self.run.states().and_then(|states| states.bytes(&artifact.sha256)),
-            Some((store, _)) => store.artifact(&self.run.id, &artifact.sha256).await?,
+            Some((store, _)) => store.artifact(run.as_ref().unwrap_or(&self.run.id), &artifact.sha256).await?,
         };
         match bytes {
-            Some(bytes) => Ok(Some(Artifact::new(artifact, bytes))),
+            Some(bytes) => Ok(Artifact::new(artifact, bytes)),
             None => Err(gone(&artifact)),
         }
     }

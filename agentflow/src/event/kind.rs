@@ -11,7 +11,7 @@ use super::payload::{
     AgentCompleted, AgentHandoff, AgentStarted, NotUndone, PauseReason, Redefined, RunAdvanced, RunCompleted,
     RunStarted, Spending, WorkflowCompleted, WorkflowStarted,
 };
-use super::session_place::{SessionPlace, SessionSummarized};
+use super::session_place::{SessionArtifact, SessionPlace, SessionSummarized};
 use super::shape::{Edge, Subject};
 use crate::failure::{Failure, FailureKind};
 use crate::message::{Message, ToolCall, ToolResult, ToolStatus};
@@ -431,12 +431,18 @@ impl EventKind {
         self
     }
 
-    /// The beginning of a run, as one of a session whose state is this.
-    pub(crate) fn with_session(mut self, place: SessionPlace, state: Option<Arc<StateValues>>) -> Self {
+    /// The beginning of a run, as one of a session whose state and whose artifacts are these.
+    pub(crate) fn with_session(
+        mut self,
+        place: SessionPlace,
+        state: Option<Arc<StateValues>>,
+        artifacts: Vec<SessionArtifact>,
+    ) -> Self {
         if let Self::RunStarted(started) = &mut self {
             let started = Arc::make_mut(started);
             started.session = Some(Box::new(place));
             started.state = state;
+            started.artifacts = artifacts.into();
         }
         self
     }

@@ -24,7 +24,7 @@ pub use self::payload::{
     RunBody, RunCompleted, RunStarted, RunTerms, Spending, WorkflowCompleted, WorkflowStarted,
 };
 pub use self::queued_sink::{AsyncEventSink, QueuedSink, WhenFull};
-pub use self::session_place::{SessionPlace, SessionSummarized, SessionWindow, Summary};
+pub use self::session_place::{SessionArtifact, SessionPlace, SessionSummarized, SessionWindow, Summary};
 pub use self::shape::{Edge, Shape, Subject};
 pub use self::sink::{EventSink, JsonlSink, StdoutSink};
 use crate::path::StepPath;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::session_place::{SessionPlace, SessionWindow, Summary};
+use super::session_place::{SessionArtifact, SessionPlace, SessionWindow, Summary};
 use crate::message::{Conversation, Message, Role};
 use crate::model::{StopReason, Usage};
 use crate::path::StepPath;
@@ -42,6 +42,9 @@ pub struct RunStarted {
     /// and in journals of earlier releases.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state: Option<Arc<StateValues>>,
+    /// The newest artifact of each name that the runs of its history had saved when it began, in the order of the names.
+    #[serde(default, skip_serializing_if = "<[_]>::is_empty")]
+    pub artifacts: Arc<[SessionArtifact]>,
 }
 
 /// What a run runs.
@@ -69,6 +72,7 @@ impl RunStarted {
             parts: None,
             session: None,
             state: None,
+            artifacts: Arc::default(),
         }
     }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::RunId;
+use crate::artifact::ArtifactRef;
 
 /// Where a run stands in its session.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -23,6 +24,23 @@ impl SessionPlace {
     /// The place of a run in a session.
     pub fn new(session: impl Into<Arc<str>>, number: u64, after: Option<RunId>) -> Self {
         Self { session: session.into(), number, after }
+    }
+}
+
+/// An artifact that a run of a session saved, as later runs of it find it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct SessionArtifact {
+    /// The run that saved it, and whose bytes they are.
+    pub run: RunId,
+    /// What the record of that run holds of it. Its version is the next one of its name in the history.
+    #[serde(flatten)]
+    pub artifact: ArtifactRef,
+}
+
+impl SessionArtifact {
+    pub(crate) fn new(run: RunId, artifact: ArtifactRef) -> Self {
+        Self { run, artifact }
     }
 }
 

@@ -5,10 +5,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::forgotten::Void;
+use super::read::read_events;
 use crate::artifact::ArtifactRef;
-use crate::event::{Edge, Event, EventKind};
+use crate::event::{Edge, Event, EventKind, RunId, SessionArtifact};
 use crate::path::StepPath;
 use crate::state::{SavedByStep, StateValues};
+use crate::store::{Store, StoreError};
 
 /// The values after these events. They are all events of a run from the first on, or a snapshot's with those after it.
 pub(crate) fn state_of(events: &[Event]) -> StateValues {
@@ -30,6 +32,41 @@ pub(crate) fn state_of(events: &[Event]) -> StateValues {
 /// The artifacts after these events, each name's last one last.
 pub(crate) fn artifacts_of(events: &[Event]) -> Vec<ArtifactRef> {
     saved_in(events).into_iter().flat_map(|saved| saved.artifacts()).cloned().collect()
+}
+
+/// The newest artifact of each name in the history that ends with a run, in the order of the names: those that it began
+/// with, and its own.
+pub(crate) fn session_artifacts(run: &RunId, events: &[Event]) -> Vec<SessionArtifact> {
+    let began = events.iter().find_map(|event| match &event.kind {
+        EventKind::RunStarted(started) => Some(started.artifacts.to_vec()),
+        _ => None,
+    });
+    let own = artifacts_of(events).into_iter().map(|artifact| SessionArtifact::new(run.clone(), artifact));
+    let all = began.unwrap_or_default().into_iter().chain(own);
+    all.map(|of| (Arc::clone(&of.artifact.name), of)).collect::<BTreeMap<_, _>>().into_values().collect()
+}
+
+/// The artifacts that a history has which ends with a run: of one version alone, or all, the newest run's first.
+pub(crate) async fn artifacts_up_to(
+    store: &Arc<dyn Store>,
+    last: Option<RunId>,
+    is_it: impl Fn(&ArtifactRef) -> bool,
+    all: bool,
+) -> Result<Vec<SessionArtifact>, StoreError> {
+    let (mut found, mut next) = (Vec::new(), last);
+    while let Some(run) = next.take() {
+        let events = read_events(store, &run, 0).await?;
+        let own = artifacts_of(&events).into_iter().rev().filter(&is_it);
+        found.extend(own.map(|artifact| SessionArtifact::new(run.clone(), artifact)));
+        next = events.into_iter().find_map(|event| match event.kind {
+            EventKind::RunStarted(started) => started.session.as_ref().and_then(|place| place.after.clone()),
+            _ => None,
+        });
+        if !all && !found.is_empty() {
+            break;
+        }
+    }
+    Ok(found)
 }
 
 /// What the run's own steps saved, in the order of their places.

@@ -8,10 +8,13 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::artifact::ArtifactRef;
-use crate::event::EventKind;
+use crate::event::{EventKind, RunId, SessionArtifact};
 use crate::path::StepPath;
 use crate::state::{SavedByStep, is_of_session};
 use crate::value::Encoded;
+
+/// The most names of artifacts in a session: each of its runs begins with a list of them.
+pub(crate) const MOST_NAMES: usize = 1000;
 
 #[derive(Default)]
 pub(crate) struct StepStates {
@@ -23,6 +26,8 @@ pub(crate) struct StepStates {
     read: HashMap<Arc<str>, Option<Encoded>>,
     /// The last version of each artifact.
     versions: HashMap<Arc<str>, u32>,
+    /// The artifacts that its session had when it began: those of other runs.
+    earlier: Arc<[SessionArtifact]>,
     /// The bytes of artifacts by their hash, of a run without a store.
     bytes: HashMap<Arc<str>, Arc<[u8]>>,
 }
@@ -135,6 +140,17 @@ impl StepStates {
         self.seen_by(step).artifacts().iter().rfind(|artifact| *artifact.name == *name).cloned()
     }
 
+    /// The run whose bytes they are, where it is another one of the session.
+    pub(crate) fn run_of(&self, artifact: &ArtifactRef) -> Option<RunId> {
+        self.earlier.iter().find(|earlier| earlier.artifact == *artifact).map(|earlier| earlier.run.clone())
+    }
+
+    /// Whether a session has so many names of artifacts that there may be no further one. A run that is not one of a session
+    /// may have as many as it likes.
+    pub(crate) fn has_room_for(&self, name: &str) -> bool {
+        self.versions.len() < MOST_NAMES || self.versions.contains_key(name)
+    }
+
     /// What a call within a step saved becomes part of what the step writes. Of calls that run side by side the one that
     /// was begun later counts, whichever ends first: `place` is that of its beginning among the records of the run.
     pub(crate) fn apply(&mut self, step: &StepPath, saved: &SavedByStep, place: usize) {
@@ -231,7 +247,7 @@ impl StepStates {
     pub(super) fn is_in(kind: &EventKind) -> bool {
         match kind {
             EventKind::StateRead { .. } => true,
-            EventKind::RunStarted(started) => started.state.is_some(),
+            EventKind::RunStarted(started) => started.state.is_some() || !started.artifacts.is_empty(),
             _ => kind.saved().is_some(),
         }
     }
@@ -242,9 +258,15 @@ impl StepStates {
             self.note_read(Arc::clone(key), value.clone());
         }
         if let EventKind::RunStarted(started) = kind
-            && let Some(state) = &started.state
+            && Self::is_in(kind)
         {
-            self.open(path, Some(Arc::new(state.as_saved())));
+            let mut sees = started.state.as_ref().map(|state| state.as_saved()).unwrap_or_default();
+            for SessionArtifact { artifact, .. } in &*started.artifacts {
+                self.versions.insert(Arc::clone(&artifact.name), artifact.version);
+                sees.add_artifact(artifact.clone());
+            }
+            self.earlier = Arc::clone(&started.artifacts);
+            self.open(path, Some(Arc::new(sees)));
         }
         if let Some(saved) = kind.saved() {
             for ArtifactRef { name, version, .. } in saved.artifacts() {

@@ -6,10 +6,12 @@ use std::time::Duration;
 
 use super::Runtime;
 use crate::agent::read_past;
+use crate::artifact::{Artifact, ArtifactRef};
+use crate::context::artifact_gone;
 use crate::error::Result;
-use crate::event::RunId;
+use crate::event::{RunId, SessionArtifact};
 use crate::message::Conversation;
-use crate::run::read_events;
+use crate::run::{artifacts_up_to, read_events};
 use crate::session::{SessionExport, SessionRun};
 use crate::state::StateValues;
 use crate::store::{RunFilter, RunRecord, RunStatus, SessionFilter, SessionRecord, StoreError, StoreErrorKind};
@@ -118,6 +120,35 @@ impl Runtime {
         match self.session(id).await?.head {
             Some(head) => Ok(self.run_state(&head).await?.of_session()),
             None => Ok(StateValues::default()),
+        }
+    }
+
+    /// The artifacts that the next run of a session finds: all versions that the runs of its history have saved, the oldest
+    /// first. Those of a branch beside it are not among them; [`artifacts`](Self::artifacts) has those of one run.
+    ///
+    /// # Errors
+    /// As [`session`](Self::session), and when a run of the history cannot be read.
+    pub async fn session_artifacts(&self, id: &str) -> Result<Vec<SessionArtifact>> {
+        let head = self.session(id).await?.head;
+        let mut all = artifacts_up_to(&self.require_store()?, head, |_| true, true).await?;
+        all.reverse();
+        Ok(all)
+    }
+
+    /// An artifact of a session by its name, with its bytes: of a version, or the newest one; `None` when no run of its
+    /// history has saved it.
+    ///
+    /// # Errors
+    /// As [`session_artifacts`](Self::session_artifacts), and when the bytes cannot be read.
+    pub async fn session_artifact(&self, id: &str, name: &str, version: Option<u32>) -> Result<Option<Artifact>> {
+        let store = self.require_store()?;
+        let head = self.session(id).await?.head;
+        let is_it = |of: &ArtifactRef| *of.name == *name && version.is_none_or(|version| of.version == version);
+        let found = artifacts_up_to(&store, head, is_it, false).await?;
+        let Some(SessionArtifact { run, artifact }) = found.into_iter().next() else { return Ok(None) };
+        match store.artifact(&run, &artifact.sha256).await? {
+            Some(bytes) => Ok(Some(Artifact::new(artifact, bytes))),
+            None => Err(artifact_gone(&artifact)),
         }
     }
 

@@ -14,7 +14,7 @@ pub(crate) use self::past::{PastRun, Window};
 pub(crate) use self::summary::{summary_message, transcript};
 use crate::error::Result;
 use crate::event::RunId;
-pub use crate::event::{SessionPlace, SessionWindow, Summary};
+pub use crate::event::{SessionArtifact, SessionPlace, SessionWindow, Summary};
 pub use crate::store::{SessionFilter, SessionRecord};
 use crate::store::{StoreError, StoreErrorKind};
 

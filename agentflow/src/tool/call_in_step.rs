@@ -456,7 +456,7 @@ impl KnownCall {
                 }
             });
             let made = match within_limit(&cx, called, timeout).await {
-                Ok((value, answer)) => match answer.and_then(|answer| within_size(answer, self.policy())) {
+                Ok((value, answer)) => match answer.and_then(|answer| within_size(answer, self.policy().max_output)) {
                     Err(error) if error.status() == ToolStatus::OutputTooLarge => return Made::nothing(error),
                     answer => Made { value, answer, panic: None },
                 },

@@ -62,11 +62,23 @@ pub(crate) async fn invoke(
     granted: &[Arc<str>],
     seen_to: SeenTo,
 ) -> ToolResult {
+    invoke_with_room(tool, cx, call, granted, seen_to, None).await
+}
+
+/// The same, where its answer may have so many bytes, also when that is more than its policy says.
+pub(crate) async fn invoke_with_room(
+    tool: &dyn Tool,
+    cx: &Context,
+    call: &ToolCall,
+    granted: &[Arc<str>],
+    seen_to: SeenTo,
+    room: Option<usize>,
+) -> ToolResult {
     let definition = tool.definition();
     let policy = &definition.policy;
     let outcome = match refusal(definition, granted) {
         Some(refusal) => Err(ToolError::with_status(ToolStatus::Unauthorized, refusal)),
-        None => attempts(tool, cx, call, if is_call_of_step(tool) { SeenTo::ByStep } else { seen_to }).await,
+        None => attempts(tool, cx, call, if is_call_of_step(tool) { SeenTo::ByStep } else { seen_to }, room).await,
     };
     let (status, output) = match outcome {
         Ok(output) => return output.into_result(call),
@@ -165,7 +177,13 @@ pub(crate) fn scope_refusal(definition: &ToolDefinition, granted: &[Arc<str>]) -
 }
 
 /// Calls a tool as often as its policy says, until it has an answer.
-async fn attempts(tool: &dyn Tool, cx: &Context, call: &ToolCall, seen_to: SeenTo) -> Result<ToolOutput, ToolError> {
+async fn attempts(
+    tool: &dyn Tool,
+    cx: &Context,
+    call: &ToolCall,
+    seen_to: SeenTo,
+    room: Option<usize>,
+) -> Result<ToolOutput, ToolError> {
     let policy = &tool.definition().policy;
     #[cfg(feature = "dynamic")]
     if !tool.checks_arguments() {
@@ -174,8 +192,8 @@ async fn attempts(tool: &dyn Tool, cx: &Context, call: &ToolCall, seen_to: SeenT
     // A step or a node is retried as a whole. A call that nobody records, in a step, has its attempts like any other.
     match policy.retry {
         // Boxed, so that a call which is tried once does not hold the room of it.
-        retries @ 1.. if seen_to.here() => Box::pin(retried(tool, cx, call, seen_to, retries)).await,
-        _ => run(tool, cx, call, seen_to).await,
+        retries @ 1.. if seen_to.here() => Box::pin(retried(tool, cx, call, seen_to, room, retries)).await,
+        _ => run(tool, cx, call, seen_to, room).await,
     }
 }
 
@@ -185,13 +203,14 @@ async fn retried(
     cx: &Context,
     call: &ToolCall,
     seen_to: SeenTo,
+    room: Option<usize>,
     retries: u32,
 ) -> Result<ToolOutput, ToolError> {
     let mut attempt = 1;
     loop {
         let attempted = cx.clone().with_attempt(attempt, attempt);
         attempted.begin_attempt();
-        let outcome = run(tool, &attempted, call, seen_to).await;
+        let outcome = run(tool, &attempted, call, seen_to, room).await;
         let Err(error) = &outcome else { return outcome };
         let failure = failure_of(error);
         let is_own = !matches!(error.status(), ToolStatus::Timeout | ToolStatus::Panicked);
@@ -205,7 +224,13 @@ async fn retried(
 }
 
 /// One attempt.
-async fn run(tool: &dyn Tool, cx: &Context, call: &ToolCall, seen_to: SeenTo) -> Result<ToolOutput, ToolError> {
+async fn run(
+    tool: &dyn Tool,
+    cx: &Context,
+    call: &ToolCall,
+    seen_to: SeenTo,
+    room: Option<usize>,
+) -> Result<ToolOutput, ToolError> {
     let definition = tool.definition();
     let policy = &definition.policy;
     let _slot = match policy.concurrency {
@@ -230,7 +255,7 @@ async fn run(tool: &dyn Tool, cx: &Context, call: &ToolCall, seen_to: SeenTo) ->
         }
     };
     match within_limit(cx, body, policy.timeout.filter(|_| seen_to.here())).await {
-        Ok(outcome) => outcome.and_then(|output| within_size(output, policy)),
+        Ok(outcome) => outcome.and_then(|output| within_size(output, policy.max_output.max(room.unwrap_or_default()))),
         Err(overrun) if seen_to == SeenTo::Undo => Err(overrun.undo_error(&definition.name)),
         Err(overrun) => Err(overrun.error(&definition.name)),
     }
@@ -309,10 +334,10 @@ pub(super) async fn within_limit<T>(
     .await
 }
 
-pub(super) fn within_size(output: ToolOutput, policy: &ToolPolicy) -> Result<ToolOutput, ToolError> {
+pub(super) fn within_size(output: ToolOutput, most: usize) -> Result<ToolOutput, ToolError> {
     let read = output.content().and_then(|content| content.text.as_deref()).unwrap_or_default();
     let parts = output.content().map_or(0, ToolContent::size_of_parts);
-    if let Some(error) = over_size(output.as_json(), policy.max_output).or_else(|| over_size(read, policy.max_output)) {
+    if let Some(error) = over_size(output.as_json(), most).or_else(|| over_size(read, most)) {
         return Err(error);
     }
     match parts > ToolContent::MAX_BYTES {

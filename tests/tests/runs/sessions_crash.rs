@@ -65,6 +65,10 @@ impl<S: Store> agentflow::store::StoreLayer for Ending<S> {
         None
     }
 
+    async fn put_artifact(&self, run: &RunId, epoch: Epoch, sha256: &str, bytes: Arc<[u8]>) -> Result<(), StoreError> {
+        self.write(self.inner().put_artifact(run, epoch, sha256, bytes)).await
+    }
+
     async fn create(&self, run: &RunId, events: Vec<Event>) -> Result<Epoch, StoreError> {
         self.write(self.inner.create(run, events)).await
     }
