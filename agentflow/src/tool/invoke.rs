@@ -55,13 +55,7 @@ impl SeenTo {
 }
 
 /// Calls a tool. Dropping the future cancels the tool.
-pub(crate) async fn invoke(
-    tool: &dyn Tool,
-    cx: &Context,
-    call: &ToolCall,
-    granted: &[Arc<str>],
-    seen_to: SeenTo,
-) -> ToolResult {
+async fn invoke(tool: &dyn Tool, cx: &Context, call: &ToolCall, granted: &[Arc<str>], seen_to: SeenTo) -> ToolResult {
     invoke_with_room(tool, cx, call, granted, seen_to, None).await
 }
 

@@ -69,8 +69,7 @@ pub(crate) use self::history::RecordedOutcome;
 pub use self::into_tools::{IntoTools, ToolList};
 pub(crate) use self::invoke::invoke_hooked;
 pub(crate) use self::invoke::{
-    SeenTo, fitting, invoke, invoke_with_room, late_text, not_found, over_size, panicked_text, refusal, scope_refusal,
-    slot,
+    SeenTo, fitting, invoke_with_room, late_text, not_found, over_size, panicked_text, refusal, scope_refusal, slot,
 };
 pub use self::memory_tools::MemoryTool;
 pub(crate) use self::memory_tools::{MemoryToolKind, needed as memory_resources};
