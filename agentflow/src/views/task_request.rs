@@ -32,7 +32,7 @@ use crate::strict;
 ///
 /// /// Help.
 /// #[agent(model = "openai/gpt-5-mini")]
-/// async fn helper(cx: &Context) -> Result<String>;
+/// async fn front_desk(cx: &Context) -> Result<String>;
 ///
 /// type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
 ///
@@ -55,6 +55,7 @@ use crate::strict;
 ///             let _ = run.result().await;
 ///             run.recorded()
 ///         }
+///         other => return Err(format!("this program cannot start {other:?}").into()),
 ///     };
 ///     Ok(TaskResult::of(&events).expect("a run has events"))
 /// }
@@ -65,7 +66,7 @@ use crate::strict;
 /// let runtime = Runtime::builder().store(MemoryStore::new())
 /// #   .model(model)
 ///     .build();
-/// let first = r#"{"task_id": "t1", "task_type": "chat", "description": "I am Ada.", "agent_id": "helper"}"#;
+/// let first = r#"{"task_id": "t1", "task_type": "chat", "description": "I am Ada.", "agent_id": "front_desk"}"#;
 /// let first = process(&runtime, "ada", first).await?;
 /// let next = serde_json::json!({
 ///     "task_id": "t2", "task_type": "chat", "description": "Who am I?",
