@@ -39,7 +39,7 @@ impl Description {
         for tool in &self.tools {
             definition.add_tool(tool.definition());
         }
-        if let Some(large) = self.large_outputs {
+        if let Some(large) = self.limits.large_outputs {
             definition.add_tool(read_tool(large).definition());
         }
         for member in &self.members {

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use schemars::JsonSchema;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::context::Context;
@@ -23,7 +23,7 @@ const MOST: usize = 16 << 20;
 /// The least that a call reads: room for every character.
 const LEAST: usize = 4;
 
-/// What an agent does with large answers of its tools: given to [`Agent::large_outputs`](crate::Agent::large_outputs).
+/// What an agent does with large answers of its tools: given to [`Limits::large_outputs`](super::Limits::large_outputs).
 ///
 /// An answer over the limit is saved as an [artifact](crate::artifact), named `tool_outputs/` and the path of its call. The
 /// model sees how it begins, and has a tool `read_artifact` for the rest and for every other artifact that the run sees.
@@ -36,7 +36,7 @@ const LEAST: usize = 4;
 /// assert_eq!((large.bytes(), large.head_bytes()), (20_000, 1_000));
 /// assert_eq!(LargeOutputs::default(), LargeOutputs::over(16_384).head(2_048));
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct LargeOutputs {
     over: usize,
     head: usize,
@@ -137,7 +137,7 @@ impl LargeOutputs {
     }
 }
 
-/// The name of an answer's artifact: by its call, so that it is the same whenever the call is made again.
+/// The name of an answer's artifact: by its call, so that it is the same when the call is repeated after a crash.
 fn name_of(cx: &Context, tool: &str) -> String {
     let name = format!("tool_outputs/{}", cx.path());
     match crate::artifact::problem_of(&name, "text/plain") {

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::large_outputs::LargeOutputs;
 use crate::run::Host;
 
 const MAX_HANDOFFS: u32 = 8;
@@ -30,6 +31,8 @@ pub struct Limits {
     pub(crate) output_retries: u32,
     #[serde(skip_serializing_if = "is_default_handoffs")]
     pub(crate) max_handoffs: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) large_outputs: Option<LargeOutputs>,
 }
 
 /// Of a run of one agent nothing is said: its definition is as it was before there were teams.
@@ -49,6 +52,7 @@ impl Default for Limits {
             max_parallel_tools: 8,
             output_retries: 2,
             max_handoffs: MAX_HANDOFFS,
+            large_outputs: None,
         }
     }
 }
@@ -118,6 +122,19 @@ impl Limits {
     #[must_use]
     pub fn max_handoffs(mut self, handoffs: u32) -> Self {
         self.max_handoffs = handoffs;
+        self
+    }
+
+    /// Saves large answers of the agent's tools as [artifacts](crate::artifact): the model sees how each begins, and reads
+    /// more of it with the tool `read_artifact`, which the agent then has. Default: every answer is given to the model as a
+    /// whole, within the tool's [`max_output`](crate::tool::ToolPolicy::max_output), since what is read in pieces costs
+    /// further turns.
+    ///
+    /// An answer that cannot be saved becomes an error that says so; the model learns that the tool ran. An agent with a tool
+    /// of its own that is called `read_artifact` fails when it is built. In a team it counts for the agent that has it.
+    #[must_use]
+    pub fn large_outputs(mut self, large: LargeOutputs) -> Self {
+        self.large_outputs = Some(large);
         self
     }
 }

@@ -149,8 +149,6 @@ struct Description {
     members: Vec<Agent>,
     /// Where its answer is saved.
     output_key: Option<OutputKey>,
-    /// Which answers of its tools are saved as artifacts.
-    large_outputs: Option<LargeOutputs>,
 }
 
 impl Agent {
@@ -175,7 +173,6 @@ impl Agent {
                 targets: Vec::new(),
                 members: Vec::new(),
                 output_key: None,
-                large_outputs: None,
             }),
             output: Output::text(),
             plan: Arc::default(),
@@ -320,16 +317,6 @@ impl<O: 'static> Agent<O> {
     /// ```
     pub fn output<T: DeserializeOwned + JsonSchema + 'static>(self) -> Agent<T> {
         Agent { description: self.description, output: Output::of_type(), plan: Arc::default() }
-    }
-
-    /// Saves large answers of its tools as [artifacts](crate::artifact): the model sees how each begins, and reads more of it
-    /// with the tool `read_artifact`, which the agent then has. Default: every answer is given to the model as a whole, within
-    /// the tool's [`max_output`](crate::tool::ToolPolicy::max_output), since what is read in pieces costs further turns.
-    ///
-    /// An answer that cannot be saved becomes an error that says so; the model learns that the tool ran. A tool of the agent
-    /// that is itself called `read_artifact` is refused when the agent is built.
-    pub fn large_outputs(self, large: LargeOutputs) -> Self {
-        self.changed(|agent| agent.large_outputs = Some(large))
     }
 
     /// Saves the answer under a key of the state: text as a string, and another output as a value of its type. The value is

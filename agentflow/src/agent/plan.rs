@@ -124,7 +124,7 @@ impl Plan {
                 description.build_error(format!("the tool name `{TRANSFER_TOOL}` is taken; rename that tool"))
             })?;
         }
-        if let Some(large) = description.large_outputs {
+        if let Some(large) = description.limits.large_outputs {
             registry.register(read_tool(large)).map_err(|_| {
                 description.build_error(format!("the tool name `{READ_TOOL}` is taken; rename that tool"))
             })?;
@@ -175,7 +175,7 @@ impl Plan {
         Ok(Self {
             output,
             output_key,
-            large_outputs: description.large_outputs,
+            large_outputs: description.limits.large_outputs,
             name: Arc::clone(name),
             model,
             instructions: instructions.map(|text| Arc::new(Message::system(text))),

@@ -323,25 +323,12 @@ pub(super) enum RunsCommand {
         #[arg(long, value_name = "NAME")]
         by: Option<String>,
     },
-    /// List the artifacts of a run or a session, or write one to a file
+    /// List the artifacts of a run, or write one to a file
     Artifacts {
-        /// The run's id, or with `--session` the session's
+        /// The run's id
         run: String,
-        /// Those that the next run of a session finds, of all runs of its history
-        #[arg(long)]
-        session: bool,
-        /// The artifact to write; without it they are listed
-        #[arg(long, requires = "out")]
-        name: Option<String>,
-        /// Its version [default: the newest]
-        #[arg(long, value_name = "VERSION", requires = "name")]
-        number: Option<u32>,
-        /// The file to write it to, which must not be there yet; `-` is standard output
-        #[arg(long, value_name = "FILE", requires = "name")]
-        out: Option<PathBuf>,
-        /// Print one JSON array
-        #[arg(long, conflicts_with = "name")]
-        json: bool,
+        #[command(flatten)]
+        which: ArtifactArgs,
     },
     /// Print the journal of a run
     Events {
@@ -558,4 +545,21 @@ mod tests {
         assert!(setting("temperature").is_err());
         assert!(setting("=1").is_err());
     }
+}
+
+/// Which artifact is written where.
+#[derive(Debug, Args)]
+pub(super) struct ArtifactArgs {
+    /// The artifact to write; without it they are listed
+    #[arg(long, requires = "out")]
+    pub(super) name: Option<String>,
+    /// Its version [default: the newest]
+    #[arg(long, value_name = "VERSION", requires = "name")]
+    pub(super) number: Option<u32>,
+    /// The file to write it to, which must not be there yet; `-` is standard output
+    #[arg(long, value_name = "FILE", requires = "name")]
+    pub(super) out: Option<PathBuf>,
+    /// Print one JSON array
+    #[arg(long, conflicts_with = "name")]
+    pub(super) json: bool,
 }

@@ -1,8 +1,9 @@
-//! `agentwf runs artifacts`: lists the artifacts of a run or a session, and writes one to a file.
+//! `agentwf runs artifacts` and `agentwf sessions artifacts`: lists the artifacts of a run or a session, and writes one to a file.
 
 use std::io::Write;
 use std::path::Path;
 
+use super::args::ArtifactArgs;
 use super::print::{BOLD, DIM, Stop, json_line, line, note};
 use crate::artifact::ArtifactRef;
 use crate::event::{RunId, SessionArtifact};
@@ -15,13 +16,17 @@ pub(super) enum Saved {
     InSession(String),
 }
 
-impl Saved {
-    pub(super) fn of(id: String, is_session: bool) -> Self {
-        if is_session { Self::InSession(id) } else { Self::ByRun(RunId::new(id)) }
+/// Lists them, or writes one.
+pub(super) async fn show(runtime: &Runtime, saved: &Saved, which: ArtifactArgs) -> Result<(), Stop> {
+    match which {
+        ArtifactArgs { name: Some(name), number, out: Some(out), .. } => {
+            write(runtime, saved, (&name, number), &out).await
+        }
+        ArtifactArgs { json, .. } => list(runtime, saved, json).await,
     }
 }
 
-pub(super) async fn list(runtime: &Runtime, saved: &Saved, json: bool) -> Result<(), Stop> {
+async fn list(runtime: &Runtime, saved: &Saved, json: bool) -> Result<(), Stop> {
     let artifacts: Vec<(Option<RunId>, ArtifactRef)> = match saved {
         Saved::ByRun(run) => {
             let artifacts = runtime.artifacts(run).await?;
@@ -52,24 +57,21 @@ pub(super) async fn list(runtime: &Runtime, saved: &Saved, json: bool) -> Result
     Ok(())
 }
 
-pub(super) async fn write(
-    runtime: &Runtime,
-    saved: &Saved,
-    (name, version): (&str, Option<u32>),
-    out: &Path,
-) -> Result<(), Stop> {
-    let (found, of, list) = match saved {
-        Saved::ByRun(run) => (runtime.artifact(run, name, version).await?, format!("run `{run}`"), run.to_string()),
+async fn write(runtime: &Runtime, saved: &Saved, (name, version): (&str, Option<u32>), out: &Path) -> Result<(), Stop> {
+    let (found, of, command, id) = match saved {
+        Saved::ByRun(run) => {
+            (runtime.artifact(run, name, version).await?, format!("run `{run}`"), "runs", run.to_string())
+        }
         Saved::InSession(id) => {
             let found = runtime.session_artifact(id, name, version).await?;
-            (found, format!("session `{id}`"), format!("{id} --session"))
+            (found, format!("session `{id}`"), "sessions", id.clone())
         }
     };
     let Some(artifact) = found else {
         let version = version.map_or_else(String::new, |version| format!(" of version {version}"));
         return Err(Stop::failed(
             "not_found",
-            format!("the {of} has no artifact `{name}`{version}; list them with `runs artifacts {list}`"),
+            format!("the {of} has no artifact `{name}`{version}; list them with `{command} artifacts {id}`"),
         ));
     };
     if out == Path::new("-") {

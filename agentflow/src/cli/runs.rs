@@ -173,12 +173,7 @@ async fn command(runtime: &Runtime, command: RunsCommand) -> Result<(), Stop> {
             }
             said("answered")
         }
-        RunsCommand::Artifacts { run, session, name: Some(name), number, out: Some(out), .. } => {
-            artifacts::write(runtime, &Saved::of(run, session), (&name, number), &out).await
-        }
-        RunsCommand::Artifacts { run, session, json, .. } => {
-            artifacts::list(runtime, &Saved::of(run, session), json).await
-        }
+        RunsCommand::Artifacts { run, which } => artifacts::show(runtime, &Saved::ByRun(RunId::new(run)), which).await,
         RunsCommand::Events { run, follow, json } => events(runtime, &RunId::new(run), follow, json).await,
     }
 }

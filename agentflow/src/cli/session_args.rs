@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 
-use super::args::{duration, tag};
+use super::args::{ArtifactArgs, duration, tag};
 
 #[derive(Debug, Args)]
 #[command(subcommand_required = true, arg_required_else_help = true)]
@@ -41,6 +41,13 @@ pub(super) enum SessionsCommand {
         /// Print a JSON object
         #[arg(long)]
         json: bool,
+    },
+    /// List the artifacts that the next run of a session finds, or write one to a file
+    Artifacts {
+        /// The session's id
+        session: String,
+        #[command(flatten)]
+        which: ArtifactArgs,
     },
     /// Print a whole session as JSON: all runs of all branches with what was said in them
     Export {

@@ -4,10 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
-use super::ctrl_c;
+use super::artifacts::Saved;
 use super::print::{BOLD, DIM, Stop, counted, json_line, line, note, short};
 use super::runs::{said, with_existing_store};
 use super::session_args::{SessionsArgs, SessionsCommand};
+use super::{artifacts, ctrl_c};
 use crate::event::RunId;
 use crate::message::Role;
 use crate::runtime::Runtime;
@@ -36,6 +37,9 @@ async fn command(runtime: &Runtime, command: SessionsCommand) -> Result<(), Stop
             Ok(())
         }
         SessionsCommand::Show { session, json } => show(runtime, &session, json).await,
+        SessionsCommand::Artifacts { session, which } => {
+            artifacts::show(runtime, &Saved::InSession(session), which).await
+        }
         SessionsCommand::Export { session } => json_line(&runtime.export_session(&session).await?),
         SessionsCommand::Delete { session, dry_run: false } => {
             let runs = runtime.delete_session(&session).await?;

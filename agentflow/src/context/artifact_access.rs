@@ -24,9 +24,9 @@ impl Context {
     /// Dropped before it returns, it has saved nothing.
     ///
     /// # Errors
-    /// [`Error::Artifact`] when the name or the media type is not one, when there are more than 64 MiB, in a condition, which
-    /// saves nothing, and in a step that is executed elsewhere. [`Error::Store`] when the run's store keeps no artifacts, or
-    /// not these.
+    /// [`Error::Artifact`] when the name or the media type is not one, when there are more than 64 MiB, when a session would
+    /// have more than 1,000 names, in a condition, which saves nothing, and in a step that is executed elsewhere.
+    /// [`Error::Store`] when the run's store keeps no artifacts, or not these.
     pub async fn save_artifact(
         &self,
         name: &str,
@@ -72,7 +72,7 @@ impl Context {
     }
 
     /// The newest artifact of a name that this step sees: of its own, those of the steps before it and, in a run of a session,
-    /// those of the runs whose history it continues; `None` when there is none.
+    /// those of the runs whose history it continues; `None` when it sees no such artifact.
     ///
     /// # Errors
     /// [`Error::Store`] when the bytes cannot be read, and [`Error::Artifact`] when they are no longer there.
@@ -83,7 +83,7 @@ impl Context {
         self.with_bytes(artifact, run).await.map(Some)
     }
 
-    /// One version of an artifact that this step sees, as [`artifact`](Self::artifact); `None` when there is none. An older one
+    /// One version of an artifact that this step sees, as [`artifact`](Self::artifact); `None` when it sees no such version. An older one
     /// of an earlier run of the session is looked for in the journals of these runs.
     ///
     /// # Errors

@@ -6,7 +6,8 @@ use agentflow::agent::RunRequest;
 use agentflow::session::{Session, SessionExport};
 use agentflow::store::SqliteStore;
 use agentflow::time::{Clock, SystemClock, Timestamp};
-use agentflow::{Agent, RunId, Runtime, serde_json};
+use agentflow::tool::{FnTool, ToolRef};
+use agentflow::{Agent, Context, RunId, Runtime, serde_json};
 use agentflow_testing::{ScriptedModel, Turn};
 use agentflow_tests::{Agentwf, Ended};
 
@@ -184,5 +185,47 @@ fn what_is_wrong_is_said() {
     assert!(!folder.path().join("nowhere.db").exists(), "looking makes no file");
     for wrong in [&["expire"][..], &["expire", "--idle", "soon"], &["show"], &["list", "--tag", "web"], &[]] {
         assert_eq!(sessions(&folder.path().join("nowhere.db"), wrong).code, Some(2), "{wrong:?}");
+    }
+}
+
+#[test]
+fn the_artifacts_of_a_session_are_listed_and_written_to_files() {
+    let place = Place(tempfile::tempdir().unwrap());
+    let tokio = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    tokio.block_on(async {
+        let store = SqliteStore::open(place.store()).await.unwrap();
+        let runtime = Runtime::builder().store(store).build();
+        let save = FnTool::new("save", "Save.", |cx: Context, (): ()| async move {
+            let before = cx.artifact("list.txt").await.map_err(|error| error.to_string())?;
+            let version = before.map_or(0, |before| before.reference.version) + 1;
+            let saved = cx.save_artifact("list.txt", format!("of version {version}\n"), "text/plain").await;
+            saved.map(|saved| saved.version).map_err(|error| error.to_string())
+        });
+        let model = ScriptedModel::from_fn(|request| match request.messages.last().unwrap().role() {
+            agentflow::message::Role::User => Turn::call("save", agentflow::serde_json::json!({})),
+            _ => Turn::text("Saved."),
+        });
+        let agent = Agent::new(model).tools([ToolRef::from(save)]).runtime(&runtime);
+        for run in ["r1", "r2"] {
+            agent.run(RunRequest::new("go").session("s").run_id(RunId::new(run))).await.unwrap();
+        }
+    });
+    let line = |version: u32| format!("list.txt  version {version}  13 bytes  text/plain  of the run r{version}\n");
+    assert_eq!(place.said(&["artifacts", "s"]), line(1) + &line(2));
+    let json = place.sessions(&["artifacts", "s", "--json"]).line();
+    assert_eq!((&json[1]["run"], &json[1]["version"]), (&"r2".into(), &2.into()));
+    assert_eq!(place.said(&["artifacts", "s", "--name", "list.txt", "--number", "1", "--out", "-"]), "of version 1\n");
+    let out = place.0.path().join("list.txt");
+    let written = place.sessions(&["artifacts", "s", "--name", "list.txt", "--out", out.to_str().unwrap()]);
+    assert_eq!((written.code, std::fs::read_to_string(&out).unwrap()), (Some(0), "of version 2\n".to_owned()));
+    for (wrong, said) in [
+        (
+            ["artifacts", "s", "--name", "other", "--out", "-"],
+            "the session `s` has no artifact `other`; list them with `sessions artifacts s`",
+        ),
+        (["artifacts", "t", "--name", "other", "--out", "-"], "there is no session `t`"),
+    ] {
+        let ended = place.sessions(&wrong);
+        assert!(ended.code != Some(0) && ended.stderr.contains(said), "{ended:?}");
     }
 }

@@ -223,7 +223,7 @@ async fn what_a_crash_left_is_removed() {
     store.put_artifact(&run, epoch, &of_kept, kept.clone()).await.unwrap();
     drop(store);
     // A process that is no more had announced two files: one got its name, the other did not. A third one is known to nobody,
-    // and what is no hash is somebody else's.
+    // and a name that is not a hash belongs to somebody else.
     let (left, unknown) = ("e".repeat(64), "d".repeat(64));
     let writer = "999999999-0123456789abcdef-3";
     for file in [file_of(&path, &left), file_of(&path, &unknown), folder_of(&path).join("new").join(writer)] {

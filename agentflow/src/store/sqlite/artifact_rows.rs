@@ -226,7 +226,7 @@ impl Tables {
         Ok(writer.into())
     }
 
-    /// A run has a file from now on; `false` when there is none.
+    /// A run has a file from now on; `false` when the file is not there any more.
     fn keep_file(
         &mut self,
         run: &RunId,
