@@ -6,6 +6,7 @@ mod first_delta;
 mod hostile_server;
 mod llama_cpp;
 mod llama_cpp_agent;
+mod llama_cpp_chat;
 mod llmock;
 mod offline;
 mod provider_change;
