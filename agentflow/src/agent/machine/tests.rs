@@ -143,6 +143,7 @@ impl Simulation<'_> {
                     self.record(path, EventKind::OutputRejected { problem })?;
                 }
                 Command::Transfer { .. } => unreachable!("it is not in a team"),
+                Command::Deliver { .. } | Command::AwaitMessage => unreachable!("nobody sends it a message"),
                 Command::EndStep { step } => self.record(StepPath::root(), EventKind::RunStep { step })?,
                 Command::Finish(outcome) => return Ok(outcome),
             }
