@@ -206,3 +206,37 @@ async fn a_graph_ends_its_repetition_too() {
     let run = runtime.start_named("exit_graph", input).await.unwrap();
     assert_eq!(run.result().await.unwrap().as_str(), "5");
 }
+
+#[tokio::test(start_paused = true)]
+async fn an_agent_that_another_one_asks_ends_the_repetition_around_both() {
+    /// Ask the judge.
+    ///
+    /// {text}
+    #[agent]
+    async fn exit_asking(cx: &Context, text: String) -> Result<String>;
+
+    /// Judges in its second round.
+    async fn round(cx: &Context, text: String) -> Result<String> {
+        let judge = Agent::new(polisher()).name("judge").tools(tools![agentflow::exit_loop]);
+        Ok(exit_asking::agent(text).tools(judge).run_in(cx, RunRequest::default()).await?.into_output())
+    }
+
+    #[workflow]
+    async fn exit_asked(cx: &Context, text: String) -> Result<String> {
+        let text = repeat!(text, |text| round(cx, text), max = 9).await?;
+        Ok(text)
+    }
+
+    let asking = || {
+        ScriptedModel::from_fn(|request| match request.messages.last().unwrap().results().next() {
+            Some(result) => Turn::text(result.text().trim_matches('"').to_owned()),
+            None => Turn::call("judge", json!({"request": request.messages.last().unwrap().text()})),
+        })
+    };
+    let runtime = test_runtime().model(asking()).build();
+    assert_eq!(exit_asked::workflow().run(&runtime, "x".to_owned()).await.unwrap(), "xxxx");
+    CrashTest::new(&exit_asked::workflow(), || "x".to_owned())
+        .runtime(move |runtime| runtime.model(asking()))
+        .run()
+        .await;
+}

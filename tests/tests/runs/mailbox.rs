@@ -3,10 +3,11 @@
 
 use agentflow::agent::{Limits, RunRequest, Team};
 use agentflow::mailbox::Mailbox;
+use agentflow::middleware::redact;
 use agentflow::prelude::*;
 use agentflow::serde_json::{self, Value, json};
 use agentflow::store::{MemoryStore, Store};
-use agentflow::workflow::{Builder, Handle, Node, NodePolicy, RetryPolicy};
+use agentflow::workflow::{Branch, Builder, Handle, Node, NodePolicy, RetryPolicy};
 use agentflow::{Error, RunId, schemars, serde};
 use agentflow_testing::{CrashTest, EffectLog, ScriptedModel, Turn, check_events, test_runtime};
 
@@ -395,4 +396,50 @@ async fn a_snapshot_has_the_messages_that_wait() {
             assert_eq!(*resumed.result().await.unwrap().output(), output, "{more} after {}", snapshot.seq);
         }
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_branch_that_lost_has_sent_nothing() {
+    let flow = flow("mail_branches", |b, go| {
+        let branch = |name: &'static str, millis: u64, fails: bool| {
+            move |cx: Context, _| async move {
+                cx.send_mail(&WORDS, "a", "reader", &name.to_owned())?;
+                pause(millis).await;
+                match fails {
+                    true => Err(Error::Lost { reason: "it failed".to_owned() }),
+                    false => Ok(name.to_owned()),
+                }
+            }
+        };
+        let raced = b.race(
+            "race",
+            [
+                Branch::new("slow", (go,), branch("slow", 50, false)),
+                Branch::new("quick", (go,), branch("quick", 1, false)),
+            ],
+        );
+        let fallen = b.fallback(
+            "fallback",
+            [
+                Branch::new("fails", (raced,), branch("fails", 1, true)),
+                Branch::new("works", (raced,), branch("works", 1, false)),
+            ],
+        );
+        reads(b, "read", (raced, fallen))
+    });
+    everywhere(&flow, "a:quick a:works").await;
+}
+
+#[tokio::test]
+async fn a_redactor_masks_messages_in_the_journal() {
+    let model = ScriptedModel::new([
+        Turn::call("words_send", json!({"to": "reader", "message": "the word is swordfish"})),
+        Turn::text("sent"),
+    ]);
+    let store = MemoryStore::new();
+    let runtime = test_runtime().with(redact().secret("swordfish")).store(store.clone()).build();
+    let run = Agent::new(model).tools(WORDS.tools("a").unwrap()).runtime(&runtime).start("go").unwrap();
+    run.result().await.unwrap();
+    let journal = serde_json::to_string(&Store::read(&store, run.run_id(), 0, 1000).await.unwrap()).unwrap();
+    assert!(journal.contains("mail:words:reader:1:a:tool#1.words_send") && !journal.contains("swordfish"), "{journal}");
 }
