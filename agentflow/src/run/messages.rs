@@ -147,7 +147,7 @@ impl RunState {
         if !self.is_agent() {
             return Err(request.is_of_a_workflow());
         }
-        let over = || self.status.has_ended().then(|| Err(request.over(self.status))).unwrap_or(Ok(()));
+        let over = || if self.status.has_ended() { Err(request.over(self.status)) } else { Ok(()) };
         match request {
             ControlRequest::Message { id, message } => {
                 check(message)?;

@@ -166,5 +166,5 @@ async fn a_session_has_so_many_names() {
     assert!(refused.contains("artifacts of 1000 names"), "{refused}");
     // A name that is there can have further versions.
     assert_eq!(ask(&runtime, "two", "s".into()).await.unwrap(), "one|onetwo");
-    assert_eq!(ask(&runtime, "1200", "t".into()).await.unwrap().contains("artifacts of 1000 names"), true);
+    assert!(ask(&runtime, "1200", "t".into()).await.unwrap().contains("artifacts of 1000 names"));
 }

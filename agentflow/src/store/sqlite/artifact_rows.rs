@@ -120,7 +120,7 @@ impl SqliteStore {
         // Of what is listed now, only what has no reference afterwards is removed.
         let folder = ArtifactFolder::of(self.path());
         let (found, writers) = self.read_with(move |_, _| folder.list()).await?;
-        let mut check = self.read_with(|connection, errors| verify(connection, errors)).await?;
+        let mut check = self.read_with(verify).await?;
         check.removed = self.on_writer(move |tables| tables.remove_unknown(&found, &writers)).await?;
         Ok(check)
     }
