@@ -6,14 +6,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::driver::Run;
 use super::plan::Plan;
 use super::run_request::RunRequest;
 use crate::context::Context;
 use crate::event::{ANSWER_TOOL, AgentStarted, EventKind};
 use crate::failure::was_stopped;
 use crate::path::StepPath;
-use crate::run::{InSegment, NestedCall, has_written, was_dropped};
+use crate::run::{NestedCall, has_written, was_dropped};
 use crate::time::Timestamp;
 use crate::tool::EarlierAttempts;
 use crate::tool_definition::Effects;
@@ -89,23 +88,5 @@ impl Plan {
         let tools = self.offered.tools.values().map(|tool| tool.definition()).filter(|tool| *tool.name != *ANSWER_TOOL);
         let own = !self.toolsets.is_empty() || tools.into_iter().any(|tool| tool.policy.effects == Effects::Write);
         own || self.others().any(|other| other.writes())
-    }
-}
-
-impl Run {
-    /// Records that it continues what it had begun.
-    pub(super) fn record_further_start(&mut self) {
-        let recorded = self.segment.shared.log.records_below(&self.segment.base);
-        let began = recorded.into_iter().rev().find_map(|(_, path, kind)| match kind {
-            EventKind::AgentStarted(began) if path == self.segment.base => Some(began),
-            _ => None,
-        });
-        if let Some(mut began) = began {
-            let now = &self.first_plan().parts().id;
-            if began.definition.as_ref().is_some_and(|definition| **definition != **now) {
-                Arc::make_mut(&mut began).definition = Some(Arc::clone(now));
-            }
-            self.record_own(EventKind::AgentStarted(began));
-        }
     }
 }

@@ -5,14 +5,14 @@
 
 mod calls;
 mod handoffs;
-mod inbox;
+mod later_messages;
 
 use std::sync::Arc;
 
 use self::calls::Calls;
 use self::handoffs::Handoffs;
 pub(super) use self::handoffs::Transfer;
-use self::inbox::Inbox;
+use self::later_messages::Inbox;
 use super::limits::Limits;
 use super::typed_output::{OutputRule, repair_text};
 use crate::error::Error;

@@ -18,6 +18,7 @@ pub(crate) mod definition;
 mod draw_agent;
 mod driver;
 mod erased;
+mod further_start;
 mod hooks;
 mod kept_agent;
 mod large_outputs;

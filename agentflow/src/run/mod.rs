@@ -33,6 +33,7 @@ mod result;
 mod running;
 mod saved_values;
 mod segment;
+mod sent;
 mod shared;
 mod sinks;
 mod slots;

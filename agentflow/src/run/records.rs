@@ -5,8 +5,8 @@
 use std::collections::VecDeque;
 use std::task::Waker;
 
-use super::messages::Mail;
 use super::replies::Replies;
+use super::sent::Mail;
 use super::spending::Ledger;
 use super::waits::Waits;
 use crate::event::{Event, EventKind, RunId};

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::done_calls::{is_of_undo, undo_around};
-use super::messages::Sent;
+use super::sent::Sent;
 use super::waits::Waits;
 use crate::error::{ControlError, ControlErrorKind};
 use crate::event::{ApprovalRequest, Edge, Event, EventKind, PauseReason, RunBody, Shape, Subject};

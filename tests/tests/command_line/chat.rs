@@ -100,3 +100,31 @@ fn a_chat_whose_process_is_killed_continues_in_the_next() {
     assert_eq!(again.stdout, "first\nthere\nlast\n");
     assert_eq!(again.stderr.matches("await ").count(), 1, "{again:?}");
 }
+
+/// While the run waits for a person, and no process executes it.
+#[test]
+fn a_message_is_sent_to_a_run_by_its_id() {
+    let folder = tempfile::tempdir().unwrap();
+    let asked = chat(folder.path(), "echo", "shred letters\n");
+    assert!(asked.stderr.ends_with("the run waits for the answer\n"), "{asked:?}");
+    let runs = |args: &[&str]| {
+        let store = folder.path().join("chat.db");
+        Agentwf::new(env!("CARGO_BIN_EXE_agentwf-host")).args(["runs"]).args(args).args(["--store"]).args([store]).run()
+    };
+    let listed = runs(&["list"]).stdout;
+    let run = listed.split_whitespace().next().unwrap();
+    let sent = runs(&["send", run, "quickly"]);
+    assert_eq!((sent.code, &*sent.stderr), (Some(0), "sent\n"), "{sent:?}");
+    let closed = runs(&["close", run]);
+    assert!(closed.stderr.contains("the run cannot be closed: it is not a live run"), "{closed:?}");
+    let empty = runs(&["send", run, " "]);
+    assert!(empty.stderr.contains("the message is empty"), "{empty:?}");
+    let answered = chat(folder.path(), "echo", "yes\n");
+    assert_eq!(answered.code, Some(0), "{answered:?}");
+    let events = runs(&["events", run]).stdout;
+    let places =
+        ["message.received", "tool.completed", "message.delivered", "run.completed"].map(|kind| events.find(kind));
+    assert!(places.iter().all(Option::is_some) && places.is_sorted(), "{events}");
+    let late = runs(&["send", run, "late"]);
+    assert!(late.stderr.contains("it is over (success); start another run"), "{late:?}");
+}

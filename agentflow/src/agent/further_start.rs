@@ -1,0 +1,26 @@
+//! The further beginning of an agent in a step: a new attempt at the step lets it continue what it had begun. It decides
+//! neither that nor which agent it is; `kept_agent.rs` does.
+
+use std::sync::Arc;
+
+use super::driver::Run;
+use crate::event::EventKind;
+use crate::run::InSegment;
+
+impl Run {
+    /// Records that it continues what it had begun.
+    pub(super) fn record_further_start(&mut self) {
+        let recorded = self.segment.shared.log.records_below(&self.segment.base);
+        let began = recorded.into_iter().rev().find_map(|(_, path, kind)| match kind {
+            EventKind::AgentStarted(began) if path == self.segment.base => Some(began),
+            _ => None,
+        });
+        if let Some(mut began) = began {
+            let now = &self.first_plan().parts().id;
+            if began.definition.as_ref().is_some_and(|definition| **definition != **now) {
+                Arc::make_mut(&mut began).definition = Some(Arc::clone(now));
+            }
+            self.record_own(EventKind::AgentStarted(began));
+        }
+    }
+}
