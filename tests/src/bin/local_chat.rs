@@ -27,9 +27,10 @@ impl Model for Obliged {
     }
 
     fn stream(&self, mut request: ModelRequest) -> ModelStream {
-        let asked = request.messages.last().is_some_and(|last| {
-            last.role() == Role::User && last.text().starts_with("Throw away")
-        });
+        let asked = request
+            .messages
+            .last()
+            .is_some_and(|last| last.role() == Role::User && last.text().starts_with("Throw away"));
         let choice = if asked { ToolChoice::Required } else { ToolChoice::None };
         request.settings = Arc::new(ModelSettings::clone(&request.settings).tool_choice(choice));
         self.0.stream(request)

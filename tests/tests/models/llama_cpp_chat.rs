@@ -28,9 +28,16 @@ fn chat(server: &LlamaServer, folder: &Path) -> Child {
 fn a_chat_of_twenty_turns_is_killed_in_a_question_and_continued() {
     let Some(server) = LlamaServer::start() else { return };
     let folder = tempfile::tempdir().unwrap();
-    let questions: Vec<String> = (1..=20)
-        .map(|turn| if turn == 9 { NINTH.to_owned() } else { format!("Tell me a word that rhymes with cat, number {turn}.") })
-        .collect();
+    let questions: Vec<String> =
+        (1..=20)
+            .map(|turn| {
+                if turn == 9 {
+                    NINTH.to_owned()
+                } else {
+                    format!("Tell me a word that rhymes with cat, number {turn}.")
+                }
+            })
+            .collect();
     let mut first = chat(&server, folder.path());
     first.stdin.as_mut().unwrap().write_all((questions[..9].join("\n") + "\n").as_bytes()).unwrap();
     // The line of the question ends no sooner than somebody answers it.
@@ -40,7 +47,12 @@ fn a_chat_of_twenty_turns_is_killed_in_a_question_and_continued() {
     first.kill().unwrap();
     first.wait().unwrap();
     let mut second = chat(&server, folder.path());
-    second.stdin.take().unwrap().write_all(("yes\n".to_owned() + &questions[9..].join("\n") + "\n").as_bytes()).unwrap();
+    second
+        .stdin
+        .take()
+        .unwrap()
+        .write_all(("yes\n".to_owned() + &questions[9..].join("\n") + "\n").as_bytes())
+        .unwrap();
     let ended = Ended::of(second, PATIENCE, "the second half");
     assert_eq!(ended.code, Some(0), "{ended:?}");
     let exported = host(&["sessions", "export", "ada-1"], folder.path()).run();
