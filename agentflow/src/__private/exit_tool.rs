@@ -63,6 +63,7 @@ impl ToolFn0 for exit_loop {
     }
 }
 
+#[diagnostic::do_not_recommend]
 impl PathTool for exit_loop {
     type Parameters = ();
 

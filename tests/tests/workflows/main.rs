@@ -15,7 +15,6 @@ mod nested_calls;
 mod nested_order;
 mod remedies;
 mod retried_calls;
-mod saved_twice;
 mod sync_calls;
 mod typed_edges;
 mod workflow;

@@ -1,4 +1,5 @@
-//! Two agents of one workflow that save their answers under one key: refused where they may run at the same time.
+//! Two agents of one workflow that save their answers under one key: refused where they may run at the same time. A test
+//! program of its own, since a workflow that cannot be built is linked into it.
 
 use agentflow::Workflow;
 use agentflow::prelude::*;
