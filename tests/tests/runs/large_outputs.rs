@@ -1,5 +1,5 @@
-//! Large answers of tools become artifacts that the model reads in pieces: the same live, after a crash at every write, from
-//! a snapshot, with hooks, retries and concurrent calls, and in the next run of a session.
+//! Large answers of tools become artifacts that the model reads in pieces: the same live, after a crash at every write, and in
+//! the next run of a session.
 
 use std::sync::Arc;
 
