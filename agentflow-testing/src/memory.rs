@@ -98,8 +98,8 @@ async fn an_id_is_there_once(memory: &impl Memory) {
     assert_eq!(all, [entry("1", "Prefers aisle seats.", 2)], "saving an id again replaces the entry");
     let gone = found(memory, "ada", MemoryQuery::text("window")).await;
     assert!(gone.iter().all(|entry| entry.text.contains("aisle")), "a replaced text is found no more: {gone:?}");
-    assert!(memory.delete("ada", "1").await.unwrap(), "it was there");
-    assert!(!memory.delete("ada", "1").await.unwrap(), "it was there no more");
+    assert!(memory.delete("ada", "1").await.unwrap(), "a saved entry can be deleted");
+    assert!(!memory.delete("ada", "1").await.unwrap(), "an entry is deleted once");
     assert!(ids(memory, "ada", MemoryQuery::text("Prefers aisle seats.")).await.is_empty());
 }
 

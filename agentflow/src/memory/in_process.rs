@@ -100,11 +100,11 @@ impl Memory for InProcessMemory {
     }
 }
 
-/// A user has as many memories as there may be.
+/// A user has the most memories that are allowed.
 pub(super) fn full(most: usize) -> StoreError {
     StoreError::new(
         crate::store::StoreErrorKind::Full,
-        format!("there are {most} memories of this user, as many as there may be; delete some"),
+        format!("this user has {most} memories, which is the limit; delete some"),
     )
 }
 

@@ -9,8 +9,12 @@ pub(crate) const EXIT: &str = "loop:exit";
 /// What stands before the key of a message.
 pub(crate) const MAIL: &str = "mail:";
 
+/// Whether a key is one of these.
+pub(crate) fn is_reserved(key: &str) -> bool {
+    StateOwner::split(key).1.contains(':')
+}
+
 /// Whether the value of a key is handed to the next run of a session.
 pub(crate) fn is_of_session(key: &str) -> bool {
-    let (owner, name) = StateOwner::split(key);
-    owner == StateOwner::Session && !name.contains(':')
+    StateOwner::split(key).0 == StateOwner::Session && !is_reserved(key)
 }

@@ -10,7 +10,7 @@ use crate::error::Error;
 use crate::event::{Event, EventKind, ModelDelta, RunCompleted};
 use crate::message::{ToolCall, ToolResult};
 use crate::path::StepPath;
-use crate::state::SavedByStep;
+use crate::state::{EXIT, SavedByStep, is_reserved};
 use crate::value::Encoded;
 
 /// What an agent or a node said or did.
@@ -27,7 +27,7 @@ pub struct AgentEvent {
     pub artifact_delta: BTreeMap<String, u64>,
     /// The agent that has the conversation from now on.
     pub transfer_to: Option<String>,
-    /// Whether the author ends the loop around it. Loops here end by their condition, so it is always `false`.
+    /// Whether the author ends the repetition around it, with `exit_loop`.
     pub escalate: bool,
     /// The calls that were begun: `id`, `name`, `args`.
     pub tool_calls: Vec<Map<String, Value>>,
@@ -157,7 +157,8 @@ impl AgentEvent {
         for artifact in saved.into_iter().flat_map(SavedByStep::artifacts) {
             self.artifact_delta.insert(artifact.name.to_string(), artifact.version.into());
         }
-        for (key, value) in saved.into_iter().flat_map(SavedByStep::changes) {
+        self.escalate = saved.is_some_and(|saved| matches!(saved.get(EXIT), Some(Some(_))));
+        for (key, value) in saved.into_iter().flat_map(SavedByStep::changes).filter(|(key, _)| !is_reserved(key)) {
             let value = value.and_then(|value| serde_json::from_str(value.as_str()).ok()).unwrap_or_default();
             self.state_delta.insert(key.to_owned(), value);
         }

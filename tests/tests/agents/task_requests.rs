@@ -110,7 +110,7 @@ fn tasks() -> Vec<Value> {
     ]
 }
 
-/// The run of a task, as its journal says, or why there is none.
+/// The run of a task, as its journal says, or why it has no run.
 async fn run_of(task: &Value) -> Value {
     let model = ScriptedModel::from_fn(|_| Turn::text("Yes."));
     let of_provider = model.clone();

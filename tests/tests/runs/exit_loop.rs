@@ -7,6 +7,7 @@ use agentflow::message::Role;
 use agentflow::prelude::*;
 use agentflow::serde_json::{self, json};
 use agentflow::store::MemoryStore;
+use agentflow::views::AgentEvents;
 use agentflow::workflow::{Node, NodePolicy, RetryPolicy};
 use agentflow::{Error, Event, Workflow};
 use agentflow_testing::{CrashTest, ScriptedModel, Turn, check_events, test_runtime};
@@ -64,6 +65,11 @@ async fn a_model_ends_the_repetition_around_its_agent() {
         ]
     );
     assert!(runtime.run_state(run.run_id()).await.unwrap().is_empty());
+    // In the words of other surfaces: the tool and its round end the loop, and the key is nobody's.
+    let view = AgentEvents::of(&events);
+    let escalating: Vec<_> = view.iter().filter(|event| event.escalate).map(|event| &event.metadata["event"]).collect();
+    assert_eq!(escalating, ["tool.completed", "workflow.node.completed"]);
+    assert!(view.iter().all(|event| event.state_delta.is_empty()), "{view:?}");
     let report = CrashTest::new(&exit_polished::workflow(), || "x".to_owned())
         .runtime(|runtime| runtime.model(polisher()))
         .twice()

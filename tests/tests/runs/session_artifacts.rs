@@ -6,11 +6,11 @@ use agentflow::message::Role;
 use agentflow::prelude::*;
 use agentflow::serde_json::json;
 use agentflow::session::{Session, SessionArtifact};
-use agentflow::store::{MemoryStore, SqliteStore, Store, StoreErrorKind};
+use agentflow::store::{MemoryStore, SqliteStore, Store};
 use agentflow::{Error, RunId};
 use agentflow_testing::{ScriptedModel, Turn, test_runtime};
 
-use crate::sessions_crash::{QUESTIONS, ends_at_every_write};
+use crate::sessions_crash::{QUESTIONS, asks_the_rest, ends_at_every_write};
 
 /// Adds a line to the notes.
 #[tool(idempotent)]
@@ -71,21 +71,8 @@ fn keeper() -> Agent {
     Agent::new(model).name("artifact-keeper").tools(tools![add_to_artifact, many_artifact_names])
 }
 
-/// A program that is started again: it resumes what an earlier process left, and asks what was not asked.
 async fn chat(store: impl Store) -> Result<(), Error> {
-    let runtime = test_runtime().store(store).agent(&keeper()).build();
-    for handle in runtime.recover().await?.resumed {
-        let _ = handle.result().await;
-    }
-    let keeper = keeper().runtime(&runtime);
-    for question in QUESTIONS {
-        let request = RunRequest::new(question).run_id(RunId::new(question));
-        match keeper.run(request.session(Session::from("s"))).await {
-            Err(Error::Store(error)) if error.kind() == StoreErrorKind::Exists => {}
-            answered => drop(answered?),
-        }
-    }
-    Ok(())
+    asks_the_rest(&keeper(), &QUESTIONS, &Session::from("s"), store).await
 }
 
 async fn check(store: impl Store, what: String) {

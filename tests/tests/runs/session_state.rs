@@ -6,11 +6,11 @@ use agentflow::message::Role;
 use agentflow::prelude::*;
 use agentflow::serde_json::json;
 use agentflow::session::Session;
-use agentflow::store::{MemoryStore, SqliteStore, Store, StoreErrorKind};
+use agentflow::store::{MemoryStore, SqliteStore, Store};
 use agentflow::{Error, RunId};
 use agentflow_testing::{CrashTest, ScriptedModel, Turn, check_events, test_runtime};
 
-use crate::sessions_crash::{QUESTIONS, ends_at_every_write};
+use crate::sessions_crash::{QUESTIONS, asks_the_rest, ends_at_every_write};
 
 static HEARD: StateKey<Vec<String>> = StateKey::session("heard");
 static DRAFT: StateKey<String> = StateKey::session("draft");
@@ -74,21 +74,8 @@ fn keeper() -> Agent {
     Agent::new(model).name("keeper").instruct("Keep all.").tools(tools![hear_in_session, fill_session])
 }
 
-/// A program that is started again: it resumes what an earlier process left, and asks what was not asked.
 async fn chat(store: impl Store) -> Result<(), Error> {
-    let runtime = test_runtime().store(store).agent(&keeper()).build();
-    for handle in runtime.recover().await?.resumed {
-        let _ = handle.result().await;
-    }
-    let keeper = keeper().runtime(&runtime);
-    for question in QUESTIONS {
-        let request = RunRequest::new(question).run_id(RunId::new(question));
-        match keeper.run(request.session(Session::from("s"))).await {
-            Err(Error::Store(error)) if error.kind() == StoreErrorKind::Exists => {}
-            answered => drop(answered?),
-        }
-    }
-    Ok(())
+    asks_the_rest(&keeper(), &QUESTIONS, &Session::from("s"), store).await
 }
 
 async fn check(store: impl Store, what: String) {
@@ -193,18 +180,7 @@ async fn last_sum(cx: &Context) -> Result<Vec<u32>> {
 }
 
 async fn adds(store: impl Store) -> Result<(), Error> {
-    let runtime = test_runtime().store(store).agent(&adder()).build();
-    for handle in runtime.recover().await?.resumed {
-        let _ = handle.result().await;
-    }
-    for question in QUESTIONS {
-        let request = RunRequest::new(question).run_id(RunId::new(question)).session("s");
-        match adder().runtime(&runtime).run(request).await {
-            Err(Error::Store(error)) if error.kind() == StoreErrorKind::Exists => {}
-            answered => drop(answered?),
-        }
-    }
-    Ok(())
+    asks_the_rest(&adder(), &QUESTIONS, &Session::from("s"), store).await
 }
 
 #[tokio::test(start_paused = true)]

@@ -10,11 +10,11 @@ use agentflow::model::{Model, ModelRef, SecretProvider};
 use agentflow::prelude::*;
 use agentflow::serde_json;
 use agentflow::session::{Session, SessionWindow, Summary};
-use agentflow::store::{MemoryStore, Store, StoreErrorKind};
+use agentflow::store::{MemoryStore, Store};
 use agentflow::{Error, Event, RunId};
 use agentflow_testing::{Call, Mocks, ScriptedModel, Turn, check_events, test_runtime};
 
-use super::sessions_crash::ends_at_every_write;
+use super::sessions_crash::{asks_the_rest, ends_at_every_write};
 
 /// Says the user's texts that it was given; asked to sum up, the questions of the conversation in brackets.
 fn listener() -> ScriptedModel {
@@ -176,21 +176,7 @@ async fn a_summary_counts_as_a_call_of_the_run() {
 }
 
 async fn chat(store: impl Store) -> Result<(), Error> {
-    let clerk = clerk(&listener());
-    let runtime = test_runtime().store(store).agent(&clerk).build();
-    let recovered = runtime.recover().await?;
-    assert!(recovered.left.is_empty(), "{:?}", recovered.left);
-    for handle in recovered.resumed {
-        let _ = handle.result().await;
-    }
-    let clerk = clerk.runtime(&runtime);
-    for text in ["1", "2", "3", "4", "5"] {
-        match clerk.run(RunRequest::new(text).run_id(RunId::new(text)).session(window(2))).await {
-            Err(Error::Store(error)) if error.kind() == StoreErrorKind::Exists => {}
-            answered => drop(answered?),
-        }
-    }
-    Ok(())
+    asks_the_rest(&clerk(&listener()), &["1", "2", "3", "4", "5"], &window(2), store).await
 }
 
 #[tokio::test(start_paused = true)]

@@ -98,20 +98,29 @@ fn clerk() -> Agent {
 }
 
 /// A program that is started again: it resumes what an earlier process left, and asks what was not asked.
-async fn chat(store: impl Store) -> Result<(), Error> {
-    let runtime = test_runtime().store(store).agent(&clerk()).build();
+pub(super) async fn asks_the_rest<O: 'static>(
+    agent: &Agent<O>,
+    questions: &[&'static str],
+    session: &Session,
+    store: impl Store,
+) -> Result<(), Error> {
+    let runtime = test_runtime().store(store).agent(agent).build();
     for handle in runtime.recover().await?.resumed {
         let _ = handle.result().await;
     }
-    let clerk = clerk().runtime(&runtime);
-    for question in QUESTIONS {
-        let request = RunRequest::new(question).run_id(RunId::new(question));
-        match clerk.run(request.session(Session::from("s"))).await {
+    let agent = agent.clone().runtime(&runtime);
+    for question in questions {
+        let request = RunRequest::new(*question).run_id(RunId::new(*question));
+        match agent.run(request.session(session.clone())).await {
             Err(Error::Store(error)) if error.kind() == StoreErrorKind::Exists => {}
             answered => drop(answered?),
         }
     }
     Ok(())
+}
+
+async fn chat(store: impl Store) -> Result<(), Error> {
+    asks_the_rest(&clerk(), &QUESTIONS, &Session::from("s"), store).await
 }
 
 async fn check(store: impl Store, what: &str) {

@@ -38,7 +38,7 @@ pub struct ArtifactCheck {
 
 /// What a writer brings of a file.
 enum Brought {
-    /// The file was there, whole.
+    /// The file existed and was whole.
     Nothing,
     File(NewFile),
 }
