@@ -3,10 +3,12 @@
 
 use std::sync::Arc;
 
-use agentflow::message::Role;
+use agentflow::message::{Part, Role, ToolCall};
 use agentflow::model::openai_chat::OpenAiChat;
-use agentflow::model::{ModelInfo, ModelRequest, ModelSettings, ModelStream, ToolChoice};
+use agentflow::model::{ModelError, ModelEvent, ModelInfo, ModelRequest, ModelResponse, ModelStream, OutputSchema};
 use agentflow::prelude::*;
+use agentflow::tool::ToolManifest;
+use futures_util::StreamExt;
 
 /// Throw something away for good.
 #[tool(approve)]
@@ -18,7 +20,8 @@ fn throw_away(what: String) -> String {
 #[agent(model = "local/smollm2", tools = [throw_away], temperature = 0, max_tokens = 24)]
 async fn local(cx: &Context) -> Result<String>;
 
-/// A model that is too small to know when a tool is of use: it has to call one when the user says so, and else it must not.
+/// A model that is too small to call tools, and whose server has no place for them in what it is given: when the user says
+/// so, it writes the arguments by their schema, and this makes a call of them.
 struct Obliged(OpenAiChat);
 
 impl Model for Obliged {
@@ -27,13 +30,26 @@ impl Model for Obliged {
     }
 
     fn stream(&self, mut request: ModelRequest) -> ModelStream {
-        let asked = request
-            .messages
-            .last()
-            .is_some_and(|last| last.role() == Role::User && last.text().starts_with("Throw away"));
-        let choice = if asked { ToolChoice::Required } else { ToolChoice::None };
-        request.settings = Arc::new(ModelSettings::clone(&request.settings).tool_choice(choice));
-        self.0.stream(request)
+        let tool = request.tools.definitions().first().map(|tool| (tool.name.to_string(), tool.parameters.clone()));
+        request.tools = ToolManifest::default();
+        let last = request.messages.last();
+        let is_asked = last.is_some_and(|last| last.role() == Role::User && last.text().starts_with("Throw away"));
+        let Some((name, parameters)) = tool.filter(|_| is_asked) else { return self.0.stream(request) };
+        request.output = Some(Arc::new(OutputSchema::new(&name, parameters)));
+        let called = move |event: Result<ModelEvent, ModelError>| {
+            let call = match event {
+                Ok(ModelEvent::Completed(written)) => {
+                    let arguments = written.message.text().into_owned();
+                    let call = Part::ToolCall(Arc::new(ToolCall::new("call_1", name.as_str(), arguments)));
+                    let message = Message::new(Role::Assistant, vec![call]);
+                    Some(Ok(ModelEvent::Completed(Box::new(ModelResponse::new(message)))))
+                }
+                Ok(_) => None,
+                Err(error) => Some(Err(error)),
+            };
+            std::future::ready(call)
+        };
+        Box::pin(self.0.stream(request).filter_map(called))
     }
 }
 
