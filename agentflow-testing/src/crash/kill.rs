@@ -54,6 +54,12 @@ pub struct KillReport {
     output: String,
 }
 
+/// How one process ended that did not fail.
+enum Ended {
+    ByItself { printed: String, after: Duration },
+    Killed,
+}
+
 impl<'a> KillTest<'a> {
     /// Of a command, made anew for each process. Its argument is the round, from 0: each round has a store of its own,
     /// and all processes of a round have the same. Round 0 is not disturbed.
@@ -80,8 +86,8 @@ impl<'a> KillTest<'a> {
         self
     }
 
-    /// Where the moments come from: the same seed tries the same ones. Default: another one each time; it is in the
-    /// report and in every failure.
+    /// Where the moments come from, as parts of the time that a process takes: the same seed tries the same parts.
+    /// Default: another one each time; it is in the report and in every failure.
     pub fn seed(mut self, seed: u64) -> Self {
         self.seed = seed;
         self
@@ -106,12 +112,11 @@ impl<'a> KillTest<'a> {
     /// seed, the round and the moments.
     pub fn run(mut self) -> KillReport {
         let mut random = fastrand::Rng::with_seed(self.seed);
-        let began = Instant::now();
-        let output = match self.process(0, None) {
-            Ok(ended) => ended.unwrap_or_default(),
+        let (output, mut undisturbed) = match self.process(0, None) {
+            Ok(Ended::ByItself { printed, after }) => (printed, after),
+            Ok(Ended::Killed) => unreachable!("round 0 has no moment to be killed at"),
             Err(problem) => self.fail(0, &[], &problem),
         };
-        let undisturbed = began.elapsed();
         if let Err(problem) = (self.check)(0) {
             self.fail(0, &[], &problem);
         }
@@ -125,9 +130,15 @@ impl<'a> KillTest<'a> {
                 let cut = (moments.len() < self.kills).then_some(moment);
                 report.processes += 1;
                 match self.process(round, cut) {
-                    Ok(None) => moments.push(moment),
-                    Ok(Some(printed)) if printed == report.output => break,
-                    Ok(Some(printed)) => {
+                    Ok(Ended::Killed) => moments.push(moment),
+                    Ok(Ended::ByItself { printed, after }) if printed == report.output => {
+                        // The first process of all pays for a cold machine: a moment after the end kills nobody.
+                        if moments.is_empty() {
+                            undisturbed = undisturbed.min(after);
+                        }
+                        break;
+                    }
+                    Ok(Ended::ByItself { printed, .. }) => {
                         let problem = format!(
                             "it printed something else\n  undisturbed: {:?}\n  here: {printed:?}",
                             report.output
@@ -142,6 +153,7 @@ impl<'a> KillTest<'a> {
             }
             report.kills.extend(moments);
         }
+        report.undisturbed = undisturbed;
         report
     }
 
@@ -154,22 +166,22 @@ impl<'a> KillTest<'a> {
         panic!("round {round} of seed {}, {when}: {problem}", self.seed);
     }
 
-    /// One process: what it printed, or `None` when it was killed.
-    fn process(&mut self, round: usize, kill_after: Option<Duration>) -> Result<Option<String>, String> {
+    /// One process, from its start to its end.
+    fn process(&mut self, round: usize, kill_after: Option<Duration>) -> Result<Ended, String> {
         let mut command = (self.command)(round);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let child = command.spawn().map_err(|error| format!("`{command:?}` could not be started: {error}"))?;
         let mut running = Running(child);
         let began = Instant::now();
         let (stdout, stderr) = (read_all(running.0.stdout.take()), read_all(running.0.stderr.take()));
-        let status = loop {
+        let (status, after) = loop {
             let ended = running.0.try_wait().map_err(|error| format!("the process cannot be waited for: {error}"))?;
             let passed = began.elapsed();
             match ended {
-                Some(status) => break status,
+                Some(status) => break (status, passed),
                 None if kill_after.is_some_and(|moment| passed >= moment) => {
                     running.end();
-                    return Ok(None);
+                    return Ok(Ended::Killed);
                 }
                 None if passed >= self.limit => {
                     running.end();
@@ -186,7 +198,7 @@ impl<'a> KillTest<'a> {
         };
         let (printed, said) = (text(stdout), text(stderr));
         match status.success() {
-            true => Ok(Some(printed)),
+            true => Ok(Ended::ByItself { printed, after }),
             false => Err(format!("the process ended with {status}\n{printed}\n{said}")),
         }
     }

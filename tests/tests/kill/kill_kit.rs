@@ -53,6 +53,21 @@ fn a_killed_process_is_started_again() {
     assert_eq!(report.output().lines().count(), 1, "{report}");
 }
 
+/// The first process of all reads a cold disk, say, and takes far longer than those after it.
+#[cfg(unix)]
+#[test]
+fn the_moments_follow_the_time_that_a_process_takes() {
+    let report = KillTest::new(|round| {
+        let mut command = Command::new("sh");
+        command.args(["-c", if round == 0 { "sleep 3" } else { "sleep 0.02" }]);
+        command
+    })
+    .rounds(30)
+    .seed(1)
+    .run();
+    assert!(report.kills() > 5, "{report}");
+}
+
 /// The test itself must be able to fail.
 #[cfg(unix)]
 #[test]
