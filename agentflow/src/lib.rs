@@ -31,6 +31,7 @@ pub mod state;
 pub mod store;
 mod strict;
 pub mod telemetry;
+pub mod template;
 mod text;
 pub mod time;
 pub mod tool;

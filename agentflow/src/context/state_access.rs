@@ -7,7 +7,7 @@ use crate::error::{Error, Result};
 use crate::event::EventKind;
 use crate::path::StepPath;
 use crate::run::StepStates;
-use crate::state::{EXIT, MOST_SAVED, StateKey, StateOwner, too_much_in_session, too_much_saved};
+use crate::state::{EXIT, MOST_SAVED, SavedByStep, StateKey, StateOwner, too_much_in_session, too_much_saved};
 use crate::store::Store;
 use crate::value::{Encoded, NodeValue};
 
@@ -45,24 +45,46 @@ impl Context {
     /// state or its session would have more than that, and in a condition, which saves nothing. Nothing was set then.
     pub fn set<T: NodeValue>(&self, key: &StateKey<T>, value: &T) -> Result<()> {
         let text = key.to_string();
-        let encoded = match value.encode() {
-            Ok(encoded) => encoded,
+        match value.encode() {
+            Ok(encoded) => self.set_encoded(text, encoded),
             Err(error) => {
                 let problem = format!("the value does not survive its way through JSON: {error}");
-                return Err(Error::State { key: text, problem });
-            }
-        };
-        let text = self.writable(key.owner(), text)?;
-        let mut states = self.run.states_or_new();
-        let text = self.with_room(&states, text, &encoded)?;
-        if key.owner() == StateOwner::Session && self.session().is_some() {
-            let size = states.size_in_session(&self.path, &text) + text.len() + encoded.as_str().len() + 8;
-            if size > MOST_SAVED {
-                return Err(Error::State { key: text, problem: too_much_in_session(size) });
+                Err(Error::State { key: text, problem })
             }
         }
-        states.change(&self.path, &text, Some(encoded));
+    }
+
+    /// Sets a key that is known as text.
+    pub(crate) fn set_encoded(&self, key: String, value: Encoded) -> Result<()> {
+        let owner = StateOwner::split(&key).0;
+        let key = self.writable(owner, key)?;
+        let mut states = self.run.states_or_new();
+        let key = self.with_room(&states, key, &value)?;
+        if owner == StateOwner::Session && self.session().is_some() {
+            let size = states.size_in_session(&self.path, &key) + key.len() + value.as_str().len() + 8;
+            if size > MOST_SAVED {
+                return Err(Error::State { key, problem: too_much_in_session(size) });
+            }
+        }
+        states.change(&self.path, &key, Some(value));
         Ok(())
+    }
+
+    /// All that is seen of the state here, but for values that outlive the run.
+    pub(crate) fn seen_state(&self) -> SavedByStep {
+        self.run.states().map(|states| states.seen_by(&self.path)).unwrap_or_default()
+    }
+
+    /// The same with values that outlive the run, by their keys.
+    pub(crate) async fn seen_state_with(&self, keys: &[String]) -> Result<SavedByStep> {
+        let mut seen = self.seen_state();
+        for key in keys {
+            if seen.get(key).is_none() {
+                let value = self.read_lasting(StateOwner::split(key).0, key).await?;
+                value.into_iter().for_each(|value| seen.change(key, Some(value)));
+            }
+        }
+        Ok(seen)
     }
 
     /// Removes a key of the state: who reads it after that gets `None`, although a step before set it. A key without a

@@ -27,7 +27,7 @@ use self::misfit::{Misfits, misfits};
 #[cfg(feature = "dynamic")]
 pub(crate) use self::narrowed::{Fact, narrowed};
 #[cfg(feature = "dynamic")]
-pub(crate) use self::part_at::{lacks, part_at};
+pub(crate) use self::part_at::{Lack, lacks, part_at};
 use self::proof::Proof;
 use self::sample::Samples;
 use self::schema_at::At;

@@ -64,15 +64,22 @@ pub(crate) fn part_at(whole: &Value, at: &str) -> Value {
     one
 }
 
-/// Why a value of a schema has nothing at a JSON Pointer, as far as that is stated; also why it may have nothing, unless
-/// that `may_miss`.
-pub(crate) fn lacks(whole: &Value, at: &str, may_miss: bool) -> Option<String> {
+/// Why a value of a schema has nothing at a JSON Pointer, as far as that is stated.
+pub(crate) enum Lack {
+    /// It never has.
+    Never(String),
+    /// It may have nothing there.
+    Sometimes(String),
+}
+
+/// Whether a value of a schema has nothing at a JSON Pointer; also whether it may have nothing, unless that `may_miss`.
+pub(crate) fn lacks(whole: &Value, at: &str, may_miss: bool) -> Option<Lack> {
     let mut places = vec![whole];
     let mut holder = "it".to_owned();
     for name in pointer_names(at) {
         let reached = step(whole, &places, &name);
         if let Some(why) = reached.never {
-            return Some(why);
+            return Some(Lack::Never(why));
         }
         if let Some(why) = reached.sometimes.filter(|_| !may_miss) {
             let why = match why {
@@ -80,7 +87,7 @@ pub(crate) fn lacks(whole: &Value, at: &str, may_miss: bool) -> Option<String> {
                 Why::Missing => format!("`{name}` may be missing"),
                 Why::Form => format!("{holder} has several forms, and not all have `{name}`"),
             };
-            return Some(format!("{why}; say what is read then with `or`, or ask first with `exists`"));
+            return Some(Lack::Sometimes(why));
         }
         places = reached.parts;
         holder = format!("`{name}`");
@@ -236,6 +243,13 @@ fn item<'s>(keywords: &'s Map<String, Value>, name: &str) -> Result<Option<&'s V
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn lacks(whole: &Value, at: &str, may_miss: bool) -> Option<String> {
+        super::lacks(whole, at, may_miss).map(|lack| match lack {
+            Lack::Never(why) => why,
+            Lack::Sometimes(why) => format!("{why}; say what is read then with `or`, or ask first with `exists`"),
+        })
+    }
 
     #[test]
     fn a_part_below_null_may_be_missing() {

@@ -11,9 +11,7 @@ mod state_values;
 
 pub(crate) use self::key::is_name;
 pub use self::key::{StateKey, StateKeyError, StateOwner};
-#[cfg(feature = "views")]
-pub(crate) use self::reserved::is_reserved;
-pub(crate) use self::reserved::{EXIT, MAIL, is_of_session};
+pub(crate) use self::reserved::{EXIT, MAIL, is_of_session, is_reserved};
 pub use self::saved::SavedByStep;
 pub(crate) use self::saved::{MOST_SAVED, too_much_in_session, too_much_saved};
 pub use self::state_values::StateValues;

@@ -12,6 +12,7 @@ use super::node::Node;
 use super::node_edge::{EdgeWhen, NodeEdge};
 use super::node_handle::{RawHandle, Reads};
 use super::spec::{After, Body, NodeIndex, NodeKind, NodeSpec, OrderReason};
+use super::state_reads::problem_in_edge;
 use super::step_error::{StepError, StepFailure};
 use crate::error::FailureKind;
 use crate::text::{did_you_mean, nearest};
@@ -110,7 +111,9 @@ impl Builder {
             EdgeWhen::Holds(condition) => Some(condition),
             _ => None,
         });
-        let looked_at = conditions.flat_map(|condition| condition.reads()).filter_map(|(node, _)| self.place_of(node));
+        let looked_at = conditions
+            .flat_map(|condition| condition.reads(&|name| self.place_of(name).is_some()))
+            .filter_map(|(node, _)| self.place_of(node));
         let optional = reads.iter().filter(|read| read.optional).map(|read| read.node);
         let mut after: Vec<After> = Vec::new();
         for node_before in optional.chain(looked_at.collect::<Vec<_>>()) {
@@ -152,13 +155,15 @@ impl Builder {
                 }
             }
             EdgeWhen::Holds(condition) => {
-                let mut names = HashMap::new();
-                for (read, _) in condition.reads() {
+                let (mut names, mut problems) = (HashMap::new(), Vec::new());
+                let is_node = |name: &str| self.place_of(name).is_some();
+                let reads: Vec<&str> = condition.reads(&is_node).into_iter().map(|(read, _)| read).collect();
+                for read in reads {
                     match self.place_of(read) {
                         Some(at) => drop(names.insert(read.to_owned(), at)),
                         None => {
                             let near = nearest(read, self.nodes.iter().map(|node| node.path.names()));
-                            self.problems.push(format!(
+                            problems.push(format!(
                                 "the condition of an edge to `{name}` looks at `{read}`, and no such node stands above \
                                  it{}",
                                 did_you_mean(near)
@@ -166,7 +171,11 @@ impl Builder {
                         }
                     }
                 }
-                When::Holds(BoundCondition { condition: Arc::new(condition.clone()), names: Arc::new(names) })
+                let keys = condition.state_keys(&is_node);
+                let wrong = keys.into_iter().filter_map(|(key, _)| problem_in_edge(key));
+                problems.extend(wrong.map(|problem| format!("the condition of an edge to `{name}`: {problem}")));
+                self.problems.append(&mut problems);
+                When::Holds(BoundCondition::new(condition, Arc::new(names)))
             }
         };
         Some(Entry { from, when })

@@ -4,7 +4,7 @@
 
 use std::any::TypeId;
 use std::borrow::Cow;
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -519,6 +519,8 @@ impl Builder {
             body,
             inner: node.inner,
             does: None,
+            sees_state: false,
+            saves: BTreeMap::new(),
             #[cfg(feature = "dynamic")]
             references: Vec::new(),
         };

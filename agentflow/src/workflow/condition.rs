@@ -7,7 +7,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::mapping::{Mapping, Names, Scope};
+use super::mapping::{IsNode, Mapping, Names, Scope};
 use super::outputs::{NodeIndex, Outputs};
 use crate::value::Encoded;
 
@@ -45,21 +45,33 @@ pub enum Condition {
 }
 
 impl Condition {
-    /// The nodes and inputs that it reads, with whether one may be missing.
-    pub(crate) fn reads(&self) -> Vec<(&str, bool)> {
+    /// The nodes and inputs that it reads, with whether one may be missing. `is_node` says which names are those of nodes.
+    pub(crate) fn reads<'c>(&'c self, is_node: IsNode<'_>) -> Vec<(&'c str, bool)> {
         match self {
-            Self::Is(value) => value.reads(),
-            Self::Equals(one, other) => [one.reads(), other.reads()].concat(),
-            Self::Exists(value) => value.reads().into_iter().map(|(node, _)| (node, true)).collect(),
-            Self::Not(other) => other.reads(),
-            Self::All(all) | Self::Any(all) => all.iter().flat_map(Self::reads).collect(),
+            Self::Is(value) => value.reads(is_node),
+            Self::Equals(one, other) => [one.reads(is_node), other.reads(is_node)].concat(),
+            Self::Exists(value) => value.reads(is_node).into_iter().map(|(node, _)| (node, true)).collect(),
+            Self::Not(other) => other.reads(is_node),
+            Self::All(all) | Self::Any(all) => all.iter().flat_map(|of| of.reads(is_node)).collect(),
+        }
+    }
+
+    /// The keys of the state that it reads, as [`Mapping::state_keys`].
+    pub(crate) fn state_keys<'c>(&'c self, is_node: IsNode<'_>) -> Vec<(&'c str, bool)> {
+        match self {
+            Self::Is(value) | Self::Exists(value) => value.state_keys(is_node),
+            Self::Equals(one, other) => [one.state_keys(is_node), other.state_keys(is_node)].concat(),
+            Self::Not(other) => other.state_keys(is_node),
+            Self::All(all) | Self::Any(all) => all.iter().flat_map(|of| of.state_keys(is_node)).collect(),
         }
     }
 
     /// Whether it holds in every run; `None` when it depends on outputs.
     pub(crate) fn constant(&self) -> Option<bool> {
         let scope = Scope { names: &HashMap::new(), outputs: &NoOutputs, item: None };
-        self.reads().is_empty().then(|| self.holds(&scope).ok()).flatten()
+        // A name that may be that of a node or of a key says nothing before the run.
+        let reads_nothing = self.reads(&|_| true).is_empty() && self.state_keys(&|_| true).is_empty();
+        reads_nothing.then(|| self.holds(&scope).ok()).flatten()
     }
 
     /// Whether it holds. In `all` and `any`, what follows the first that decides is not looked at.
@@ -105,9 +117,15 @@ fn first(all: &[Condition], scope: &Scope<'_>, so: bool) -> Result<bool, String>
 pub(crate) struct BoundCondition {
     pub(crate) condition: Arc<Condition>,
     pub(crate) names: Names,
+    pub(crate) sees_state: bool,
 }
 
 impl BoundCondition {
+    pub(crate) fn new(condition: &Condition, names: Names) -> Self {
+        let sees_state = !condition.state_keys(&|name| names.contains_key(name)).is_empty();
+        Self { condition: Arc::new(condition.clone()), names, sees_state }
+    }
+
     pub(crate) fn holds(&self, outputs: &dyn Outputs) -> Result<bool, String> {
         self.condition.holds(&Scope { names: &self.names, outputs, item: None })
     }

@@ -123,6 +123,12 @@ pub struct GraphNode {
     /// What it does, where that is data and not code.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub does: Option<GraphBody>,
+    /// What of its output is saved to the [state](crate::state) of the run, in the record of the output: each key with the
+    /// JSON Pointer of its value in the output, `{"tone": "/tone", "user:name": "/author/name", "draft": ""}`. A part that is
+    /// not there is left out. The key `*` saves the fields of an object, each under its own name; a key that is named
+    /// counts more. Of two nodes side by side that save one key the one that stands later in the graph counts.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub saves: BTreeMap<String, String>,
     /// The join of the arms that return above it: it runs only when none of them is taken.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unless: Option<String>,
@@ -228,6 +234,7 @@ impl Graph {
             begins: node.begins,
             ends: node.ends,
             does: node.does.as_deref().cloned(),
+            saves: node.saves.clone(),
             unless: node.unless.map(name),
             body: node.inner.as_deref().map(|inner| Box::new(Self::described(inner, workflows))),
             branch_bodies: node
@@ -346,6 +353,9 @@ impl Graph {
         if !node.edges.is_empty() || node.ends || node.does.is_some() {
             let data = (&node.edges, node.begins, node.ends, &node.does);
             hash.text(&serde_json::to_string(&data).unwrap_or_default());
+        }
+        if !node.saves.is_empty() {
+            hash.text(&serde_json::to_string(&node.saves).unwrap_or_default());
         }
         hash.text(node.unless.as_deref().unwrap_or_default());
         for (branch, body) in node.bodies() {

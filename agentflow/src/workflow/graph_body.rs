@@ -4,7 +4,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::condition::Condition;
-use super::mapping::Mapping;
+use super::mapping::{IsNode, Mapping};
 use super::node_schema::NodeSchema;
 
 /// An edge that leads to a node of a [`Graph`](super::Graph): `{"from": "fetch"}` is taken when `fetch` has its output.
@@ -240,21 +240,41 @@ impl Question {
 }
 
 impl GraphBody {
-    /// The nodes and inputs that it reads, with whether one may be missing.
-    pub(crate) fn reads(&self) -> Vec<(&str, bool)> {
-        match self {
-            Self::Call(call) => call.with.reads(),
-            Self::Value(value) => value.reads(),
-            Self::Route(routes) => {
-                routes.arms.iter().filter_map(|arm| arm.when.as_ref()).flat_map(Condition::reads).collect()
-            }
-            Self::Ask(question) => question.about.iter().flat_map(Mapping::reads).collect(),
-            Self::Map { items, call } => std::iter::once((items.as_str(), false)).chain(call.with.reads()).collect(),
-            Self::Race(calls) | Self::Fallback(calls) => calls.iter().flat_map(|call| call.with.reads()).collect(),
-            Self::Repeat { first, call, .. } => {
-                std::iter::once((first.as_str(), false)).chain(call.with.reads()).collect()
-            }
-        }
+    /// The nodes and inputs that it reads, with whether one may be missing. `is_node` says which names are those of nodes.
+    pub(crate) fn reads<'b>(&'b self, is_node: IsNode<'_>) -> Vec<(&'b str, bool)> {
+        let of = |mapping: &'b Mapping| mapping.reads(is_node);
+        let mut reads: Vec<(&str, bool)> = match self {
+            Self::Map { items: first, .. } | Self::Repeat { first, .. } => vec![(first, false)],
+            _ => Vec::new(),
+        };
+        reads.extend(self.mappings().flat_map(of));
+        reads.extend(self.conditions().flat_map(|condition| condition.reads(is_node)));
+        reads
+    }
+
+    /// The keys of the state that it reads, as [`Mapping::state_keys`].
+    pub(crate) fn state_keys<'b>(&'b self, is_node: IsNode<'_>) -> Vec<(&'b str, bool)> {
+        let of_mappings = self.mappings().flat_map(|mapping| mapping.state_keys(is_node));
+        of_mappings.chain(self.conditions().flat_map(|condition| condition.state_keys(is_node))).collect()
+    }
+
+    /// The values that it makes.
+    fn mappings(&self) -> impl Iterator<Item = &Mapping> {
+        let own = match self {
+            Self::Value(value) => Some(value),
+            Self::Ask(question) => question.about.as_ref(),
+            _ => None,
+        };
+        self.calls().iter().map(|call| &call.with).chain(own)
+    }
+
+    /// The conditions of its arms.
+    fn conditions(&self) -> impl Iterator<Item = &Condition> {
+        let arms = match self {
+            Self::Route(routes) => routes.arms.as_slice(),
+            _ => &[],
+        };
+        arms.iter().filter_map(|arm| arm.when.as_ref())
     }
 
     /// The calls that it makes.

@@ -56,6 +56,7 @@ impl GraphNode {
             begins: Begins::All,
             ends: false,
             does: None,
+            saves: BTreeMap::new(),
             unless: None,
             branches: Vec::new(),
             body: None,
@@ -95,6 +96,13 @@ impl GraphNode {
     #[must_use]
     pub fn policy(mut self, policy: NodePolicy) -> Self {
         self.policy = policy;
+        self
+    }
+
+    /// Saves a part of its output to the state of the run, at a JSON Pointer; see [`GraphNode::saves`].
+    #[must_use]
+    pub fn save(mut self, key: impl Into<String>, at: impl Into<String>) -> Self {
+        self.saves.insert(key.into(), at.into());
         self
     }
 

@@ -2,9 +2,8 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::condition::Condition;
 use super::graph::{Graph, GraphNode};
-use super::graph_body::GraphBody;
+use super::mapping::IsNode;
 
 /// The nodes, each after all that it depends on and else as they are written.
 pub(super) fn ordered<'g>(graph: &'g Graph, problems: &mut Vec<String>) -> Vec<&'g GraphNode> {
@@ -21,7 +20,7 @@ pub(super) fn ordered<'g>(graph: &'g Graph, problems: &mut Vec<String>) -> Vec<&
         let before = left.len();
         left.retain(|node| {
             let waits = |name: &&str| by_name.contains_key(name) && !done.contains(name) && **name != *node.name;
-            if node.all_before().iter().any(waits) {
+            if node.all_before(&|name| by_name.contains_key(name)).iter().any(waits) {
                 return true;
             }
             done.insert(&node.name);
@@ -32,7 +31,10 @@ pub(super) fn ordered<'g>(graph: &'g Graph, problems: &mut Vec<String>) -> Vec<&
             // What only follows a cycle is left out.
             let mut cycle = left.clone();
             while let Some(at) = cycle.iter().position(|node| {
-                !cycle.iter().any(|other| other.name != node.name && other.all_before().contains(&node.name.as_str()))
+                !cycle.iter().any(|other| {
+                    other.name != node.name
+                        && other.all_before(&|name| by_name.contains_key(name)).contains(&node.name.as_str())
+                })
             }) {
                 cycle.remove(at);
             }
@@ -50,10 +52,10 @@ pub(super) fn ordered<'g>(graph: &'g Graph, problems: &mut Vec<String>) -> Vec<&
 
 impl GraphNode {
     /// The names of all nodes that matter for when it begins, and what it reads.
-    pub(super) fn all_before(&self) -> Vec<&str> {
-        let own = self.does.iter().flat_map(GraphBody::reads).map(|(read, _)| read);
+    pub(super) fn all_before<'n>(&'n self, is_node: IsNode<'_>) -> Vec<&'n str> {
+        let own = self.does.iter().flat_map(|does| does.reads(is_node)).map(|(read, _)| read);
         let edges = self.edges.iter().flat_map(|edge| {
-            let reads = edge.when.iter().flat_map(Condition::reads).map(|(read, _)| read);
+            let reads = edge.when.iter().flat_map(|when| when.reads(is_node)).map(|(read, _)| read);
             std::iter::once(edge.from.as_str()).chain(reads)
         });
         let guard = self.guard.iter().map(|guard| guard.router.as_str());

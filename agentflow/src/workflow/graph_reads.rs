@@ -6,9 +6,10 @@ use serde_json::{Value, json};
 use super::condition::Condition;
 use super::facts::{Known, known_before, known_when, narrow};
 use super::graph_body::Routes;
-use super::mapping::Mapping;
-use super::mapping_schema::{Schemas, schema_of};
-use crate::schema::{Assignable, is_assignable_as_stated, lacks};
+use super::mapping::{Mapping, Root};
+use super::mapping_schema::{Schemas, pointer_of, schema_of};
+use crate::schema::{Assignable, Lack, is_assignable_as_stated, lacks};
+use crate::template::Template;
 
 /// What the reads of a node are checked against.
 pub(super) struct Reading<'a> {
@@ -96,10 +97,36 @@ impl Reading<'_> {
             Mapping::Item(at) => ("the item".to_owned(), self.item, at, true),
             Mapping::Object(fields) => return fields.values().for_each(|of| self.parts(of, may_miss, problems)),
             Mapping::List(all) => return all.iter().for_each(|of| self.parts(of, may_miss, problems)),
-            Mapping::ErrorOf(_) | Mapping::Value(_) => return,
+            Mapping::Template(template) => return self.placeholders(template, problems),
+            Mapping::ErrorOf(_) | Mapping::Value(_) | Mapping::State { .. } => return,
         };
         if let Some(lack) = lacks(whole, at, may_miss) {
+            let lack = in_words(lack, "say what is read then with `or`, or ask first with `exists`");
             problems.push(format!("{}: {of} has nothing at `{at}`: {lack}", self.place));
         }
+    }
+    /// The same of the placeholders of a text.
+    fn placeholders(&self, template: &Template, problems: &mut Vec<String>) {
+        for placeholder in template.placeholders() {
+            let (Root::Node(node), parts) = Root::of(placeholder, &|name| self.outputs.get(name).is_some()) else {
+                continue;
+            };
+            let Some(whole) = self.outputs.get(node) else { continue };
+            if let Some(lack) = lacks(whole, &pointer_of(parts), placeholder.is_optional()) {
+                let (path, lack) = (placeholder.path(), in_words(lack, "write `?` before the closing brace"));
+                problems.push(format!(
+                    "{}: the placeholder `{{{path}}}`: the output of `{node}` has nothing there: {lack}",
+                    self.place
+                ));
+            }
+        }
+    }
+}
+
+/// Why a part is not there, with what to do where it may be.
+fn in_words(lack: Lack, remedy: &str) -> String {
+    match lack {
+        Lack::Never(why) => why,
+        Lack::Sometimes(why) => format!("{why}; {remedy}"),
     }
 }

@@ -1,20 +1,21 @@
-//! `Mapping`: how a value is made of the outputs of nodes, as data. It computes nothing beside that.
+//! `Mapping`: how a value is made of the outputs of nodes and of the state, as data. It computes nothing beside that;
+//! `mapping_form.rs` has its JSON form.
 
 use std::collections::{BTreeMap, HashMap};
-use std::fmt;
 use std::sync::Arc;
 
-use serde::de::{Error as _, MapAccess, Visitor};
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use super::outputs::{NodeIndex, Outputs};
 use super::step_error::StepError;
 use crate::failure::FailureKind;
-use crate::text::{did_you_mean, nearest};
+use crate::state::{SavedByStep, StateOwner, is_reserved};
+use crate::template::{Placeholder, Template, part_of};
 use crate::value::Encoded;
 
-/// How a value is made: the output of a node or a part of it, a constant, or an object or a list of such.
+/// How a value is made: the output of a node or a part of it, a value of the state, a constant, a text with such values, or an
+/// object or a list of them.
 ///
 /// As JSON it is an object with one of these keys:
 ///
@@ -23,6 +24,10 @@ use crate::value::Encoded;
 /// | `{"from": "page"}` | the output of the node or the input `page` |
 /// | `{"from": "page", "at": "/links/0"}` | the part of it at a JSON Pointer (RFC 6901) |
 /// | `{"from": "page", "at": "/title", "or": ""}` | another value where there is no such output or part |
+/// | `{"state": "tone"}` | the value of a key of the [state](crate::state), as the node sees it; with `at` and `or` as above |
+/// | `{"state": "tone", "optional": true}` | the same; without a value it is left out of the object or the list that it is in |
+/// | `{"state": ""}` | all values of the session and of `temp:` keys, as an object |
+/// | `{"template": "Dear {name}, {page.title?}"}` | a text with such values, by the rules of a [`Template`] |
 /// | `{"error_of": "fetch"}` | the failure of a node, `{"kind": .., "message": ..}`, or `null` |
 /// | `{"item": ""}` | the item of a node that runs for each item, or the last output of one that is repeated; or a part of it |
 /// | `{"value": 5}` | a constant |
@@ -36,6 +41,11 @@ use crate::value::Encoded;
 /// let mapping: Mapping = serde_json::from_value(json!({"object": {"url": {"from": "page", "at": "/links/0"}}})).unwrap();
 /// assert_eq!(mapping, Mapping::object([("url", Mapping::from_part("page", "/links/0"))]));
 /// ```
+///
+/// What a placeholder of a template names is a node or an input, and else a key of the state: one that a node of the graph
+/// [saves](super::GraphNode::saves), or that begins with `user:`, `app:` or `temp:`. `{nodes.page}` and `{state.tone}` say
+/// which is meant; that is how a key is read which a tool or an earlier run sets. Any other name is refused when the
+/// graph is read, unless it is optional.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(into = "Value")]
 #[non_exhaustive]
@@ -49,6 +59,19 @@ pub enum Mapping {
         /// What it is where there is no such output or part; without it, that is a failure.
         or: Option<Value>,
     },
+    /// The value of a key of the state as the node sees it, or a part of it.
+    State {
+        /// The key, such as `tone` or `user:name`; empty for an object of all values of the session and of `temp:` keys.
+        key: String,
+        /// A JSON Pointer; empty for all of it.
+        at: String,
+        /// What it is where there is no such value or part; without it, that is a failure.
+        or: Option<Value>,
+        /// Without such a value or part it is left out of the object or the list that it is in, and is `null` elsewhere.
+        optional: bool,
+    },
+    /// A text with the values of nodes, of inputs and of the state.
+    Template(Template),
     /// The failure of a node; `null` when it has not failed.
     ErrorOf(String),
     /// The part of the item at a JSON Pointer; empty for all of it.
@@ -61,9 +84,6 @@ pub enum Mapping {
     List(Vec<Mapping>),
 }
 
-/// The keys of a mapping's JSON form.
-const KEYS: [&str; 6] = ["from", "error_of", "item", "value", "object", "list"];
-
 impl Mapping {
     /// The output of a node or an input.
     pub fn from(node: impl Into<String>) -> Self {
@@ -75,19 +95,50 @@ impl Mapping {
         Self::From { node: node.into(), at: at.into(), or: None }
     }
 
+    /// The value of a key of the state.
+    pub fn state(key: impl Into<String>) -> Self {
+        Self::State { key: key.into(), at: String::new(), or: None, optional: false }
+    }
+
     /// An object of values.
     pub fn object<K: Into<String>>(fields: impl IntoIterator<Item = (K, Self)>) -> Self {
         Self::Object(fields.into_iter().map(|(name, value)| (name.into(), value)).collect())
     }
 
-    /// The nodes and inputs that it reads, each as often as it does, with whether one may be missing.
-    pub(crate) fn reads(&self) -> Vec<(&str, bool)> {
+    /// The nodes and inputs that it reads, each as often as it does, with whether one may be missing. `is_node` says which
+    /// names are those of nodes.
+    pub(crate) fn reads<'m>(&'m self, is_node: IsNode<'_>) -> Vec<(&'m str, bool)> {
         match self {
             Self::From { node, or, .. } => vec![(node, or.is_some())],
             Self::ErrorOf(node) => vec![(node, true)],
-            Self::Item(_) | Self::Value(_) => Vec::new(),
-            Self::Object(fields) => fields.values().flat_map(Self::reads).collect(),
-            Self::List(all) => all.iter().flat_map(Self::reads).collect(),
+            Self::Item(_) | Self::Value(_) | Self::State { .. } => Vec::new(),
+            Self::Template(template) => {
+                let roots = template.placeholders().map(|placeholder| (Root::of(placeholder, is_node).0, placeholder));
+                let of_nodes = roots.filter_map(|(root, placeholder)| match root {
+                    Root::Node(node) => Some((node, placeholder.is_optional())),
+                    Root::State { .. } => None,
+                });
+                of_nodes.collect()
+            }
+            Self::Object(fields) => fields.values().flat_map(|of| of.reads(is_node)).collect(),
+            Self::List(all) => all.iter().flat_map(|of| of.reads(is_node)).collect(),
+        }
+    }
+
+    /// The keys of the state that it reads, with whether one is a bare name of a template that must be known.
+    pub(crate) fn state_keys<'m>(&'m self, is_node: IsNode<'_>) -> Vec<(&'m str, bool)> {
+        match self {
+            Self::State { key, .. } => vec![(key, false)],
+            Self::Template(template) => {
+                let keys = template.placeholders().filter_map(|placeholder| match Root::of(placeholder, is_node).0 {
+                    Root::Node(_) => None,
+                    Root::State { key, bare } => Some((key, bare && !placeholder.is_optional())),
+                });
+                keys.collect()
+            }
+            Self::Object(fields) => fields.values().flat_map(|of| of.state_keys(is_node)).collect(),
+            Self::List(all) => all.iter().flat_map(|of| of.state_keys(is_node)).collect(),
+            Self::From { .. } | Self::ErrorOf(_) | Self::Item(_) | Self::Value(_) => Vec::new(),
         }
     }
 
@@ -99,6 +150,11 @@ impl Mapping {
             Self::List(all) => all.iter().any(Self::has_item),
             _ => false,
         }
+    }
+
+    /// Whether it is left out where there is no value.
+    fn is_left_out(&self, scope: &Scope<'_>) -> bool {
+        matches!(self, Self::State { key, at, or: None, optional: true } if scope.in_state(key, at).is_none())
     }
 
     /// The value.
@@ -115,6 +171,14 @@ impl Mapping {
                 (None, Some(or)) => Ok(or.clone()),
                 (None, None) => Err(format!("`{node}` has no output")),
             },
+            Self::State { key, at, or, optional } => match (scope.in_state(key, at), or) {
+                (Some(value), _) => Ok(value),
+                (None, Some(or)) => Ok(or.clone()),
+                (None, None) if *optional => Ok(Value::Null),
+                (None, None) if at.is_empty() => Err(format!("the state has no `{key}`")),
+                (None, None) => Err(format!("the state has nothing at `{at}` of `{key}`")),
+            },
+            Self::Template(template) => scope.filled(template, LARGEST_TEXT),
             Self::ErrorOf(node) => Ok(scope.error_of(node)),
             Self::Item(at) => {
                 let item = scope.item.ok_or("there is no item")?;
@@ -122,10 +186,14 @@ impl Mapping {
             }
             Self::Value(value) => Ok(value.clone()),
             Self::Object(fields) => {
-                let fields = fields.iter().map(|(name, value)| Ok((name.clone(), value.value(scope)?)));
+                let fields = fields.iter().filter(|(_, value)| !value.is_left_out(scope));
+                let fields = fields.map(|(name, value)| Ok((name.clone(), value.value(scope)?)));
                 fields.collect::<Result<Map<_, _>, String>>().map(Value::Object)
             }
-            Self::List(all) => all.iter().map(|value| value.value(scope)).collect::<Result<_, _>>().map(Value::Array),
+            Self::List(all) => {
+                let all = all.iter().filter(|value| !value.is_left_out(scope));
+                all.map(|value| value.value(scope)).collect::<Result<_, _>>().map(Value::Array)
+            }
         }
     }
 
@@ -148,6 +216,10 @@ impl Mapping {
             {
                 Ok(item.clone())
             }
+            Self::Template(template) => {
+                let value = scope.filled(template, most())?;
+                Encoded::new(&value).map_err(|error| Unmade::Problem(error.to_string()))
+            }
             Self::Object(_) | Self::List(_) => {
                 let mut text = Text { json: String::new(), most: most() };
                 self.write(scope, &mut text)?;
@@ -162,25 +234,55 @@ impl Mapping {
         match self {
             Self::Object(fields) => {
                 let mut before = "{";
-                for (name, value) in fields {
+                for (name, value) in fields.iter().filter(|(_, value)| !value.is_left_out(scope)) {
                     text.push(before)?;
                     text.push(&Value::from(name.as_str()).to_string())?;
                     text.push(":")?;
                     value.write(scope, text)?;
                     before = ",";
                 }
-                text.push(if fields.is_empty() { "{}" } else { "}" })
+                text.push(if before == "{" { "{}" } else { "}" })
             }
             Self::List(all) => {
                 let mut before = "[";
-                for value in all {
+                for value in all.iter().filter(|value| !value.is_left_out(scope)) {
                     text.push(before)?;
                     value.write(scope, text)?;
                     before = ",";
                 }
-                text.push(if all.is_empty() { "[]" } else { "]" })
+                text.push(if before == "[" { "[]" } else { "]" })
             }
             other => text.push(other.encoded(scope, || text.most)?.as_str()),
+        }
+    }
+}
+
+/// The most bytes of a text that is looked at in place, in a condition.
+const LARGEST_TEXT: usize = 1 << 20;
+
+/// Whether a name is that of a node or an input.
+pub(crate) type IsNode<'a> = &'a dyn Fn(&str) -> bool;
+
+/// What the path of a placeholder begins with.
+pub(crate) enum Root<'p> {
+    Node(&'p str),
+    /// `bare` says that nothing but the name itself says that it is a key of the state.
+    State {
+        key: &'p str,
+        bare: bool,
+    },
+}
+
+impl<'p> Root<'p> {
+    /// The root of a placeholder, and the names behind it.
+    pub(crate) fn of(placeholder: &'p Placeholder, is_node: IsNode<'_>) -> (Self, &'p [String]) {
+        match placeholder.parts() {
+            [node, rest @ ..] if is_node(node) => (Self::Node(node), rest),
+            [of, node, rest @ ..] if of == "nodes" => (Self::Node(node), rest),
+            [of, key, rest @ ..] if of == "state" => (Self::State { key, bare: false }, rest),
+            [key, rest @ ..] => (Self::State { key, bare: StateOwner::split(key).0 == StateOwner::Session }, rest),
+            // A path has a name.
+            [] => (Self::State { key: "", bare: true }, &[]),
         }
     }
 }
@@ -251,122 +353,53 @@ impl Scope<'_> {
         self.outputs.output(*self.names.get(node)?)
     }
 
+    /// The value of a key of the state, or the part of it at a JSON Pointer.
+    fn in_state(&self, key: &str, at: &str) -> Option<Value> {
+        let state = self.outputs.state();
+        if key.is_empty() {
+            return Value::Object(state.map(all_of_state).unwrap_or_default()).pointer(at).cloned();
+        }
+        part(state?.get(key)??, at).ok()?
+    }
+
+    /// The text of a template.
+    fn filled(&self, template: &Template, most: usize) -> Result<Value, String> {
+        let is_node = |name: &str| self.names.contains_key(name);
+        let filled = template.filled(most, |placeholder| {
+            let (root, parts) = Root::of(placeholder, &is_node);
+            let (what, value) = match root {
+                Root::Node(node) => {
+                    (format!("the output of `{node}`"), self.output(node).map(Encoded::decode::<Value>))
+                }
+                Root::State { key, .. } => {
+                    let value = self.outputs.state().and_then(|state| state.get(key)).flatten();
+                    (format!("the value of `{key}` in the state"), value.map(Encoded::decode::<Value>))
+                }
+            };
+            let value = value.transpose().map_err(|error| format!("{what} is not JSON: {error}"))?;
+            match value.as_ref().map(|value| part_of(value, parts).cloned()) {
+                Some(Some(part)) => Ok(Some(part)),
+                _ if placeholder.is_optional() => Ok(None),
+                Some(None) => Err(format!("{what} has nothing at `{}`", parts.join("."))),
+                None => Err(format!(
+                    "there is nothing as {what}; write `?` before the closing brace where it may be missing"
+                )),
+            }
+        });
+        filled.map_err(|error| error.to_string())
+    }
+
     fn error_of(&self, node: &str) -> Value {
         let failure = self.names.get(node).and_then(|node| self.outputs.failure(*node));
         failure.map_or(Value::Null, |failure| json!({"kind": failure.kind.as_str(), "message": failure.message}))
     }
 }
 
-impl From<Mapping> for Value {
-    fn from(mapping: Mapping) -> Self {
-        match mapping {
-            Mapping::From { node, at, or } => {
-                let mut fields = Map::from_iter([("from".to_owned(), Self::String(node))]);
-                if !at.is_empty() {
-                    fields.insert("at".to_owned(), Self::String(at));
-                }
-                if let Some(or) = or {
-                    fields.insert("or".to_owned(), or);
-                }
-                Self::Object(fields)
-            }
-            Mapping::ErrorOf(node) => json!({"error_of": node}),
-            Mapping::Item(at) => json!({"item": at}),
-            Mapping::Value(value) => json!({"value": value}),
-            Mapping::Object(fields) => {
-                let fields: Map<String, Self> = fields.into_iter().map(|(name, value)| (name, value.into())).collect();
-                json!({"object": fields})
-            }
-            Mapping::List(all) => json!({"list": all.into_iter().map(Self::from).collect::<Vec<_>>()}),
-        }
-    }
-}
-
-impl<'de> Deserialize<'de> for Mapping {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_map(MappingReader)
-    }
-}
-
-/// Reads a mapping key by key, so that whoever reads knows where a mistake is.
-struct MappingReader;
-
-impl<'de> Visitor<'de> for MappingReader {
-    type Value = Mapping;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a mapping, such as {\"from\": \"page\"} or {\"value\": 5}")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Mapping, A::Error> {
-        let mut mapping: Option<(String, Mapping)> = None;
-        let (mut part, mut other) = (None, None);
-        while let Some(key) = map.next_key::<String>()? {
-            let of = match key.as_str() {
-                "from" => Mapping::from(map.next_value::<String>()?),
-                "error_of" => Mapping::ErrorOf(map.next_value()?),
-                "item" => Mapping::Item(map.next_value::<Pointer>()?.0),
-                "value" => Mapping::Value(map.next_value()?),
-                "object" => Mapping::Object(map.next_value()?),
-                "list" => Mapping::List(map.next_value()?),
-                "at" => {
-                    part = Some(map.next_value::<Pointer>()?.0);
-                    continue;
-                }
-                "or" => {
-                    other = Some(map.next_value()?);
-                    continue;
-                }
-                unknown => {
-                    let hint = match nearest(unknown, KEYS.into_iter().chain(["at", "or"])) {
-                        near @ Some(_) => did_you_mean(near),
-                        None => "; the fields of an object stand within `object`".to_owned(),
-                    };
-                    return Err(A::Error::custom(format!("a mapping has no `{unknown}`{hint}")));
-                }
-            };
-            if let Some((first, _)) = &mapping {
-                return Err(A::Error::custom(format!("a mapping has one of `{first}` and `{key}`; remove the other")));
-            }
-            mapping = Some((key, of));
-        }
-        match (mapping, part, other) {
-            (Some((_, Mapping::From { node, .. })), at, or) => {
-                Ok(Mapping::From { node, at: at.unwrap_or_default(), or })
-            }
-            (Some((_, mapping)), None, None) => Ok(mapping),
-            (Some((key, _)), part, _) => {
-                let extra = if part.is_some() { "at" } else { "or" };
-                Err(A::Error::custom(format!("a mapping with `{key}` has no `{extra}`; remove it")))
-            }
-            (None, ..) => Err(A::Error::custom(format!("a mapping has one of the keys `{}`", KEYS.join("`, `")))),
-        }
-    }
-}
-
-/// A JSON Pointer.
-#[derive(Deserialize)]
-#[serde(try_from = "String")]
-struct Pointer(String);
-
-impl TryFrom<String> for Pointer {
-    type Error = String;
-
-    fn try_from(text: String) -> Result<Self, String> {
-        pointer(text).map(Self)
-    }
-}
-
-/// A JSON Pointer: empty, or it begins with `/`.
-fn pointer(text: String) -> Result<String, String> {
-    match text.is_empty() || text.starts_with('/') {
-        true => Ok(text),
-        false => {
-            // As it is written in other languages of paths.
-            let path = text.trim_start_matches(['$', '.']).replace('.', "/");
-            Err(format!("`{text}` is not a JSON Pointer; it begins with `/`, as in `/{path}`"))
-        }
-    }
+/// All values of the session and of `temp:` keys.
+fn all_of_state(state: &SavedByStep) -> Map<String, Value> {
+    let is_shown = |key: &str| !StateOwner::split(key).0.outlives_runs() && !is_reserved(key);
+    let values = state.changes().filter(|(key, _)| is_shown(key));
+    values.filter_map(|(key, value)| Some((key.to_owned(), value?.decode().ok()?))).collect()
 }
 
 #[cfg(test)]

@@ -6,8 +6,9 @@ use std::collections::HashMap;
 use serde_json::{Value, json};
 
 use super::input_schema::input_object_schema;
-use super::mapping::Mapping;
+use super::mapping::{Mapping, Root};
 use crate::schema::{Definitions, part_at};
+use crate::template::Template;
 
 /// The schemas of the outputs of nodes, by their names, as far as they are known at a place.
 #[derive(Clone, Copy)]
@@ -58,6 +59,9 @@ fn whole_schema_of(mapping: &Mapping, outputs: Schemas<'_>, item: &Value) -> Val
                 None => of,
             }
         }
+        // What steps save is not known before they run.
+        Mapping::State { .. } => Value::Bool(true),
+        Mapping::Template(template) => schema_of_text(template, outputs),
         Mapping::ErrorOf(_) => json!({"anyOf": [{"type": "null"}, {
             "type": "object",
             "properties": {"kind": {"type": "string"}, "message": {"type": "string"}},
@@ -82,6 +86,22 @@ fn whole_schema_of(mapping: &Mapping, outputs: Schemas<'_>, item: &Value) -> Val
             list
         }
     }
+}
+
+/// The schema of a filled template: a text, or what its only placeholder stands for.
+fn schema_of_text(template: &Template, outputs: Schemas<'_>) -> Value {
+    let Some(only) = template.only() else { return json!({"type": "string"}) };
+    match Root::of(only, &|name| outputs.get(name).is_some()) {
+        (Root::Node(node), parts) if !only.is_optional() => {
+            outputs.get(node).map_or(Value::Bool(true), |schema| part_at(schema, &pointer_of(parts)))
+        }
+        _ => Value::Bool(true),
+    }
+}
+
+/// The JSON Pointer of the names of a path.
+pub(super) fn pointer_of(parts: &[String]) -> String {
+    parts.iter().map(|part| format!("/{}", part.replace('~', "~0").replace('/', "~1"))).collect()
 }
 
 /// A list of values of a schema.

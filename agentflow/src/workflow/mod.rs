@@ -24,15 +24,21 @@ mod facts;
 mod first_question;
 mod form_macros;
 mod gate;
+#[cfg(feature = "dynamic")]
+mod given_value;
 mod graph;
 #[cfg_attr(not(feature = "dynamic"), allow(dead_code, reason = "graphs are executed with the feature `dynamic`"))]
 mod graph_body;
+#[cfg(feature = "dynamic")]
+mod graph_choices;
 mod graph_form;
 mod graph_of_data;
 #[cfg(feature = "dynamic")]
 mod graph_order;
 #[cfg(feature = "dynamic")]
 mod graph_reads;
+#[cfg(feature = "dynamic")]
+mod graph_state;
 mod inner;
 pub(crate) mod input_object;
 mod input_schema;
@@ -42,6 +48,7 @@ pub(crate) mod linked_workflow;
 mod machine;
 #[cfg_attr(not(feature = "dynamic"), allow(dead_code, reason = "graphs are executed with the feature `dynamic`"))]
 mod mapping;
+mod mapping_form;
 #[cfg(feature = "dynamic")]
 mod mapping_schema;
 mod names;
@@ -60,8 +67,10 @@ mod policy;
 pub(crate) mod reference_steps;
 mod replaced_workflow;
 pub(crate) mod same_type;
+mod saved_outputs;
 mod saved_twice;
 pub(crate) mod spec;
+mod state_reads;
 pub(crate) mod step_error;
 mod steps;
 mod taken_arms;

@@ -6,28 +6,24 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::chosen_arms::pick;
-use super::condition::{BoundCondition, Condition, NoOutputs};
+use super::condition::{BoundCondition, Condition};
 use super::entry::{Begins, Entry, When};
 use super::facts::{Facts, narrow};
 use super::gate::problems_of_questions;
+use super::given_value::Given;
 use super::graph::{Graph, GraphNode};
 use super::graph_body::{GraphBody, GraphEdge, Question, Reference, ReferenceKind};
+use super::graph_choices::pure;
 use super::graph_order::ordered;
 use super::graph_reads::Reading;
-use super::mapping::{Mapping, Names, Scope};
+use super::mapping::{IsNode, Mapping, Names};
 use super::mapping_schema::{Schemas, list_of, one_of, schema_of};
 use super::names;
 use super::node_schema::{Fits, NodeSchema};
 use super::reference_steps::{Callee, item_step, step};
-use super::spec::{
-    After, Body, Branch, Derived, NodeIndex, NodeKind, NodeSpec, OrderReason, Outputs, Pure, Spec, Until,
-};
-use super::step_error::StepError;
+use super::spec::{After, Body, Branch, Derived, NodeIndex, NodeKind, NodeSpec, OrderReason, Spec};
 use super::taken_arms::problems_of_arms;
 use crate::dry_run::DryCall;
-use crate::error::FailureKind;
-use crate::event::ApprovalRequest;
 use crate::path::StepPath;
 use crate::run::Approval;
 use crate::schema::{Assignable, SchemaMismatch, is_assignable_as_stated, part_at};
@@ -35,10 +31,7 @@ use crate::schema_check::SchemaCheck;
 use crate::text::{did_you_mean, nearest};
 use crate::tool::SeenTo;
 use crate::tool::answer_schema::closed;
-use crate::value::{Encoded, NodeValue};
-
-/// The most bytes of what a question is about: a person reads it.
-const LARGEST_QUESTION: usize = 16 << 20;
+use crate::value::NodeValue;
 
 /// Finds what a reference is to.
 pub(crate) type Resolve<'a> = &'a dyn Fn(ReferenceKind, &str) -> Result<Callee, String>;
@@ -54,6 +47,7 @@ impl Graph {
         loading.order.clone_from(&order);
         loading.names = Arc::new(order.iter().enumerate().map(|(at, node)| (node.name.clone(), index(at))).collect());
         let nodes: Vec<NodeSpec> = order.iter().map(|node| loading.node(node)).collect();
+        loading.check_bare_keys();
         let (mut schemas, mut calls) = (loading.schemas, loading.calls);
         let derived = order.iter().map(|node| Derived {
             schema: schemas.remove(node.name.as_str()).unwrap_or(Value::Bool(true)),
@@ -94,19 +88,25 @@ impl Graph {
     }
 }
 
-struct Loading<'a> {
-    graph: &'a Graph,
+pub(super) struct Loading<'a> {
+    pub(super) graph: &'a Graph,
     resolve: Resolve<'a>,
     order: Vec<&'a GraphNode>,
-    names: Names,
+    pub(super) names: Names,
     /// The schemas of the outputs of those nodes that were looked at.
-    schemas: HashMap<&'a str, Value>,
+    pub(super) schemas: HashMap<&'a str, Value>,
     /// Those of which more is known where the node begins that is looked at.
     narrow: HashMap<String, Value>,
     facts: Facts<'a>,
     /// What they call.
     calls: HashMap<&'a str, Vec<DryCall>>,
-    problems: Vec<String>,
+    pub(super) problems: Vec<String>,
+    /// The keys of the state that nodes are known to save.
+    pub(super) known_keys: BTreeSet<String>,
+    /// Whether nodes save fields whose names are not known.
+    pub(super) saves_any_key: bool,
+    /// The bare names in templates that are those of keys, each with its node.
+    pub(super) bare_keys: Vec<(&'a str, String)>,
 }
 
 impl<'a> Loading<'a> {
@@ -121,6 +121,9 @@ impl<'a> Loading<'a> {
             facts: Facts::default(),
             calls: HashMap::new(),
             problems: Vec::new(),
+            known_keys: BTreeSet::new(),
+            saves_any_key: false,
+            bare_keys: Vec::new(),
         }
     }
 
@@ -131,7 +134,7 @@ impl<'a> Loading<'a> {
     fn node(&mut self, node: &'a GraphNode) -> NodeSpec {
         let name = &node.name;
         self.problems.extend(names::problem_of_node(name));
-        if node.all_before().contains(&name.as_str()) {
+        if node.all_before(&|name| self.names.contains_key(name)).contains(&name.as_str()) {
             self.problems.push(format!("the node `{name}` waits for itself"));
         }
         let mut policy = node.policy.clone();
@@ -143,13 +146,15 @@ impl<'a> Loading<'a> {
                 entries.len()
             ));
         }
-        let own = node.does.as_ref().map(GraphBody::reads).unwrap_or_default();
+        let names = Arc::clone(&self.names);
+        let is_node: IsNode<'_> = &|name| names.contains_key(name);
+        let own = node.does.as_ref().map(|does| does.reads(is_node)).unwrap_or_default();
         let read_by_it: Vec<&str> = own.iter().map(|(read, _)| *read).collect();
         let late = |read: NodeIndex| !node.begins.waits_for_all() && entries.iter().any(|entry| entry.from == read);
         let (mut reads, mut after) = (Vec::new(), Vec::new());
         let given = node.reads.iter().map(|read| (read.as_str(), false));
         // Whether an edge is taken is not asked before all has ended that its condition looks at.
-        let of_edges = node.edges.iter().flat_map(|edge| edge.when.iter().flat_map(Condition::reads));
+        let of_edges = node.edges.iter().flat_map(|edge| edge.when.iter().flat_map(|when| when.reads(is_node)));
         for (read, may_miss) in given.chain(own).chain(of_edges.map(|(read, _)| (read, true))) {
             let Some(at) = self.named(name, read) else { continue };
             let optional = After { node: at, why: OrderReason::Optional };
@@ -173,9 +178,12 @@ impl<'a> Loading<'a> {
         self.facts.note(self.graph, node, needed);
         let is_read = |of: &str| read_by_it.contains(&of);
         self.narrow = narrow(self.facts.behind(name), |of| self.schemas.get(of).filter(|_| is_read(of)).cloned());
+        self.check_state(node);
         let (kind, body, callees) = self.body(node);
         self.check_reads(node);
         self.derive(node, &callees);
+        self.check_saves(node);
+        self.known_keys.extend(callees.iter().filter_map(Callee::saved_key).map(|key| key.to_string()));
         self.calls.insert(&node.name, callees.iter().map(Callee::dry_call).collect());
         // The node sees to what the tool's policy says, for each item of a list and each round too.
         let direct = matches!(node.does, Some(GraphBody::Call(_) | GraphBody::Map { .. } | GraphBody::Repeat { .. }));
@@ -215,6 +223,8 @@ impl<'a> Loading<'a> {
             code: 0,
             body,
             inner: None,
+            sees_state: node.does.as_ref().is_some_and(|does| !does.state_keys(is_node).is_empty()),
+            saves: node.saves.clone(),
             does: node.does.clone().map(Arc::new),
             references: callees.iter().filter_map(Callee::referenced).collect(),
         }
@@ -276,8 +286,8 @@ impl<'a> Loading<'a> {
         found.map(index)
     }
 
-    fn bound(&self, condition: &Condition) -> BoundCondition {
-        BoundCondition { condition: Arc::new(condition.clone()), names: Arc::clone(&self.names) }
+    pub(super) fn bound(&self, condition: &Condition) -> BoundCondition {
+        BoundCondition::new(condition, Arc::clone(&self.names))
     }
 
     fn body(&mut self, node: &GraphNode) -> (NodeKind, Body, Vec<Callee>) {
@@ -325,7 +335,7 @@ impl<'a> Loading<'a> {
         }
         let names = Arc::clone(&self.names);
         let bodies = || does.calls().iter().zip(&callees).map(|(call, callee)| (call, callee.clone()));
-        let one = |call: &Reference| (call.with.clone(), Arc::clone(&names));
+        let one = |call: &Reference| Given::new(call.with.clone(), Arc::clone(&names));
         let branches = |problems: &mut Vec<String>| {
             let mut taken = BTreeSet::new();
             let mut all = Vec::new();
@@ -348,7 +358,11 @@ impl<'a> Loading<'a> {
             },
             GraphBody::Value(value) => {
                 self.no_item(name, value);
-                (NodeKind::Value, Body::Pure(pure(value.clone(), names)))
+                let given = Given::new(value.clone(), Arc::clone(&names));
+                match given.waits() {
+                    true => (NodeKind::Value, Body::Step(given.into_step())),
+                    false => (NodeKind::Value, Body::Pure(pure(value.clone(), names))),
+                }
             }
             GraphBody::Route(_) => self.router(node, does),
             GraphBody::Ask(question) => self.gate(name, question),
@@ -401,7 +415,7 @@ impl<'a> Loading<'a> {
     }
 
     /// Notes where a value of one schema is not of another, as far as that is stated.
-    fn fits_schema(&mut self, node: &str, what: &str, given: &Value, expected: &Value) {
+    pub(super) fn fits_schema(&mut self, node: &str, what: &str, given: &Value, expected: &Value) {
         if let Assignable::No(places) = is_assignable_as_stated(given, expected) {
             let problem = |place: &SchemaMismatch| format!("the node `{node}`: {what} does not fit: {place}");
             self.problems.extend(places.iter().map(problem));
@@ -463,7 +477,7 @@ impl<'a> Loading<'a> {
         }
     }
 
-    fn no_item(&mut self, node: &str, mapping: &Mapping) {
+    pub(super) fn no_item(&mut self, node: &str, mapping: &Mapping) {
         if mapping.has_item() {
             self.problems.push(format!(
                 "the node `{node}` uses `item`, and there is one only in `map` and `repeat`; use `from`"
@@ -471,7 +485,7 @@ impl<'a> Loading<'a> {
         }
     }
 
-    fn fits(&mut self, node: &str, schema: &NodeSchema) -> Fits {
+    pub(super) fn fits(&mut self, node: &str, schema: &NodeSchema) -> Fits {
         match SchemaCheck::new(&schema.to_value()) {
             Ok(check) => Fits::Schema(check),
             Err(problem) => {
@@ -479,67 +493,6 @@ impl<'a> Loading<'a> {
                 Fits::Type(|_| Ok(()))
             }
         }
-    }
-
-    fn router(&mut self, node: &GraphNode, does: &GraphBody) -> (NodeKind, Body) {
-        let GraphBody::Route(routes) = does else { return (NodeKind::Join, Body::Join) };
-        let name = &node.name;
-        let mut seen = BTreeSet::new();
-        for route in &routes.arms {
-            if !seen.insert(&route.arm) {
-                self.problems.push(format!("the router `{name}` has two arms `{}`; name them apart", route.arm));
-            }
-        }
-        if routes.arms.iter().filter(|route| route.when.is_none()).count() > 1 {
-            self.problems.push(format!(
-                "the router `{name}` has several arms without a condition, and only one can be taken when no other is; \
-                 give all but one a `when`"
-            ));
-        }
-        if routes.arms.is_empty() {
-            self.problems.push(format!("the router `{name}` has no arms; give it at least one"));
-        }
-        let conditions: Vec<(Arc<str>, Option<BoundCondition>)> = routes
-            .arms
-            .iter()
-            .map(|route| (route.arm.as_str().into(), route.when.as_ref().map(|when| self.bound(when))))
-            .collect();
-        let arms = conditions.iter().map(|(arm, _)| Arc::clone(arm)).collect();
-        let pick = pick(conditions, routes.all);
-        (NodeKind::Router, Body::Router { pick, arms, several: routes.all })
-    }
-
-    fn gate(&mut self, node: &str, question: &Question) -> (NodeKind, Body) {
-        if let Some(about) = &question.about {
-            self.no_item(node, about);
-        }
-        let (schema, fits) = match &question.answer {
-            Some(schema) => (schema.to_value(), self.fits(node, schema)),
-            None => (Approval::schema(), Fits::Type(|answer| answer.decode::<Approval>().map(drop))),
-        };
-        let (text, about, names) = (question.text.clone(), question.about.clone(), Arc::clone(&self.names));
-        let ask: super::spec::Question = Arc::new(move |outputs| {
-            let about = match &about {
-                Some(about) => made(about, &names, outputs, || LARGEST_QUESTION)?,
-                None => Encoded::null(),
-            };
-            let answer = Encoded::new(&schema).map_err(|error| StepError::value("the answer's schema", &error))?;
-            Ok(ApprovalRequest::new(text.clone(), about, answer))
-        });
-        (NodeKind::Gate, Body::Gate { question: ask, fits })
-    }
-
-    fn until(&mut self, node: &str, until: &Condition) -> Until {
-        if let Some((read, _)) = until.reads().first() {
-            self.problems.push(format!(
-                "`until` of the node `{node}` reads `{read}`, and it sees the last output alone, as `{{\"item\": \"\"}}`"
-            ));
-        }
-        let until = until.clone();
-        Arc::new(move |last| {
-            let scope = Scope { names: &HashMap::new(), outputs: &NoOutputs, item: Some(last) };
-            until.holds(&scope).map_err(|problem| StepError::new(FailureKind::Value, problem))
-        })
     }
 }
 
@@ -552,19 +505,6 @@ fn waits_for(entries: &[Entry], begins: Begins, node: NodeIndex) -> bool {
 fn branch_name(call: &str, number: u32) -> String {
     let name = call.replace('/', ".");
     if number == 1 { name } else { format!("{name}-{number}") }
-}
-
-fn pure(value: Mapping, names: Names) -> Pure {
-    Arc::new(move |outputs, cx| made(&value, &names, outputs, || cx().host().max_output_bytes))
-}
-
-fn made(
-    value: &Mapping,
-    names: &Names,
-    outputs: &dyn Outputs,
-    most: impl FnOnce() -> usize,
-) -> Result<Encoded, StepError> {
-    Ok(value.encoded(&Scope { names, outputs, item: None }, most)?)
 }
 
 impl GraphNode {

@@ -1,6 +1,9 @@
 //! `Outputs`: what the nodes of a run have given so far, by their places. It is read by all that makes values of it.
 
+use std::collections::BTreeMap;
+
 use crate::error::Failure;
+use crate::state::SavedByStep;
 use crate::value::Encoded;
 
 /// The place of a node in its workflow.
@@ -13,5 +16,46 @@ pub(crate) trait Outputs {
     /// The failure of a node that an edge leaves which is taken when it fails.
     fn failure(&self, _: NodeIndex) -> Option<&Failure> {
         None
+    }
+    /// The state that what is made of the outputs sees; `None` where it sees none.
+    fn state(&self) -> Option<&SavedByStep> {
+        None
+    }
+}
+
+/// The outputs of nodes, with the state that is seen at a place.
+pub(crate) struct WithState<'o> {
+    pub(crate) outputs: &'o dyn Outputs,
+    pub(crate) state: SavedByStep,
+}
+
+impl Outputs for WithState<'_> {
+    fn output(&self, node: NodeIndex) -> Option<&Encoded> {
+        self.outputs.output(node)
+    }
+
+    fn failure(&self, node: NodeIndex) -> Option<&Failure> {
+        self.outputs.failure(node)
+    }
+
+    fn state(&self) -> Option<&SavedByStep> {
+        Some(&self.state)
+    }
+}
+
+/// Outputs and failures apart from their run, by the places of their nodes.
+#[derive(Default)]
+pub(crate) struct GivenOutputs {
+    pub(crate) outputs: BTreeMap<NodeIndex, Encoded>,
+    pub(crate) failures: BTreeMap<NodeIndex, Failure>,
+}
+
+impl Outputs for GivenOutputs {
+    fn output(&self, node: NodeIndex) -> Option<&Encoded> {
+        self.outputs.get(&node)
+    }
+
+    fn failure(&self, node: NodeIndex) -> Option<&Failure> {
+        self.failures.get(&node)
     }
 }

@@ -6,10 +6,11 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::mapping::{Mapping, Names, Scope};
+use super::given_value::Given;
+use super::mapping::Mapping;
 use super::policy::NodePolicy;
 use super::run_by_names;
-use super::spec::{ItemStep, Outputs, Referenced, Spec, Step, StepFuture};
+use super::spec::{ItemStep, Referenced, Spec, Step, StepFuture};
 use super::step_error::StepError;
 use crate::agent::{AgentDefinition, ErasedAgent};
 use crate::context::Context;
@@ -40,6 +41,15 @@ impl Callee {
         match self {
             Self::Tool(tool) | Self::Fetched(_, tool) => super::callee::function_of(tool),
             Self::Agent(_) | Self::LinkedAgent(_) | Self::Workflow(_) => None,
+        }
+    }
+
+    /// The key of the state under which an agent saves its answer.
+    pub(super) fn saved_key(&self) -> Option<Arc<str>> {
+        match self {
+            Self::Agent(agent) => agent.saved_key().cloned(),
+            Self::LinkedAgent(agent) => agent.described().saved_key().cloned(),
+            Self::Tool(_) | Self::Fetched(..) | Self::Workflow(_) => None,
         }
     }
 
@@ -153,7 +163,10 @@ impl Callee {
         let Mapping::Object(fields) = with else {
             // Its value is not known before it runs.
             return match with {
-                Mapping::Value(Value::Object(_)) | Mapping::From { .. } | Mapping::Item(_) => Vec::new(),
+                Mapping::Value(Value::Object(_)) | Mapping::From { .. } | Mapping::Item(_) | Mapping::State { .. } => {
+                    Vec::new()
+                }
+                Mapping::Template(text) if text.only().is_some() => Vec::new(),
                 _ => vec![format!("{what} is given an object")],
             };
         };
@@ -175,28 +188,17 @@ impl Callee {
 }
 
 /// A step that is one call; `seen_to` says who sees to the limits of a tool.
-pub(super) fn step(callee: Callee, (with, names): (Mapping, Names), seen_to: SeenTo) -> Step {
+pub(super) fn step(callee: Callee, given: Given, seen_to: SeenTo) -> Step {
     Arc::new(move |cx, outputs| {
-        let given = given(&cx, (&with, &names), outputs, None)?;
-        Ok(call(callee.clone(), cx, given, seen_to))
+        given.then(cx, outputs, None, callee.clone(), move |callee, cx, given| call(callee, cx, given, seen_to))
     })
 }
 
 /// The same for each item.
-pub(super) fn item_step(callee: Callee, (with, names): (Mapping, Names)) -> ItemStep {
+pub(super) fn item_step(callee: Callee, given: Given) -> ItemStep {
     Arc::new(move |cx, item, outputs| {
-        let given = given(&cx, (&with, &names), outputs, Some(item))?;
-        Ok(call(callee.clone(), cx, given, SeenTo::ByNode))
+        given.then(cx, outputs, Some(item), callee.clone(), |callee, cx, given| call(callee, cx, given, SeenTo::ByNode))
     })
-}
-
-fn given(
-    cx: &Context,
-    (with, names): (&Mapping, &Names),
-    outputs: &dyn Outputs,
-    item: Option<&Encoded>,
-) -> Result<Encoded, StepError> {
-    Ok(with.encoded(&Scope { names, outputs, item }, || cx.host().max_output_bytes)?)
 }
 
 fn call(callee: Callee, cx: Context, given: Encoded, seen_to: SeenTo) -> StepFuture {

@@ -5,6 +5,7 @@
 
 use std::any::TypeId;
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
@@ -125,6 +126,10 @@ pub(crate) struct NodeSpec {
     pub(crate) inner: Option<Arc<Spec>>,
     /// What it does, where that is data.
     pub(crate) does: Option<Arc<GraphBody>>,
+    /// Whether what is made of outputs for it is made of the state, too.
+    pub(crate) sees_state: bool,
+    /// What of its output is saved to the state: keys, and where their values are in it.
+    pub(crate) saves: BTreeMap<String, String>,
     /// What it calls by a name, where it is data.
     #[cfg(feature = "dynamic")]
     pub(super) references: Vec<Referenced>,
@@ -358,6 +363,18 @@ impl Spec {
         inputs.zip(values).try_for_each(|((name, fits), value)| {
             fits.check(value).map_err(|error| format!("the input `{name}` does not fit: {error}; `{value}` was given"))
         })
+    }
+
+    /// All nodes that a node depends on, each after all that it depends on itself.
+    pub(crate) fn all_before(&self, node: NodeIndex) -> impl Iterator<Item = NodeIndex> + use<> {
+        let mut is_before = vec![false; node as usize];
+        let mut next: Vec<NodeIndex> = self.node(node).predecessors().collect();
+        while let Some(node) = next.pop() {
+            if !std::mem::replace(&mut is_before[node as usize], true) {
+                next.extend(self.node(node).predecessors());
+            }
+        }
+        (0..).zip(is_before).filter(|(_, is_before)| *is_before).map(|(node, _)| node)
     }
 
     pub(crate) fn node(&self, node: NodeIndex) -> &NodeSpec {

@@ -19,6 +19,7 @@ mod parts;
 mod problems;
 mod recursive;
 mod reference;
+mod state;
 #[path = "../generated/kit/store.rs"]
 #[allow(dead_code, unreachable_pub, reason = "it is written for another test program")]
 mod store;

@@ -7,10 +7,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 /// Every room, from the vocabulary to the surfaces.
-const ROOMS: [&str; 41] = [
+const ROOMS: [&str; 42] = [
     // The vocabulary.
     "tuples",
     "text",
+    "template",
     "schema",
     "schema_check",
     "mask",

@@ -13,7 +13,6 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use tracing::Instrument;
 
-use super::handed_out::GivenOutputs;
 use super::replay::unit_of;
 use super::starting::{body_of, covered};
 use super::task::{Ended, Step, Task};
@@ -28,6 +27,7 @@ use crate::store::{MessageId, StoreError};
 use crate::telemetry;
 use crate::tool::StepPlace;
 use crate::workflow::callee::needs_of;
+use crate::workflow::outputs::GivenOutputs;
 use crate::workflow::spec::{NodeIndex, Spec};
 
 /// How long a step that was stopped at the deadline of a drain waits for its run to keep what it has recorded.

@@ -12,10 +12,8 @@ use futures_util::FutureExt;
 use super::WorkflowRun;
 use super::lost_step::{HandedStep, close_below};
 use crate::context::Context;
-use crate::error::Failure;
 use crate::executor::{ExecutorError, ExecutorErrorKind, HandedOut, StepCall, StepEnd, StepExecutor, StepOutcome};
 use crate::text::panic_text;
-use crate::value::Encoded;
 use crate::workflow::machine::Unit;
 use crate::workflow::spec::{NodeIndex, OrderReason, Outputs, StepFuture};
 use crate::workflow::step_error::StepError;
@@ -153,21 +151,4 @@ fn foreign(call: &StepCall, what: &str) -> ExecutorError {
     let StepCall { run, path, attempt, .. } = call;
     let message = format!("attempt {attempt} at `{path}` of the run `{run}` was handed out, and {what} came back");
     ExecutorError::new(ExecutorErrorKind::Foreign, message)
-}
-
-/// The outputs and failures that a call says, by the places of their nodes.
-#[derive(Default)]
-pub(super) struct GivenOutputs {
-    pub(super) outputs: BTreeMap<NodeIndex, Encoded>,
-    pub(super) failures: BTreeMap<NodeIndex, Failure>,
-}
-
-impl Outputs for GivenOutputs {
-    fn output(&self, node: NodeIndex) -> Option<&Encoded> {
-        self.outputs.get(&node)
-    }
-
-    fn failure(&self, node: NodeIndex) -> Option<&Failure> {
-        self.failures.get(&node)
-    }
 }

@@ -39,7 +39,7 @@ pub(crate) use self::saving::places_of_saved;
 use self::task::{Ended, Task};
 pub(crate) use self::undoing::UndoingRun;
 use super::machine::{Command, Machine, Outcome, Phase, Unit};
-use super::spec::{Body, NodeIndex, Spec};
+use super::spec::{Body, NodeIndex, Outputs, Spec};
 use super::step_error::caught;
 use crate::context::Context;
 use crate::error::{Error, Failure, Result};
@@ -175,8 +175,14 @@ impl WorkflowRun {
             closed: false,
         };
         match recorded {
-            Some(recorded) => run.replay(&recorded),
-            None => run.record_started(object, terms),
+            Some(recorded) => {
+                run.machine.begins_with(run.state_at_begin());
+                run.replay(&recorded);
+            }
+            None => {
+                run.record_started(object, terms);
+                run.machine.begins_with(run.state_at_begin());
+            }
         }
         if let Some((_, spent)) = &mut run.time {
             *spent = run.segment.shared.time_spent(&run.segment.base);
@@ -460,10 +466,13 @@ impl WorkflowRun {
         let definition = spec.node(node);
         let request = match &definition.body {
             Body::Gate { question, .. } => {
-                ValuePlace::compute(Some(&self.segment.shared.host), || caught(|| question(&self.machine)))
+                let seen = definition.sees_state.then(|| self.outputs_seen(node));
+                let outputs: &dyn Outputs = seen.as_ref().map_or(&self.machine as &dyn Outputs, |seen| seen);
+                ValuePlace::compute(Some(&self.segment.shared.host), || caught(|| question(outputs)))
             }
             _ => super::approval_of(&spec, definition, &self.machine),
         };
+        self.unsee(node);
         match request {
             Ok(request) => {
                 let policy = &definition.policy;

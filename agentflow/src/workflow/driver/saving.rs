@@ -7,12 +7,16 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::WorkflowRun;
+use crate::context::Context;
 use crate::error::FailureKind;
 use crate::event::EventKind;
 use crate::path::StepPath;
 use crate::run::{RunShared, StepStates};
 use crate::state::{EXIT, MOST_SAVED, SavedByStep, too_much_saved};
+use crate::value::Encoded;
 use crate::workflow::machine::Unit;
+use crate::workflow::outputs::WithState;
+use crate::workflow::saved_outputs::saved_of;
 use crate::workflow::spec::{Body, NodeIndex, NodeKind, Outputs, Spec};
 use crate::workflow::step_error::StepError;
 
@@ -36,15 +40,7 @@ impl WorkflowRun {
     fn sees(&self, unit: Unit, states: &StepStates) -> SavedByStep {
         let spec = self.machine.spec();
         let mut sees = SavedByStep::default();
-        let mut is_before = vec![false; unit.node as usize];
-        let mut next: Vec<NodeIndex> = spec.node(unit.node).predecessors().collect();
-        while let Some(node) = next.pop() {
-            if !std::mem::replace(&mut is_before[node as usize], true) {
-                next.extend(spec.node(node).predecessors());
-            }
-        }
-        // Every node stands after all that it depends on.
-        for (node, _) in (0..).zip(is_before).filter(|(_, is_before)| *is_before) {
+        for node in spec.all_before(unit.node) {
             self.add_saved(node, states, &mut sees);
         }
         // Items of a map run side by side; rounds, and the items of a `for`, one after another.
@@ -66,6 +62,51 @@ impl WorkflowRun {
         {
             to.apply(saved);
         }
+    }
+
+    /// What a node says that it saves of its output. Nothing is saved yet.
+    fn values_to_save(&self, unit: Unit, output: &Encoded) -> Result<Vec<(String, Encoded)>, StepError> {
+        let saves = &self.machine.spec().node(unit.node).saves;
+        match unit.child.is_none() && !saves.is_empty() {
+            true => saved_of(saves, output).map_err(|problem| StepError::new(FailureKind::Value, problem)),
+            false => Ok(Vec::new()),
+        }
+    }
+
+    /// Saves of a node's output what the node says; it is part of the record of the output.
+    ///
+    /// # Errors
+    /// When it cannot be saved, as [`Context::set`] says.
+    pub(super) fn save_output(&self, unit: Unit, output: &Encoded) -> Result<(), StepError> {
+        let values = self.values_to_save(unit, output)?;
+        if values.is_empty() {
+            return Ok(());
+        }
+        let cx = Context::new(Arc::clone(&self.segment.shared), self.path(unit), self.resources.clone());
+        values.into_iter().try_for_each(|(key, value)| cx.set_encoded(key, value)).map_err(StepError::of)
+    }
+
+    /// The outputs that a node reads which is computed in place, with the state that it sees.
+    pub(super) fn outputs_seen(&self, node: NodeIndex) -> WithState<'_> {
+        let path = self.path(Unit::node(node));
+        self.open_state(Unit::node(node), &path);
+        let state = self.segment.shared.states().map(|states| states.seen_by(&path));
+        WithState { outputs: &self.machine, state: state.unwrap_or_default() }
+    }
+
+    /// A node that is computed in place sees its state no more.
+    pub(super) fn unsee(&self, node: NodeIndex) {
+        if self.machine.spec().node(node).sees_state
+            && let Some(mut states) = self.segment.shared.states()
+        {
+            states.discard(&self.path(Unit::node(node)));
+        }
+    }
+
+    /// The state that is there when the workflow begins, without what a crash takes.
+    pub(super) fn state_at_begin(&self) -> Option<Arc<SavedByStep>> {
+        let seen = self.segment.shared.states()?.seen_by(&self.segment.step);
+        Arc::new(seen).recorded()
     }
 
     /// Whether the record of a unit has room for what the unit and those within it have saved: the size of that.
@@ -102,6 +143,10 @@ impl WorkflowRun {
         if unit.child.is_none() && matches!(self.machine.spec().node(unit.node).body, Body::Repeat { .. }) {
             // The repetition is over, and one around it is not for that.
             states.forget(path, EXIT);
+        }
+        // On top of what was written within it.
+        for (key, value) in self.values_to_save(unit, &output).unwrap_or_default() {
+            states.change(path, &key, Some(value));
         }
         let is_own = self.segment.is_run() && unit.child.is_none();
         let saved = states.end(path, is_own.then_some(unit.node.into()));

@@ -9,7 +9,7 @@ use crate::event::EventKind;
 use crate::tool::{ValuePlace, over_size};
 use crate::value::Encoded;
 use crate::workflow::machine::Unit;
-use crate::workflow::spec::{Body, NodeIndex};
+use crate::workflow::spec::{Body, NodeIndex, Outputs};
 use crate::workflow::step_error::{StepError, caught};
 
 /// What an event may need beside the output that it records, in bytes.
@@ -22,14 +22,17 @@ impl WorkflowRun {
             Ok(output) if self.is_recorded(node) => {
                 self.record(Unit::node(node), EventKind::NodeCompleted { output, duration_ms: 0, saved: None });
             }
-            Ok(output) => self.machine.evaluated(node, output),
+            Ok(output) => {
+                self.unsee(node);
+                self.machine.evaluated(node, output);
+            }
             Err(error) => self.fail(Unit::node(node), error),
         }
     }
 
     pub(super) fn evaluate(&self, node: NodeIndex) -> Result<Encoded, StepError> {
-        let body = &self.machine.spec().node(node).body;
-        let (Body::Pure(pure) | Body::Router { pick: pure, .. }) = body else {
+        let definition = self.machine.spec().node(node);
+        let (Body::Pure(pure) | Body::Router { pick: pure, .. }) = &definition.body else {
             return Err(StepError::new(FailureKind::Value, "a step is not a value"));
         };
         let cx = || {
@@ -38,7 +41,9 @@ impl WorkflowRun {
                 .granted(&self.grants)
                 .of_value()
         };
-        ValuePlace::compute(Some(&self.segment.shared.host), || caught(|| pure(&self.machine, &cx)))
+        let seen = (definition.sees_state || !definition.saves.is_empty()).then(|| self.outputs_seen(node));
+        let outputs: &dyn Outputs = seen.as_ref().map_or(&self.machine as &dyn Outputs, |seen| seen);
+        ValuePlace::compute(Some(&self.segment.shared.host), || caught(|| pure(outputs, &cx)))
     }
 
     /// Whether a value has a record of its own. The record of the workflow's end has the output.
@@ -46,7 +51,8 @@ impl WorkflowRun {
         let spec = self.machine.spec();
         let is_output = node == spec.output && spec.followers(node).is_empty();
         // A further attempt at the step has the values of the one before.
-        !is_output && (!self.segment.is_run() || self.segment.shared.log.is_durable())
+        !spec.node(node).saves.is_empty()
+            || !is_output && (!self.segment.is_run() || self.segment.shared.log.is_durable())
     }
 
     /// The output of a step, within the limit of the tool that the step is the call of, and within that of all steps.
@@ -60,6 +66,7 @@ impl WorkflowRun {
 
     /// An output within the limit of all steps, with what the step saved, which the event holds too.
     pub(super) fn within_event(&self, unit: Unit, output: Encoded) -> Result<Encoded, StepError> {
+        self.save_output(unit, &output)?;
         let saved = self.saved_size(unit)?;
         let (size, mut limit) = (output.as_str().len(), self.segment.shared.host.max_output_bytes);
         if let Some(most) = self.segment.shared.log.store().and_then(|(store, _)| store.max_event_bytes()) {

@@ -7,6 +7,7 @@ use serde::Deserialize;
 
 use super::{Machine, Phase, Unit, index};
 use crate::workflow::entry::{Begins, Edge, Entry, When};
+use crate::workflow::outputs::WithState;
 use crate::workflow::spec::{Body, NodeIndex, NodeSpec, Outputs};
 
 /// What a router has chosen: one arm, or several.
@@ -44,7 +45,13 @@ impl Machine {
             (Phase::Done, When::Done) => Edge::Taken,
             (Phase::Done, When::Arm(arm)) => of(self.takes(entry.from, *arm)),
             (Phase::Done, When::Failed) => Edge::NotTaken,
-            (Phase::Done, When::Holds(condition)) => condition.holds(self).map_or_else(Edge::Broken, of),
+            (Phase::Done, When::Holds(condition)) => {
+                let holds = match condition.sees_state {
+                    true => condition.holds(&WithState { outputs: self, state: self.state_behind(entry.from) }),
+                    false => condition.holds(self),
+                };
+                holds.map_or_else(Edge::Broken, of)
+            }
             (Phase::Failed, When::Failed) if !self.nodes[entry.from as usize].cancelled => Edge::Taken,
             (Phase::Failed | Phase::Skipped, _) => Edge::Dead,
             _ => Edge::Open,

@@ -10,6 +10,7 @@ mod group;
 mod next;
 mod obstacle;
 mod recover;
+mod seen_state;
 mod stopped;
 
 use std::cmp::Reverse;
@@ -24,7 +25,7 @@ use super::policy::{OnError, StopPolicy};
 use super::spec::{Body, NodeIndex, Outputs, Spec};
 use crate::error::{Failure, FailureKind};
 use crate::event::{EventKind, PauseReason};
-use crate::state::EXIT;
+use crate::state::{EXIT, SavedByStep};
 use crate::time::Timestamp;
 use crate::value::Encoded;
 
@@ -106,6 +107,8 @@ pub(crate) struct Machine {
     /// A failure stops everything from this node on: in a workflow with written order, what is below it. What is above
     /// it goes to its end first, as it would have in a function; a failure there counts in its place.
     stopped_from: Option<NodeIndex>,
+    /// The state that was there when the workflow began.
+    began_with: Option<Arc<SavedByStep>>,
 }
 
 #[derive(Clone, Debug)]
@@ -121,6 +124,8 @@ struct NodeState {
     /// Nobody has answered in time, and for that it counts as skipped.
     passed_over: bool,
     output: Option<Encoded>,
+    /// What it saved, for the conditions of edges.
+    saved: Option<Arc<SavedByStep>>,
     /// Why it failed, where an edge is taken for that.
     failure: Option<Arc<Failure>>,
     group: Option<Box<Group>>,
@@ -175,6 +180,7 @@ impl Machine {
             asked: None,
             passed_over: false,
             output: None,
+            saved: None,
             failure: None,
             group: None,
         });
@@ -192,6 +198,7 @@ impl Machine {
             failures: Vec::new(),
             ended_by: None,
             stopped_from: None,
+            began_with: None,
             spec,
         };
         let mut inputs = inputs.into_iter();
@@ -379,7 +386,10 @@ impl Machine {
         match kind {
             EventKind::NodeStarted { attempt, repeatable, .. } => self.started(unit, *attempt, *repeatable),
             EventKind::NodeCompleted { output, saved, .. } => match unit.child {
-                None => self.complete(unit.node, output.clone()),
+                None => {
+                    self.nodes[unit.node as usize].saved.clone_from(saved);
+                    self.complete(unit.node, output.clone());
+                }
                 Some(child) => {
                     let exits = saved.as_ref().is_some_and(|saved| matches!(saved.get(EXIT), Some(Some(_))));
                     self.child_completed(unit.node, child, output.clone(), exits);

@@ -39,6 +39,7 @@ impl Machine {
             self.set_phase(unit, if undecided { Phase::Running } else { Phase::Waiting });
             let state = &mut self.nodes[at];
             (state.cancelled, state.output, state.failure, state.passed_over) = (false, None, None, false);
+            state.saved = None;
             if undecided {
                 self.due.push_back(Command::Fail { unit, error: interrupted("the run was stopped") });
             } else if let Some(group) = &mut state.group {

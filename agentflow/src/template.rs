@@ -1,0 +1,360 @@
+//! `Template`: a text with placeholders, such as `Dear {name}`. It knows no nodes and no state: whoever fills it says what a
+//! placeholder stands for.
+#![doc = include_str!("docs/template.md")]
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::Value;
+
+use crate::text::{did_you_mean, head, nearest};
+
+/// The most bytes of a template.
+const LONGEST: usize = 1 << 20;
+
+/// The most bytes of a filled template, where whoever fills it says nothing else.
+const LARGEST: usize = 16 << 20;
+
+/// A text with placeholders. It is checked when it is read, and filled as often as needed.
+///
+/// ```
+/// use agentflow::template::Template;
+/// use serde_json::json;
+///
+/// let letter: Template = "Dear {name}, your {order.items.0} is {state?}ready.".parse().unwrap();
+/// let values = json!({"name": "Ada", "order": {"items": ["lamp"]}});
+/// assert_eq!(letter.fill(&values).unwrap(), json!("Dear Ada, your lamp is ready."));
+///
+/// // A text that is one placeholder keeps the type.
+/// let items: Template = "{order.items}".parse().unwrap();
+/// assert_eq!(items.fill(&values).unwrap(), json!(["lamp"]));
+/// ```
+#[derive(Clone, Debug)]
+pub struct Template {
+    text: String,
+    pieces: Vec<Piece>,
+}
+
+#[derive(Clone, Debug)]
+enum Piece {
+    Text(String),
+    Value(Placeholder),
+}
+
+/// A placeholder of a [`Template`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Placeholder {
+    parts: Vec<String>,
+    optional: bool,
+    at: usize,
+}
+
+impl Placeholder {
+    /// The names of its path: of `{page.title}` these are `page` and `title`. There is one at least.
+    pub fn parts(&self) -> &[String] {
+        &self.parts
+    }
+
+    /// Whether it may be missing, as `{page.title?}` says.
+    pub fn is_optional(&self) -> bool {
+        self.optional
+    }
+
+    /// Where it begins, in bytes from the beginning of the text.
+    pub fn at(&self) -> usize {
+        self.at
+    }
+
+    /// Its path as it is written, without `?`.
+    pub fn path(&self) -> String {
+        self.parts.join(".")
+    }
+}
+
+/// Why a text is not a [`Template`], or cannot be filled. It names the placeholder and the remedy.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{problem}")]
+pub struct TemplateError {
+    problem: String,
+    at: usize,
+}
+
+impl TemplateError {
+    /// Where the placeholder or the brace is, in bytes from the beginning of the text.
+    pub fn at(&self) -> usize {
+        self.at
+    }
+}
+
+impl Template {
+    /// The text as it was written.
+    pub fn as_str(&self) -> &str {
+        &self.text
+    }
+
+    /// Its placeholders, in their order; one that is written twice is there twice.
+    pub fn placeholders(&self) -> impl Iterator<Item = &Placeholder> {
+        self.pieces.iter().filter_map(|piece| match piece {
+            Piece::Value(placeholder) => Some(placeholder),
+            Piece::Text(_) => None,
+        })
+    }
+
+    /// The placeholder that is all of the text, so that the type of its value is kept.
+    pub fn only(&self) -> Option<&Placeholder> {
+        match self.pieces.as_slice() {
+            [Piece::Value(placeholder)] => Some(placeholder),
+            _ => None,
+        }
+    }
+
+    /// The text with the values of a JSON object, or the value itself where the text is one placeholder. Strings are written
+    /// as they are, other values as JSON. An optional placeholder without a value leaves nothing; where it is all of the
+    /// text, the result is `null`.
+    ///
+    /// # Errors
+    /// When a placeholder has no value and is not optional, with the nearest name; when the text would have more than 16 MiB.
+    pub fn fill(&self, values: &Value) -> Result<Value, TemplateError> {
+        self.filled(LARGEST, |placeholder| match part_of(values, placeholder.parts()) {
+            Some(value) => Ok(Some(value.clone())),
+            None if placeholder.is_optional() => Ok(None),
+            None => Err(unknown(placeholder.parts(), values)),
+        })
+    }
+
+    /// The same with values from anywhere, and a largest size. `value` gives nothing for what may be missing.
+    pub(crate) fn filled(
+        &self,
+        most: usize,
+        mut value: impl FnMut(&Placeholder) -> Result<Option<Value>, String>,
+    ) -> Result<Value, TemplateError> {
+        let mut of = |placeholder: &Placeholder| {
+            value(placeholder).map_err(|problem| {
+                let problem = format!("the placeholder `{{{}}}`: {problem}", placeholder.path());
+                TemplateError { problem, at: placeholder.at }
+            })
+        };
+        if let Some(only) = self.only() {
+            return Ok(of(only)?.unwrap_or_default());
+        }
+        let mut text = String::new();
+        for piece in &self.pieces {
+            let at = match piece {
+                Piece::Text(piece) => {
+                    text.push_str(piece);
+                    self.text.len()
+                }
+                Piece::Value(placeholder) => {
+                    match of(placeholder)? {
+                        None => {}
+                        Some(Value::Null) if placeholder.optional => {}
+                        Some(Value::String(value)) => text.push_str(&value),
+                        Some(value) => text.push_str(&value.to_string()),
+                    }
+                    placeholder.at
+                }
+            };
+            if text.len() > most {
+                let problem = format!("the filled text has more than {most} bytes; show a part of the value");
+                return Err(TemplateError { problem, at });
+            }
+        }
+        Ok(Value::String(text))
+    }
+}
+
+/// The part of a value at the names of a path: fields by their names, items of lists by their numbers.
+pub(crate) fn part_of<'v>(value: &'v Value, parts: &[String]) -> Option<&'v Value> {
+    parts.iter().try_fold(value, |value, part| match value {
+        Value::Object(fields) => fields.get(part),
+        Value::Array(items) => items.get(part.parse::<usize>().ok()?),
+        _ => None,
+    })
+}
+
+/// The sentence about a part that is not there: the first name of the path that nothing has.
+fn unknown(parts: &[String], values: &Value) -> String {
+    let there = (0..parts.len()).rev().find_map(|count| Some((count, part_of(values, &parts[..count])?)));
+    let Some((count, value)) = there else { return "there is no value for it".to_owned() };
+    let name = &parts[count];
+    let near = value.as_object().and_then(|fields| nearest(name, fields.keys().map(String::as_str)));
+    let hint = match near {
+        Some(_) => did_you_mean(near),
+        None => "; write `?` before the closing brace where it may be missing".to_owned(),
+    };
+    format!("there is no value `{name}`{hint}")
+}
+
+impl FromStr for Template {
+    type Err = TemplateError;
+
+    /// Reads a template.
+    ///
+    /// # Errors
+    /// When a brace is not closed or not opened, when what stands between braces is not a path, and of more than 1 MiB.
+    fn from_str(text: &str) -> Result<Self, TemplateError> {
+        if text.len() > LONGEST {
+            return Err(TemplateError {
+                problem: format!("a template has at most {LONGEST} bytes, and this one has {}", text.len()),
+                at: 0,
+            });
+        }
+        let mut pieces: Vec<Piece> = Vec::new();
+        let mut plain = String::new();
+        let mut at = 0;
+        while let Some(brace) = text[at..].find(['{', '}']).map(|of| at + of) {
+            plain.push_str(&text[at..brace]);
+            let (rest, problem) = (&text[brace..], |problem: String| TemplateError { problem, at: brace });
+            if rest.starts_with("{{") || rest.starts_with("}}") {
+                plain.push_str(&rest[..1]);
+                at = brace + 2;
+                continue;
+            }
+            if rest.starts_with('}') {
+                return Err(problem(format!(
+                    "the `}}` at byte {brace} has no `{{` before it; write `}}}}` for a brace"
+                )));
+            }
+            let line = rest.split('\n').next().unwrap_or_default();
+            let Some(end) = line.find('}') else {
+                return Err(problem(format!(
+                    "the `{{` at byte {brace} has no `}}` on its line; write `{{{{` for a brace"
+                )));
+            };
+            let placeholder = placeholder(&rest[1..end], brace).map_err(problem)?;
+            if !plain.is_empty() {
+                pieces.push(Piece::Text(std::mem::take(&mut plain)));
+            }
+            pieces.push(Piece::Value(placeholder));
+            at = brace + end + 1;
+        }
+        plain.push_str(&text[at..]);
+        if !plain.is_empty() {
+            pieces.push(Piece::Text(plain));
+        }
+        Ok(Self { text: text.to_owned(), pieces })
+    }
+}
+
+fn placeholder(inside: &str, at: usize) -> Result<Placeholder, String> {
+    let (path, optional) = inside.strip_suffix('?').map_or((inside, false), |path| (path, true));
+    let is_part = |(number, part): (usize, &str)| {
+        let is_letter = |letter: char| {
+            letter.is_alphanumeric() || matches!(letter, '_' | '-') || (number == 0 && matches!(letter, '/' | ':'))
+        };
+        !part.is_empty() && part.chars().all(is_letter)
+    };
+    if !path.split('.').enumerate().all(is_part) {
+        let shown = head(inside, 40);
+        return Err(format!(
+            "`{{{shown}}}` at byte {at} is not a placeholder; write a path, such as `{{name}}`, `{{page.title}}` or \
+             `{{page.title?}}`, and `{{{{` for a brace"
+        ));
+    }
+    Ok(Placeholder { parts: path.split('.').map(ToOwned::to_owned).collect(), optional, at })
+}
+
+impl PartialEq for Template {
+    fn eq(&self, other: &Self) -> bool {
+        self.text == other.text
+    }
+}
+
+impl Eq for Template {}
+
+impl fmt::Display for Template {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl Serialize for Template {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&self.text)
+    }
+}
+
+impl<'de> Deserialize<'de> for Template {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(D::Error::custom)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    use super::*;
+
+    fn problem(text: &str) -> String {
+        text.parse::<Template>().unwrap_err().to_string()
+    }
+
+    #[test]
+    fn what_is_not_a_template_is_refused_with_its_place() {
+        for (text, says) in [
+            ("a {name", "the `{` at byte 2 has no `}` on its line; write `{{` for a brace"),
+            ("a {name\n}", "the `{` at byte 2 has no `}` on its line"),
+            ("name}", "the `}` at byte 4 has no `{` before it; write `}}` for a brace"),
+            ("{}", "`{}` at byte 0 is not a placeholder; write a path"),
+            ("{a..b}", "`{a..b}` at byte 0 is not a placeholder"),
+            ("{\"a\": 1}", "is not a placeholder; write a path, such as `{name}`"),
+            ("é{a b}", "`{a b}` at byte 2 is not a placeholder"),
+            ("{a.b/c}", "`{a.b/c}` at byte 0"),
+        ] {
+            let problem = problem(text);
+            assert!(problem.contains(says), "{text}: {problem}");
+        }
+        let error = serde_json::from_value::<Template>(json!("{")).unwrap_err().to_string();
+        assert!(error.contains("at byte 0"), "{error}");
+    }
+
+    #[test]
+    fn values_are_shown_and_types_are_kept() {
+        let values = json!({"n": 3, "s": "x", "o": {"list": [1, {"a": null}]}, "user:name": "Ada", "way/yes": true});
+        let fill = |text: &str| text.parse::<Template>().unwrap().fill(&values);
+        assert_eq!(fill("{{{s}}}").unwrap(), json!("{x}"));
+        assert_eq!(fill("{n} {o.list} {user:name} {way/yes}").unwrap(), json!("3 [1,{\"a\":null}] Ada true"));
+        assert_eq!(fill("{o.list.1.a}").unwrap(), Value::Null);
+        assert_eq!(fill("{o.list.1.a?}-{no?}-{o.list.1.a}").unwrap(), json!("--null"));
+        assert_eq!(fill("{no?}").unwrap(), Value::Null);
+        assert_eq!(fill("").unwrap(), json!(""));
+        let error = fill("a {o.lst}").unwrap_err();
+        assert_eq!(error.to_string(), "the placeholder `{o.lst}`: there is no value `lst`; did you mean `list`?");
+        assert_eq!(error.at(), 2);
+        let error = fill("{o.list.7}").unwrap_err().to_string();
+        assert!(error.ends_with("there is no value `7`; write `?` before the closing brace where it may be missing"));
+    }
+
+    #[test]
+    fn a_filled_text_has_a_largest_size() {
+        let template: Template = "{a}{a}".parse().unwrap();
+        let fill = |most| template.filled(most, |_| Ok(Some(json!("123"))));
+        assert_eq!(fill(6).unwrap(), json!("123123"));
+        assert!(fill(5).unwrap_err().to_string().contains("more than 5 bytes"));
+        assert!("x".repeat(LONGEST + 1).parse::<Template>().is_err());
+    }
+
+    proptest! {
+        /// Whatever is written: it is refused, or it is filled.
+        #[test]
+        fn any_text_is_read_or_refused(text in "[a-c{}.?:é\\n ]{0,24}") {
+            if let Ok(template) = text.parse::<Template>() {
+                let values = json!({"a": {"b": [1]}, "b": "{c}", "c": null});
+                let _ = template.fill(&values);
+                prop_assert_eq!(template.as_str(), text);
+            }
+        }
+
+        /// A text without placeholders is what it was, once its braces are written twice.
+        #[test]
+        fn text_survives(text in "\\PC{0,40}") {
+            let written = text.replace('{', "{{").replace('}', "}}");
+            let template: Template = written.parse().unwrap();
+            prop_assert_eq!(template.fill(&Value::Null).unwrap(), Value::String(text));
+        }
+    }
+}

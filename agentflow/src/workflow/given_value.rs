@@ -1,0 +1,93 @@
+//! `Given`: the value that a step is given, made when the step begins of outputs and of the state that the step sees. A value
+//! that outlives the run is read from the store, which the step waits for.
+
+use std::sync::Arc;
+
+use super::mapping::{Mapping, Names, Scope};
+use super::outputs::{GivenOutputs, Outputs, WithState};
+use super::spec::{Step, StepFuture};
+use super::step_error::StepError;
+use crate::context::Context;
+use crate::state::{SavedByStep, StateOwner};
+use crate::value::Encoded;
+
+/// A mapping with the nodes that its names are.
+#[derive(Clone)]
+pub(super) struct Given(Arc<Inner>);
+
+struct Inner {
+    value: Mapping,
+    names: Names,
+    sees_state: bool,
+    /// The keys that it reads and that outlive the run.
+    lasting: Vec<String>,
+}
+
+impl Given {
+    pub(super) fn new(value: Mapping, names: Names) -> Self {
+        let keys = value.state_keys(&|name| names.contains_key(name));
+        let sees_state = !keys.is_empty();
+        let lasting = keys.iter().filter(|(key, _)| StateOwner::split(key).0.outlives_runs());
+        let lasting = lasting.map(|(key, _)| (*key).to_owned()).collect();
+        Self(Arc::new(Inner { value, names, sees_state, lasting }))
+    }
+
+    /// Whether the store must be asked for it.
+    pub(super) fn waits(&self) -> bool {
+        !self.0.lasting.is_empty()
+    }
+
+    /// Begins what is given the value: at once, or when the store has answered.
+    pub(super) fn then<C: Send + 'static>(
+        &self,
+        cx: Context,
+        outputs: &dyn Outputs,
+        item: Option<&Encoded>,
+        callee: C,
+        begin: impl FnOnce(C, Context, Encoded) -> StepFuture + Send + 'static,
+    ) -> Result<StepFuture, StepError> {
+        if !self.waits() {
+            let seen = if self.0.sees_state { cx.seen_state() } else { SavedByStep::default() };
+            let value = self.0.made(&cx, outputs, item, seen)?;
+            return Ok(begin(callee, cx, value));
+        }
+        let (given, outputs, item) = (Arc::clone(&self.0), self.0.read(outputs), item.cloned());
+        Ok(Box::pin(async move {
+            let seen = cx.seen_state_with(&given.lasting).await.map_err(StepError::of)?;
+            let value = given.made(&cx, &outputs, item.as_ref(), seen)?;
+            begin(callee, cx, value).await
+        }))
+    }
+
+    /// A step whose output the value is.
+    pub(super) fn into_step(self) -> Step {
+        Arc::new(move |cx, outputs| {
+            self.then(cx, outputs, None, (), |(), _, value| Box::pin(std::future::ready(Ok(value))))
+        })
+    }
+}
+
+impl Inner {
+    fn made(
+        &self,
+        cx: &Context,
+        outputs: &dyn Outputs,
+        item: Option<&Encoded>,
+        state: SavedByStep,
+    ) -> Result<Encoded, StepError> {
+        let outputs = WithState { outputs, state };
+        let scope = Scope { names: &self.names, outputs: &outputs, item };
+        Ok(self.value.encoded(&scope, || cx.host().max_output_bytes)?)
+    }
+
+    /// The outputs that it reads, apart from the run.
+    fn read(&self, outputs: &dyn Outputs) -> GivenOutputs {
+        let mut read = GivenOutputs::default();
+        let reads = self.value.reads(&|name| self.names.contains_key(name));
+        for at in reads.into_iter().filter_map(|(name, _)| self.names.get(name).copied()) {
+            outputs.output(at).cloned().into_iter().for_each(|output| drop(read.outputs.insert(at, output)));
+            outputs.failure(at).cloned().into_iter().for_each(|failure| drop(read.failures.insert(at, failure)));
+        }
+        read
+    }
+}

@@ -1,0 +1,99 @@
+//! What is computed in place of a graph's nodes: values, the choices of routers, questions, and when a repetition is over. It
+//! decides nothing in a run; it makes the functions that do.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+
+use super::chosen_arms::pick;
+use super::condition::{BoundCondition, Condition, NoOutputs};
+use super::graph::GraphNode;
+use super::graph_body::{GraphBody, Question};
+use super::mapping::{Mapping, Names, Scope};
+use super::node_schema::Fits;
+use super::of_graph::Loading;
+use super::spec::{Body, NodeKind, Outputs, Pure, Until};
+use super::step_error::StepError;
+use crate::error::FailureKind;
+use crate::event::ApprovalRequest;
+use crate::run::Approval;
+use crate::value::{Encoded, NodeValue};
+
+/// The most bytes of what a question is about: a person reads it.
+const LARGEST_QUESTION: usize = 16 << 20;
+
+impl Loading<'_> {
+    pub(super) fn router(&mut self, node: &GraphNode, does: &GraphBody) -> (NodeKind, Body) {
+        let GraphBody::Route(routes) = does else { return (NodeKind::Join, Body::Join) };
+        let name = &node.name;
+        let mut seen = BTreeSet::new();
+        for route in &routes.arms {
+            if !seen.insert(&route.arm) {
+                self.problems.push(format!("the router `{name}` has two arms `{}`; name them apart", route.arm));
+            }
+        }
+        if routes.arms.iter().filter(|route| route.when.is_none()).count() > 1 {
+            self.problems.push(format!(
+                "the router `{name}` has several arms without a condition, and only one can be taken when no other is; \
+                 give all but one a `when`"
+            ));
+        }
+        if routes.arms.is_empty() {
+            self.problems.push(format!("the router `{name}` has no arms; give it at least one"));
+        }
+        let conditions: Vec<(Arc<str>, Option<BoundCondition>)> = routes
+            .arms
+            .iter()
+            .map(|route| (route.arm.as_str().into(), route.when.as_ref().map(|when| self.bound(when))))
+            .collect();
+        let arms = conditions.iter().map(|(arm, _)| Arc::clone(arm)).collect();
+        let pick = pick(conditions, routes.all);
+        (NodeKind::Router, Body::Router { pick, arms, several: routes.all })
+    }
+
+    pub(super) fn gate(&mut self, node: &str, question: &Question) -> (NodeKind, Body) {
+        if let Some(about) = &question.about {
+            self.no_item(node, about);
+        }
+        let (schema, fits) = match &question.answer {
+            Some(schema) => (schema.to_value(), self.fits(node, schema)),
+            None => (Approval::schema(), Fits::Type(|answer| answer.decode::<Approval>().map(drop))),
+        };
+        let (text, about, names) = (question.text.clone(), question.about.clone(), Arc::clone(&self.names));
+        let ask: super::spec::Question = Arc::new(move |outputs| {
+            let about = match &about {
+                Some(about) => made(about, &names, outputs, || LARGEST_QUESTION)?,
+                None => Encoded::null(),
+            };
+            let answer = Encoded::new(&schema).map_err(|error| StepError::value("the answer's schema", &error))?;
+            Ok(ApprovalRequest::new(text.clone(), about, answer))
+        });
+        (NodeKind::Gate, Body::Gate { question: ask, fits })
+    }
+
+    pub(super) fn until(&mut self, node: &str, until: &Condition) -> Until {
+        let reads = until.reads(&|_| true).into_iter().chain(until.state_keys(&|_| false));
+        if let Some((read, _)) = reads.into_iter().next() {
+            self.problems.push(format!(
+                "`until` of the node `{node}` reads `{read}`, and it sees the last output alone, as `{{\"item\": \"\"}}`"
+            ));
+        }
+        let until = until.clone();
+        Arc::new(move |last| {
+            let scope = Scope { names: &HashMap::new(), outputs: &NoOutputs, item: Some(last) };
+            until.holds(&scope).map_err(|problem| StepError::new(FailureKind::Value, problem))
+        })
+    }
+}
+
+pub(super) fn pure(value: Mapping, names: Names) -> Pure {
+    Arc::new(move |outputs, cx| made(&value, &names, outputs, || cx().host().max_output_bytes))
+}
+
+fn made(
+    value: &Mapping,
+    names: &Names,
+    outputs: &dyn Outputs,
+    most: impl FnOnce() -> usize,
+) -> Result<Encoded, StepError> {
+    Ok(value.encoded(&Scope { names, outputs, item: None }, most)?)
+}

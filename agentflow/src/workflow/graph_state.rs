@@ -1,0 +1,96 @@
+//! What a graph reads of the state and saves to it, checked when it is read. It reads and saves nothing.
+
+use serde_json::{Value, json};
+
+use super::graph::GraphNode;
+use super::graph_body::GraphBody;
+use super::mapping::IsNode;
+use super::mapping_form::pointer;
+use super::of_graph::Loading;
+use super::saved_outputs::FIELDS;
+use super::spec::NodeKind;
+use super::state_reads::{problem_in_edge, problem_in_place, problem_in_step, problem_of_key};
+use crate::schema::{Lack, lacks, part_at};
+use crate::text::{did_you_mean, nearest};
+
+impl<'a> Loading<'a> {
+    /// The keys of the state that a node reads, and the conditions of its edges.
+    pub(super) fn check_state(&mut self, node: &'a GraphNode) {
+        let names = std::sync::Arc::clone(&self.names);
+        let is_node: IsNode<'_> = &|name| names.contains_key(name);
+        let check = match &node.does {
+            Some(GraphBody::Route(_) | GraphBody::Ask(_)) => problem_in_place,
+            _ => problem_in_step,
+        };
+        let own = node.does.iter().flat_map(|does| does.state_keys(is_node));
+        let own = own.map(|key| (key, check as fn(&str) -> Option<String>, "the node"));
+        let of_edges =
+            node.edges.iter().filter_map(|edge| edge.when.as_ref()).flat_map(|when| when.state_keys(is_node));
+        let of_edges = of_edges.map(|key| (key, problem_in_edge as fn(&str) -> Option<String>, "an edge to the node"));
+        for ((key, bare), check, place) in own.chain(of_edges) {
+            if bare {
+                self.bare_keys.push((&node.name, key.to_owned()));
+            } else if let Some(problem) = check(key) {
+                self.problems.push(format!("{place} `{}` reads the state: {problem}", node.name));
+            }
+        }
+    }
+
+    /// What a node saves of its output.
+    pub(super) fn check_saves(&mut self, node: &GraphNode) {
+        let name = &node.name;
+        let is_value = !matches!(node.does, None | Some(GraphBody::Route(_) | GraphBody::Ask(_)));
+        if !node.saves.is_empty() && (!is_value || node.kind == NodeKind::Input) {
+            self.problems.push(format!(
+                "the node `{name}` saves nothing, since it is an input, a choice or a question; save it in a node of `value` \
+                 that reads this one"
+            ));
+        }
+        let output = self.schemas.get(name.as_str()).cloned().unwrap_or(Value::Bool(true));
+        for (key, at) in &node.saves {
+            let fields = key == FIELDS;
+            if let Some(problem) = (!fields).then(|| problem_of_key(key)).flatten() {
+                self.problems
+                    .push(format!("the node `{name}` saves to the state: {problem}; `*` saves field by field"));
+            }
+            if let Err(problem) = pointer(at.clone()) {
+                self.problems.push(format!("the node `{name}` saves `{key}`: {problem}"));
+            } else if let Some(Lack::Never(lack)) = lacks(&output, at, true) {
+                self.problems
+                    .push(format!("the node `{name}` saves `{key}`, and its output has nothing at `{at}`: {lack}"));
+            } else if fields {
+                let part = part_at(&output, at);
+                self.fits_schema(name, "what it saves field by field", &part, &json!({"type": "object"}));
+                let properties = part["properties"].as_object();
+                self.known_keys.extend(properties.into_iter().flatten().map(|(field, _)| field.clone()));
+                self.saves_any_key |= part["additionalProperties"] != false;
+            }
+            self.known_keys.insert(key.clone());
+        }
+    }
+
+    /// The bare names in templates that nothing is known to save.
+    pub(super) fn check_bare_keys(&mut self) {
+        if self.saves_any_key {
+            return;
+        }
+        for (node, key) in std::mem::take(&mut self.bare_keys) {
+            if self.known_keys.contains(&key) {
+                continue;
+            }
+            let known = self.graph.nodes.iter().map(|node| node.name.as_str());
+            let near = nearest(&key, known.chain(self.known_keys.iter().map(String::as_str)));
+            let hint = match near {
+                Some(_) => did_you_mean(near),
+                None => format!(
+                    "; write `{{state.{key}}}` for a key of the state that a tool or an earlier run sets, or `{{{key}?}}` \
+                     where it may be missing"
+                ),
+            };
+            self.problems.push(format!(
+                "the node `{node}` has the placeholder `{{{key}}}`, and no node, no input and no key that is saved is named \
+                 so{hint}"
+            ));
+        }
+    }
+}

@@ -1,0 +1,153 @@
+//! The JSON form of a [`Mapping`]: read key by key, so that a mistake is named with its place, and written. It makes no value.
+
+use std::fmt;
+
+use serde::de::{Error as _, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer};
+use serde_json::{Map, Value, json};
+
+use super::mapping::Mapping;
+use crate::text::{did_you_mean, nearest};
+
+/// The keys of a mapping's JSON form.
+const KEYS: [&str; 8] = ["from", "state", "template", "error_of", "item", "value", "object", "list"];
+
+impl From<Mapping> for Value {
+    fn from(mapping: Mapping) -> Self {
+        match mapping {
+            Mapping::From { node, at, or } => read_form("from", node, at, or),
+            Mapping::State { key, at, or, optional } => {
+                let mut form = read_form("state", key, at, or);
+                if optional {
+                    form["optional"] = Self::Bool(true);
+                }
+                form
+            }
+            Mapping::Template(template) => json!({"template": template}),
+            Mapping::ErrorOf(node) => json!({"error_of": node}),
+            Mapping::Item(at) => json!({"item": at}),
+            Mapping::Value(value) => json!({"value": value}),
+            Mapping::Object(fields) => {
+                let fields: Map<String, Self> = fields.into_iter().map(|(name, value)| (name, value.into())).collect();
+                json!({"object": fields})
+            }
+            Mapping::List(all) => json!({"list": all.into_iter().map(Self::from).collect::<Vec<_>>()}),
+        }
+    }
+}
+
+/// The form of what is read.
+fn read_form(kind: &str, name: String, at: String, or: Option<Value>) -> Value {
+    let mut fields = Map::from_iter([(kind.to_owned(), Value::String(name))]);
+    if !at.is_empty() {
+        fields.insert("at".to_owned(), Value::String(at));
+    }
+    if let Some(or) = or {
+        fields.insert("or".to_owned(), or);
+    }
+    Value::Object(fields)
+}
+
+impl<'de> Deserialize<'de> for Mapping {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(MappingReader)
+    }
+}
+
+/// Reads a mapping key by key, so that whoever reads knows where a mistake is.
+struct MappingReader;
+
+impl<'de> Visitor<'de> for MappingReader {
+    type Value = Mapping;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a mapping, such as {\"from\": \"page\"} or {\"value\": 5}")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Mapping, A::Error> {
+        let mut mapping: Option<(String, Mapping)> = None;
+        let (mut part, mut other, mut left_out) = (None, None, None);
+        while let Some(key) = map.next_key::<String>()? {
+            let of = match key.as_str() {
+                "from" => Mapping::from(map.next_value::<String>()?),
+                "state" => Mapping::state(map.next_value::<String>()?),
+                "template" => Mapping::Template(map.next_value()?),
+                "error_of" => Mapping::ErrorOf(map.next_value()?),
+                "item" => Mapping::Item(map.next_value::<Pointer>()?.0),
+                "value" => Mapping::Value(map.next_value()?),
+                "object" => Mapping::Object(map.next_value()?),
+                "list" => Mapping::List(map.next_value()?),
+                "at" => {
+                    part = Some(map.next_value::<Pointer>()?.0);
+                    continue;
+                }
+                "or" => {
+                    other = Some(map.next_value()?);
+                    continue;
+                }
+                "optional" => {
+                    left_out = Some(map.next_value::<bool>()?);
+                    continue;
+                }
+                unknown => {
+                    let hint = match nearest(unknown, KEYS.into_iter().chain(["at", "or", "optional"])) {
+                        near @ Some(_) => did_you_mean(near),
+                        None => "; the fields of an object stand within `object`".to_owned(),
+                    };
+                    return Err(A::Error::custom(format!("a mapping has no `{unknown}`{hint}")));
+                }
+            };
+            if let Some((first, _)) = &mapping {
+                return Err(A::Error::custom(format!("a mapping has one of `{first}` and `{key}`; remove the other")));
+            }
+            mapping = Some((key, of));
+        }
+        match (mapping, part, other, left_out) {
+            (Some((_, Mapping::State { key, .. })), at, or, optional) => {
+                let optional = optional.unwrap_or_default();
+                if optional && or.is_some() {
+                    return Err(A::Error::custom("a mapping has one of `or` and `optional`; remove the other"));
+                }
+                Ok(Mapping::State { key, at: at.unwrap_or_default(), or, optional })
+            }
+            (Some((_, Mapping::From { node, .. })), at, or, None) => {
+                Ok(Mapping::From { node, at: at.unwrap_or_default(), or })
+            }
+            (Some((_, mapping)), None, None, None) => Ok(mapping),
+            (Some((key, _)), part, other, _) => {
+                let extra = match (part.is_some(), other.is_some()) {
+                    (true, _) => "at",
+                    (false, true) => "or",
+                    (false, false) => "optional",
+                };
+                Err(A::Error::custom(format!("a mapping with `{key}` has no `{extra}`; remove it")))
+            }
+            (None, ..) => Err(A::Error::custom(format!("a mapping has one of the keys `{}`", KEYS.join("`, `")))),
+        }
+    }
+}
+
+/// A JSON Pointer.
+#[derive(Deserialize)]
+#[serde(try_from = "String")]
+struct Pointer(String);
+
+impl TryFrom<String> for Pointer {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        pointer(text).map(Self)
+    }
+}
+
+/// A JSON Pointer: empty, or it begins with `/`.
+pub(super) fn pointer(text: String) -> Result<String, String> {
+    match text.is_empty() || text.starts_with('/') {
+        true => Ok(text),
+        false => {
+            // As it is written in other languages of paths.
+            let path = text.trim_start_matches(['$', '.']).replace('.', "/");
+            Err(format!("`{text}` is not a JSON Pointer; it begins with `/`, as in `/{path}`"))
+        }
+    }
+}

@@ -1,0 +1,304 @@
+//! Nodes that are data read the state of the run and save to it: values, texts, conditions; also after a crash at every write,
+//! in sessions, in items of a list, elsewhere, and within another workflow.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use agentflow::prelude::*;
+use agentflow::store::{MemoryStore, Store};
+use agentflow::tool::{Effects, FnTool, ToolDefinition, ToolPolicy};
+use agentflow::value::Encoded;
+use agentflow::workflow::{Graph, GraphBody, GraphNode, Mapping};
+use agentflow::{Event, RunId};
+use agentflow_testing::{check_events, test_runtime};
+use agentflow_tests::Elsewhere;
+use serde_json::{Value, json};
+use tokio::time::timeout;
+
+use crate::store::{Cut, MortalStore};
+
+const PATIENCE: Duration = Duration::from_secs(3600);
+
+static TONE: StateKey<String> = StateKey::session("tone");
+
+/// Says what it is given.
+fn says() -> FnTool {
+    let definition = ToolDefinition::new("state_says", "Says what it is given.", json!({"type": "object"}))
+        .policy(ToolPolicy::default().effects(Effects::None));
+    FnTool::dynamic(definition, |_, arguments: Value| async move { Ok::<_, String>(arguments) })
+}
+
+/// Decide how to write.
+#[tool(effects = "none")]
+async fn state_sets_tone(cx: &Context, tone: String) -> Result<()> {
+    cx.set(&TONE, &tone)
+}
+
+fn graph(name: &str, output: &str, nodes: Value) -> Graph {
+    let graph = json!({"version": 1, "name": name, "output": output, "concurrency": 4, "nodes": nodes});
+    serde_json::from_value(graph).unwrap()
+}
+
+fn call(tool: &str, with: Value) -> Value {
+    json!({"call": {"kind": "tool", "name": tool, "with": with}})
+}
+
+fn known(graph: &Graph) -> agentflow::runtime::RuntimeBuilder {
+    test_runtime().tools([says()]).graph(graph.clone())
+}
+
+async fn run(runtime: &Runtime, name: &str, input: Value) -> Result<(Value, Value)> {
+    let handle = runtime.start_named(name, Encoded::new(&input).unwrap()).caller("ada").await?;
+    let id = handle.run_id().clone();
+    let output = handle.result().await?.decode().unwrap();
+    check_events(&runtime.journal(&id).await.unwrap()).unwrap();
+    let state = serde_json::to_value(runtime.run_state(&id).await.unwrap()).unwrap();
+    Ok((output, state))
+}
+
+/// All forms that read and save.
+fn letter() -> Graph {
+    let nodes = json!([
+        {"name": "order", "kind": "input", "schema": {"type": "object"}},
+        {"name": "read", "does": call("state_says", json!({"from": "order"})),
+         "saves": {"total": "/total", "whole": "", "missing": "/no/such", "user:name": "/name"}},
+        {"name": "tone", "does": call("state_sets_tone", json!({"object": {"tone": {"template": "{order.tone}"}}})),
+         "edges": [{"from": "read"}]},
+        {"name": "fields", "does": {"value": {"value": {"a": 1, "b": [2]}}}, "saves": {"*": "", "b": "/b/0"},
+         "edges": [{"from": "tone"}]},
+        {"name": "rich", "does": call("state_says", json!({"object": {
+            "tone": {"state": "tone"}, "none": {"state": "none", "or": 7}, "left": {"state": "none", "optional": true},
+            "name": {"state": "user:name"}, "part": {"state": "whole", "at": "/name"}, "all": {"state": ""},
+            "text": {"template": "{user:name}: {total}{{}} {nodes.order.name} {state.tone} {nothing?}."},
+            "kept": {"template": "{total}"}}})),
+         "edges": [{"from": "fields", "when": {"equals": [{"state": "total"}, {"value": 120}]}}]},
+        {"name": "poor", "does": {"value": {"value": "poor"}},
+         "edges": [{"from": "fields", "when": {"not": {"equals": [{"state": "whole", "at": "/total"}, {"value": 120}]}}}]},
+        {"name": "way", "does": {"route": {"arms": [
+            {"arm": "dry", "when": {"equals": [{"state": "tone"}, {"value": "dry"}]}}, {"arm": "other"}]}},
+         "edges": [{"from": "fields"}]},
+        {"name": "out", "does": {"value": {"object": {
+            "rich": {"from": "rich", "or": null}, "poor": {"from": "poor", "or": null}, "way": {"from": "way"},
+            "b": {"state": "b"}, "name": {"state": "user:name"}}}}},
+    ]);
+    graph("letter", "out", nodes)
+}
+
+fn expected(total: u32) -> (Value, Value) {
+    let order = json!({"name": "Ada", "tone": "dry", "total": total});
+    let state = json!({"a": 1, "b": 2, "tone": "dry", "total": total, "user:name": "Ada", "whole": order});
+    let all = json!({"a": 1, "b": 2, "tone": "dry", "total": total, "whole": order});
+    let rich = json!({"tone": "dry", "none": 7, "name": "Ada", "part": "Ada", "all": all, "text": "Ada: 120{} Ada dry .", "kept": 120});
+    let (rich, poor) = if total == 120 { (rich, Value::Null) } else { (Value::Null, json!("poor")) };
+    (json!({"rich": rich, "poor": poor, "way": {"arm": "dry"}, "b": 2, "name": "Ada"}), state)
+}
+
+fn order(total: u32) -> Value {
+    json!({"order": {"name": "Ada", "tone": "dry", "total": total}})
+}
+
+#[tokio::test]
+async fn nodes_read_the_state_and_save_to_it() {
+    let runtime = known(&letter()).store(MemoryStore::new()).build();
+    assert_eq!(run(&runtime, "letter", order(120)).await.unwrap(), expected(120));
+    assert_eq!(run(&runtime, "letter", order(3)).await.unwrap(), expected(3));
+}
+
+/// Runs a graph once for each place where a process can end, and gives what was left.
+async fn after_every_crash(graph: Graph, input: Value, check: impl Fn(&Value, &Value, Vec<Event>, &str)) -> usize {
+    let build = |store: MortalStore| known(&graph).store(store).build();
+    let (mut crashes, mut write) = (0, 0);
+    loop {
+        write += 1;
+        for kept_write in [false, true] {
+            let kept: Arc<dyn Store> = Arc::new(MemoryStore::new());
+            let (id, cut) = (RunId::new("crashed"), Cut { write, kept: kept_write });
+            let store = MortalStore::new(&kept, Some(cut));
+            let first = build(store.clone());
+            let started = async {
+                let start = first.start_named(&graph.name, Encoded::new(&input).unwrap());
+                start.run_id(id.clone()).caller("ada").await.unwrap().result().await
+            };
+            let ended = tokio::select! {
+                ended = started => Some(ended.unwrap()),
+                () = store.died() => None,
+            };
+            let second = build(MortalStore::new(&kept, None));
+            let (ended, is_over) = match ended {
+                Some(ended) => (ended, true),
+                None if kept.record(&id).await.unwrap().is_none() => continue,
+                None => match second.resume(&id).await {
+                    // It is over at once when it waits for somebody.
+                    Ok(handle) => (timeout(PATIENCE, handle.result()).await.expect("it waits").unwrap(), false),
+                    Err(_) => (second.output(&id).await.unwrap(), false),
+                },
+            };
+            let state = serde_json::to_value(second.run_state(&id).await.unwrap()).unwrap();
+            check(&ended.decode().unwrap(), &state, second.journal(&id).await.unwrap(), &cut.to_string());
+            if is_over {
+                return crashes;
+            }
+            crashes += 1;
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_crash_at_any_write_changes_nothing_that_is_read_or_saved() {
+    for total in [120, 3] {
+        let (output, state) = expected(total);
+        let crashes = after_every_crash(letter(), order(total), |found, values, journal, how| {
+            assert_eq!((found, values), (&output, &state), "{how}");
+            check_events(&journal).unwrap();
+        });
+        let crashes = crashes.await;
+        assert!(crashes > 5, "{crashes}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn lists_rounds_branches_and_nested_workflows_save_with_their_node() {
+    let nodes = json!([
+        {"name": "list", "kind": "input", "schema": {"type": "array"}},
+        {"name": "each", "does": {"map": {"items": "list", "call": {"kind": "tool", "name": "state_says",
+            "with": {"object": {"item": {"item": ""}, "text": {"template": "{list.0} of {state.size?}"}}}}}},
+         "saves": {"last": "/1/item", "tone": "/0/text"}},
+        {"name": "grown", "does": {"repeat": {"first": "list", "max": 2, "call": {"kind": "tool", "name": "state_sets_tone",
+            "with": {"object": {"tone": {"template": "{tone}!"}}}}}},
+         "edges": [{"from": "each"}], "saves": {"nothing": ""}},
+        {"name": "first", "does": {"fallback": [{"kind": "tool", "name": "state_says", "with": {"object": {"t": {"state": "tone"}}}}]},
+         "edges": [{"from": "grown"}], "saves": {"*": ""}},
+        {"name": "out", "does": {"value": {"state": ""}}, "edges": [{"from": "first"}], "saves": {"all": "/t"}},
+    ]);
+    let graph = graph("many", "out", nodes);
+    let output = json!({"last": "b", "tone": "a of !!", "nothing": null, "t": "a of !!"});
+    let mut state = output.clone();
+    state["all"] = "a of !!".into();
+    let crashes = after_every_crash(graph, json!({"list": ["a", "b"]}), |found, values, _, how| {
+        assert_eq!((found, values), (&output, &state), "{how}");
+    });
+    assert!(crashes.await > 10);
+}
+
+#[tokio::test]
+async fn a_workflow_within_another_sees_the_state_around_it_also_in_conditions() {
+    let inner = graph(
+        "inner",
+        "out",
+        json!([
+            {"name": "begin", "does": {"value": {"value": 1}}},
+            {"name": "yes", "does": {"value": {"template": "yes {state.tone}"}},
+             "edges": [{"from": "begin", "when": {"equals": [{"state": "tone"}, {"value": "wet"}]}}], "saves": {"from_inner": ""}},
+            {"name": "out", "does": {"value": {"from": "yes", "or": "no"}}},
+        ]),
+    );
+    let outer = graph(
+        "outer",
+        "out",
+        json!([
+            {"name": "tone", "kind": "input"},
+            {"name": "set", "does": {"value": {"from": "tone"}}, "saves": {"tone": ""}},
+            {"name": "inner", "does": {"call": {"kind": "workflow", "name": "inner", "with": {"value": {}}}}, "edges": [{"from": "set"}]},
+            {"name": "out", "does": {"value": {"list": [{"from": "inner"}, {"state": "from_inner", "optional": true}]}}},
+        ]),
+    );
+    let runtime = test_runtime().graph(inner).graph(outer).store(MemoryStore::new()).build();
+    assert_eq!(run(&runtime, "outer", json!({"tone": "wet"})).await.unwrap().0, json!(["yes wet", "yes wet"]));
+    assert_eq!(run(&runtime, "outer", json!({"tone": "dry"})).await.unwrap().0, json!(["no"]));
+}
+
+#[tokio::test]
+async fn steps_that_are_executed_elsewhere_read_and_save_the_same() {
+    let nodes = json!([
+        {"name": "n", "kind": "input"},
+        {"name": "kept", "does": call("state_says", json!({"object": {"n": {"from": "n"}}})), "saves": {"*": ""}},
+        {"name": "out", "does": call("state_says", json!({"object": {"text": {"template": "{n} and {kept.n}"}, "n": {"state": "n"}}})),
+         "edges": [{"from": "kept"}]},
+    ]);
+    let graph = graph("far-state", "out", nodes);
+    let worker = Elsewhere::on_thread(known(&graph).build());
+    let runtime = known(&graph).executor(worker).store(MemoryStore::new()).build();
+    let (output, state) = run(&runtime, "far-state", json!({"n": 3})).await.unwrap();
+    assert_eq!((output, state), (json!({"text": "3 and 3", "n": 3}), json!({"n": 3})));
+}
+
+#[tokio::test]
+async fn a_node_that_cannot_save_fails_and_nothing_is_saved() {
+    let save = |value: Value, saves: Value| {
+        let nodes = json!([
+            {"name": "v", "kind": "input"},
+            {"name": "out", "does": {"value": {"from": "v"}}, "saves": saves},
+        ]);
+        let runtime = test_runtime().graph(graph("saves", "out", nodes)).build();
+        async move {
+            let handle = runtime.start_named("saves", Encoded::new(&json!({"v": value})).unwrap()).await.unwrap();
+            handle.result().await.unwrap_err().to_string()
+        }
+    };
+    let error = save(json!(3), json!({"*": ""})).await;
+    assert!(error.contains("its output is saved field by field, and `` of it is not an object: 3"), "{error}");
+    let error = save(json!({"how many": 3}), json!({"*": ""})).await;
+    assert!(error.contains("`how many` is not the name of a state key"), "{error}");
+    let error = save(json!(1), json!({"user:n": ""})).await;
+    assert!(error.contains("the run has no caller whose value it is"), "{error}");
+    let error = save(json!("x".repeat(1 << 20)), json!({"n": ""})).await;
+    assert!(error.contains("more than the 1048576 that one step may save"), "{error}");
+}
+
+#[test]
+fn mistakes_are_found_when_the_graph_is_read() {
+    let problems = |nodes: Value| {
+        let runtime = known(&graph("wrong", "out", nodes)).build();
+        let error = runtime.workflow_graph("wrong").unwrap_err().to_string();
+        error.lines().map(ToOwned::to_owned).collect::<Vec<_>>()
+    };
+    let found = problems(json!([
+        {"name": "page", "kind": "input", "schema": {"type": "object", "properties": {"title": {"type": "string"}},
+            "required": ["title"], "additionalProperties": false}, "saves": {"p": ""}},
+        {"name": "a", "does": {"value": {"template": "{pag.title} {page.titel} {toen} {tone} {what} {some?} {state.x}"}}},
+        {"name": "b", "does": {"value": {"state": "how many"}}, "saves": {"tone": "/title", "": "title"}},
+        {"name": "c", "does": {"value": {"from": "page"}}, "saves": {"t": "/titel"}},
+        {"name": "d", "does": {"route": {"arms": [{"arm": "x", "when": {"exists": {"state": "user:name"}}}, {"arm": "y"}]}}},
+        {"name": "out", "does": {"value": {"value": 1}},
+         "edges": [{"from": "c", "when": {"exists": {"state": "temp:x"}}}]},
+        {"name": "r", "does": {"repeat": {"first": "c", "max": 2, "call": {"kind": "tool", "name": "state_says", "with": {"object": {}}},
+            "until": {"is": {"state": "over"}}}}},
+        {"name": "n", "does": {"value": {"template": "{nodes.pag}"}}},
+    ]));
+    let expected = [
+        "the node `page` saves nothing, since it is an input, a choice or a question",
+        "the node `a`: the placeholder `{page.titel}`: the output of `page` has nothing there: it has no `titel`; did you mean `title`?",
+        "the node `a` has the placeholder `{pag}`, and no node, no input and no key that is saved is named so; did you mean `page`?",
+        "the node `a` has the placeholder `{toen}`, and no node, no input and no key that is saved is named so; did you mean `tone`?",
+        "the node `a` has the placeholder `{what}`, and no node, no input and no key that is saved is named so; write `{state.what}` for",
+        "the node `b` reads the state: `how many` is not the name of a state key",
+        "the node `b` saves to the state: `` is not the name of a state key",
+        "the node `b` saves ``: `title` is not a JSON Pointer",
+        "the node `c` saves `t`, and its output has nothing at `/titel`: it has no `titel`; did you mean `title`?",
+        "the node `d` reads the state: `user:name` is read from the store, which takes time; read it in a node of `value`",
+        "an edge to the node `out` reads the state: `temp:x` is gone after a crash",
+        "`until` of the node `r` reads `over`",
+        "the node `n` reads or follows `pag`, and there is no such node; did you mean `page`?",
+    ];
+    for says in expected {
+        assert!(found.iter().any(|line| line.contains(says)), "{says}\n{found:#?}");
+    }
+    assert_eq!(found.len(), expected.len(), "{found:#?}");
+}
+
+#[test]
+fn the_description_and_the_hash_have_what_is_read_and_saved() {
+    let described = known(&letter()).build().workflow_graph("letter").unwrap();
+    assert_eq!(described.node("read").unwrap().saves["total"], "/total");
+    let again: Graph = serde_json::from_str(&serde_json::to_string(&described).unwrap()).unwrap();
+    assert_eq!(known(&again).build().workflow_graph("letter").unwrap(), described);
+    let hash = |of: GraphNode| Graph::new("h", "out").with(of).hash();
+    let plain = || GraphNode::new("out", GraphBody::Value(Mapping::Value(json!({"a": 1}))));
+    let hashes =
+        [hash(plain()), hash(plain().save("a", "/a")), hash(plain().save("a", "")), hash(plain().save("b", "/a"))];
+    assert!((1..hashes.len()).all(|at| !hashes[..at].contains(&hashes[at])), "{hashes:?}");
+    let read = |mapping: Mapping| hash(GraphNode::new("out", GraphBody::Value(mapping)));
+    let text = |text: &str| Mapping::Template(text.parse().unwrap());
+    assert_ne!(read(Mapping::state("a")), read(Mapping::state("b")));
+    assert_ne!(read(text("{a?}")), read(text("{b?}")));
+}
