@@ -5,6 +5,8 @@ pub mod agent;
 pub mod artifact;
 mod context;
 pub mod definition;
+#[cfg(feature = "documents")]
+pub mod document;
 pub mod dry_run;
 pub mod error;
 pub mod event;

@@ -5,7 +5,7 @@ use std::any::TypeId;
 
 use super::tool::{LinkedTool, Options, PathTool, ToolFn0};
 use crate::context::Context;
-use crate::tool::{Effects, ToolError, ToolFuture, ToolOutput};
+use crate::tool::{EXIT_LOOP, Effects, ToolFuture};
 
 /// The tool by which a model says that the `repeat!` around its agent is finished: no round follows this one.
 ///
@@ -47,9 +47,9 @@ use crate::tool::{Effects, ToolError, ToolFuture, ToolOutput};
 #[allow(non_camel_case_types)]
 pub struct exit_loop {}
 
-static EXIT_LOOP: LinkedTool = LinkedTool::new(
+static EXIT: LinkedTool = LinkedTool::new(
     "exit_loop",
-    "Ends the repetition that this is a round of. Call it when the work is finished, then give the final answer.",
+    EXIT_LOOP,
     (file!(), line!()),
     &[],
     Options { effects: Effects::None, sync: true, ..Options::DEFAULT },
@@ -58,8 +58,7 @@ static EXIT_LOOP: LinkedTool = LinkedTool::new(
 
 impl ToolFn0 for exit_loop {
     fn call(cx: &Context, (): ()) -> ToolFuture<'_> {
-        let answer = cx.exit_loop().map_err(|error| ToolError::of(&error));
-        ToolFuture::ready(answer.map(|()| ToolOutput::text("no round follows this one; give the final answer now")))
+        ToolFuture::ready(crate::tool::exit_loop(cx))
     }
 }
 
@@ -70,7 +69,7 @@ impl PathTool for exit_loop {
     const PARAMETERS: &'static [&'static str] = &[];
 
     fn tool() -> &'static LinkedTool {
-        &EXIT_LOOP
+        &EXIT
     }
 
     fn function() -> TypeId {

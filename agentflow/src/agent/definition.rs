@@ -159,7 +159,7 @@ pub(crate) struct AgentModels {
 
 impl AgentModels {
     /// The model that the `#[agent]` of a name has in place of its own.
-    fn of(&self, name: &str) -> Option<ModelSource> {
+    pub(crate) fn of(&self, name: &str) -> Option<ModelSource> {
         self.by_name.get(name).or(self.all.as_ref()).cloned()
     }
 }

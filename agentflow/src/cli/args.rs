@@ -75,17 +75,44 @@ pub(super) enum WorkflowCommand {
         /// Print an array of their graphs as JSON
         #[arg(long)]
         json: bool,
+        #[command(flatten)]
+        documents: DocumentArgs,
     },
     /// Show what a workflow consists of
     Show {
         /// The workflow
         name: String,
+        #[command(flatten)]
+        documents: DocumentArgs,
         /// Print a picture in this language, or the whole graph as JSON
         #[arg(long)]
         format: Option<GraphFormat>,
     },
     /// Run a workflow to its end
     Run(WorkflowRunArgs),
+    /// Check documents, YAML or JSON, and print every mistake with its place
+    Validate(ValidateArgs),
+}
+
+/// Workflows that are not in the program.
+#[derive(Debug, Args)]
+pub(super) struct DocumentArgs {
+    /// A document, YAML or JSON, or a folder of documents, whose workflows are known too; may be given several times
+    #[arg(long = "document", value_name = "PATH")]
+    pub(super) documents: Vec<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct ValidateArgs {
+    /// The documents, and folders of documents
+    #[arg(value_name = "PATH", required = true)]
+    pub(super) paths: Vec<PathBuf>,
+    /// Do not look up the tools, agents and workflows that they name in this program
+    #[arg(long)]
+    pub(super) without_names: bool,
+    /// Print an array of {"document", "form", "workflow", "problems"} as JSON
+    #[arg(long)]
+    pub(super) json: bool,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -144,6 +171,8 @@ pub(super) struct WorkflowRunArgs {
     /// The run's id, so that the same request is not started twice
     #[arg(long, value_name = "ID", requires = "store")]
     pub(super) run_id: Option<String>,
+    #[command(flatten)]
+    pub(super) documents: DocumentArgs,
     #[command(flatten)]
     pub(super) began: BeganArgs,
     /// Print all events to standard output instead of the output

@@ -46,6 +46,10 @@
 //!   output, the progress, a live tree on a terminal, to standard error. With a store, Ctrl-C leaves the run so that it
 //!   can be resumed; without one, it cancels the run. A run without a store ends when it asks a person and sets no time
 //!   for it, since nobody could answer.
+//! - `--document PATH`, with the three of them: also the workflows of a document, or of all documents of a folder
+//!   ([`document`](crate::document)).
+//! - `workflow validate PATH.. [--without-names] [--json]`: checks documents and prints every mistake with its line; one
+//!   with mistakes makes the exit code 1.
 //! - `runs --store FILE ..`: `list`, `show ID` (which steps would run again if it were resumed, and why), `resume ID [--changes RULE]`,
 //!   `cancel ID`, `pause ID`, `unpause ID`, `retry ID NODE`, `delete ID`, `purge --older-than TIME [--dry-run]`, `questions`
 //!   (what persons are asked, of all runs), `answer ID NODE TEXT`, `approve ID NODE [--deny] [--comment TEXT] [--arguments JSON] [--answer JSON]`,
@@ -93,6 +97,7 @@ mod sessions;
 mod tools;
 mod tree;
 mod typed_answer;
+mod validate;
 mod workflows;
 
 use std::process::ExitCode;

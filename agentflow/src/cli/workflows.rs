@@ -9,7 +9,7 @@ use tokio::sync::oneshot;
 use super::args::{BeganArgs, GraphFormat, WorkflowCommand, WorkflowRunArgs};
 use super::print::{Answer, BOLD, DIM, Stop, json_line, line, note};
 use super::tree::Tree;
-use super::{ctrl_c, runs};
+use super::{ctrl_c, runs, validate};
 use crate::error::Error;
 use crate::event::{EventKind, RunId};
 use crate::run::RunHandle;
@@ -20,9 +20,12 @@ use crate::workflow::{Graph, ListedNode};
 
 pub(super) async fn workflow(host: &Runtime, command: WorkflowCommand) -> Result<(), Stop> {
     match command {
-        WorkflowCommand::List { json } => list(host, json).await,
-        WorkflowCommand::Show { name, format } => show(host, &name, format).await,
-        WorkflowCommand::Run(args) => run(host, args).await,
+        WorkflowCommand::List { json, documents } => list(&validate::with(host, &documents)?, json).await,
+        WorkflowCommand::Show { name, documents, format } => {
+            show(&validate::with(host, &documents)?, &name, format).await
+        }
+        WorkflowCommand::Run(args) => run(&validate::with(host, &args.documents)?, args).await,
+        WorkflowCommand::Validate(args) => validate::validate(host, &args).await,
     }
 }
 

@@ -159,6 +159,12 @@ pub enum Origin {
         /// The toolset's name.
         name: Arc<str>,
     },
+    /// A document that was given to the runtime.
+    #[non_exhaustive]
+    Document {
+        /// The name that it was read under, such as its file's.
+        name: Arc<str>,
+    },
     /// It belongs to this library.
     BuiltIn,
 }
@@ -176,6 +182,7 @@ impl fmt::Display for Origin {
             Self::Linked(place) => write!(f, "linked from {place}"),
             Self::Given(place) => write!(f, "given to the runtime at {place}"),
             Self::Toolset { name } => write!(f, "from the toolset `{name}`"),
+            Self::Document { name } => write!(f, "from the document {name}"),
             Self::BuiltIn => f.write_str("built in"),
         }
     }

@@ -7,11 +7,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 use super::Runtime;
 use super::catalogue::{given, graphs, linked_tools_of, only, other_kind, workflow_spec_in};
 use super::catalogue_entry::Origin;
+#[cfg(feature = "documents")]
+use super::given_documents::in_short;
 use crate::agent::{linked_agents, two_linked_agents};
 use crate::error::{Error, Result};
 use crate::run::Host;
 use crate::text::{did_you_mean, nearest};
 use crate::tool::{ToolRef, ToolsetRef, linked_tools};
+use crate::workflow::of_graph::Resolve;
 use crate::workflow::reference_steps::Callee;
 use crate::workflow::spec::Spec;
 use crate::workflow::{Graph, ReferenceKind};
@@ -20,6 +23,9 @@ use crate::workflow::{Graph, ReferenceKind};
 #[derive(Clone)]
 pub(super) struct GivenGraph {
     pub(super) graph: Arc<Graph>,
+    /// The document that it was read from.
+    #[cfg(feature = "documents")]
+    document: Option<super::given_documents::GivenDocument>,
     /// The workflow of it, once it was asked for.
     last: Arc<Mutex<Option<Read>>>,
 }
@@ -42,7 +48,28 @@ impl Read {
 
 impl GivenGraph {
     pub(super) fn new(graph: Graph) -> Self {
-        Self { graph: Arc::new(graph), last: Arc::default() }
+        Self {
+            graph: Arc::new(graph),
+            #[cfg(feature = "documents")]
+            document: None,
+            last: Arc::default(),
+        }
+    }
+
+    #[cfg(feature = "documents")]
+    pub(super) fn of_document(graph: Graph, document: super::given_documents::GivenDocument) -> Self {
+        Self { document: Some(document), ..Self::new(graph) }
+    }
+
+    /// The form that is executed.
+    fn read(&self, resolve: Resolve<'_>) -> Result<Spec, String> {
+        let spec = self.graph.to_spec(resolve);
+        #[cfg(feature = "documents")]
+        if let Some(document) = self.document.as_ref().filter(|document| spec.is_err() || !document.is_whole()) {
+            let sentences = spec.err().unwrap_or_default();
+            return Err(document.error(&sentences));
+        }
+        spec
     }
 
     /// The workflow; `within` are the graphs that are being read, which call it.
@@ -61,7 +88,7 @@ impl GivenGraph {
         let toolsets = toolsets_of(host, &self.graph);
         let toolsets = toolsets.into_iter().map(|toolset| (toolset.clone(), toolset.last_fetched())).collect();
         let resolve = |kind, name: &str| found(host, kind, name, &within);
-        let spec = Arc::new(self.graph.to_spec(&resolve).map_err(problem)?);
+        let spec = Arc::new(self.read(&resolve).map_err(problem)?);
         let mut last = self.last();
         // Two that read it at once have made the same.
         if let Some(read) = last.as_ref().filter(|read| read.is_current()) {
@@ -98,7 +125,16 @@ impl Runtime {
 
 /// The toolsets that a graph names, and the graphs that it calls.
 fn toolsets_of(host: &Host, graph: &Graph) -> Vec<ToolsetRef> {
-    let all = given(host, |given| &given.toolsets);
+    named_among(given(host, |given| &given.toolsets), graphs(host), graph)
+}
+
+/// The same of these toolsets, of a graph that is not known.
+#[cfg(feature = "documents")]
+pub(super) fn toolsets_named(all: &[(ToolsetRef, Origin)], graph: &Graph) -> Vec<ToolsetRef> {
+    named_among(all, &[], graph)
+}
+
+fn named_among(all: &[(ToolsetRef, Origin)], graphs: &[(GivenGraph, Origin)], graph: &Graph) -> Vec<ToolsetRef> {
     if all.is_empty() {
         return Vec::new();
     }
@@ -111,7 +147,7 @@ fn toolsets_of(host: &Host, graph: &Graph) -> Vec<ToolsetRef> {
             match call.kind {
                 ReferenceKind::Tool => drop(tools.insert(call.name.as_str())),
                 ReferenceKind::Workflow => {
-                    let called = graphs(host).iter().filter(|(graph, _)| graph.graph.name == call.name);
+                    let called = graphs.iter().filter(|(graph, _)| graph.graph.name == call.name);
                     open.extend(called.map(|(graph, _)| &*graph.graph));
                 }
                 ReferenceKind::Agent => {}
@@ -122,13 +158,19 @@ fn toolsets_of(host: &Host, graph: &Graph) -> Vec<ToolsetRef> {
     all.iter().map(|(toolset, _)| toolset).filter(|toolset| is_named(toolset)).cloned().collect()
 }
 
+#[cfg(not(feature = "documents"))]
+fn in_short(error: &str) -> &str {
+    error
+}
+
 /// What a name in a graph refers to.
-fn found(host: &Host, kind: ReferenceKind, name: &str, within: &[&str]) -> Result<Callee, String> {
+pub(super) fn found(host: &Host, kind: ReferenceKind, name: &str, within: &[&str]) -> Result<Callee, String> {
     let found = match kind {
         ReferenceKind::Tool => tool(host, name),
         ReferenceKind::Agent => agent(host, name),
         ReferenceKind::Workflow => {
-            workflow_spec_in(host, name, within).map(Callee::Workflow).map_err(|error| error.to_string())
+            let found = workflow_spec_in(host, name, within).map(Callee::Workflow);
+            found.map_err(|error| in_short(&error.to_string()).to_owned())
         }
     };
     found.map_err(|problem| match other_kind(host, kind, name) {

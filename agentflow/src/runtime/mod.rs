@@ -13,6 +13,8 @@ mod compensations;
 mod control;
 mod drain;
 mod execute_step;
+#[cfg(feature = "documents")]
+mod given_documents;
 #[cfg(feature = "dynamic")]
 mod graphs;
 mod inbox;

@@ -32,7 +32,7 @@ pub struct RuntimeBuilder {
     sinks: Vec<Arc<dyn EventSink>>,
     middleware: Vec<Arc<dyn Middleware>>,
     agents: AgentModels,
-    given: Given,
+    pub(super) given: Given,
 }
 
 impl RuntimeBuilder {
@@ -353,6 +353,8 @@ impl RuntimeBuilder {
     /// The runtime.
     pub fn build(self) -> Runtime {
         let Self { mut host, sinks, middleware, agents, given } = self;
+        #[cfg(feature = "documents")]
+        let given = super::given_documents::with_documents(given, &agents);
         host.sinks = sinks.into();
         knows_names(&mut host);
         host.set_part(middleware::OfRuntime::new(middleware));

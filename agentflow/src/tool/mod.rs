@@ -6,6 +6,7 @@
 #[allow(missing_docs, missing_debug_implementations, reason = "named by expansions only")]
 pub(crate) mod answer_schema;
 pub(crate) mod ask_user;
+mod built_in;
 mod call_answer;
 mod call_approval;
 mod call_decision;
@@ -49,6 +50,9 @@ use std::sync::Arc;
 use std::task::{Poll, ready};
 
 pub use self::ask_user::AskUser;
+#[cfg(feature = "documents")]
+pub(crate) use self::built_in::{BUILT_IN, built_in};
+pub(crate) use self::built_in::{EXIT_LOOP, exit_loop};
 pub(crate) use self::call_answer::CallAnswer;
 pub(crate) use self::call_approval::CallQuestion;
 #[cfg(feature = "dynamic")]

@@ -69,7 +69,7 @@ pub(super) fn bodies<'de, D: Deserializer<'de>>(deserializer: D) -> Result<BTree
 }
 
 /// serde's sentence in our words. One about an unknown name has the nearest of those that it lists.
-fn in_words(problem: &str) -> String {
+pub(crate) fn in_words(problem: &str) -> String {
     // A reader of text says where it stopped, at the end.
     let (problem, place) = problem.split_at(problem.rfind(" at line ").unwrap_or(problem.len()));
     let is_name = ["unknown field ", "unknown variant "].iter().any(|begin| problem.starts_with(begin));

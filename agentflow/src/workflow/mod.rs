@@ -92,6 +92,8 @@ pub use self::entry::Begins;
 pub(crate) use self::gate::{approval_of, check_answer};
 pub use self::graph::{Graph, GraphNode, Guard, OrderEdge};
 pub use self::graph_body::{GraphBody, GraphEdge, Question, Reference, ReferenceKind, Route, Routes};
+#[cfg(feature = "documents")]
+pub(crate) use self::graph_form::in_words;
 use self::input_object::from_object;
 pub use self::inputs::{Inputs, IntoInputs, IntoNamedInputs};
 use self::machine::Phase;

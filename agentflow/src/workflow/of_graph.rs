@@ -48,6 +48,7 @@ impl Graph {
         loading.names = Arc::new(order.iter().enumerate().map(|(at, node)| (node.name.clone(), index(at))).collect());
         let nodes: Vec<NodeSpec> = order.iter().map(|node| loading.node(node)).collect();
         loading.check_bare_keys();
+        let is_whole = loading.is_whole;
         let (mut schemas, mut calls) = (loading.schemas, loading.calls);
         let derived = order.iter().map(|node| Derived {
             schema: schemas.remove(node.name.as_str()).unwrap_or(Value::Bool(true)),
@@ -72,10 +73,10 @@ impl Graph {
             let near = did_you_mean(nearest(&self.output, self.nodes.iter().map(|node| node.name.as_str())));
             problems.push(format!("the output is that of `{}`, and there is no such node{near}", self.output));
         }
-        if let (true, Some(output)) = (problems.is_empty(), output) {
+        if let (true, Some(output)) = (problems.is_empty() && is_whole, output) {
             problems = problems_of_arms(&nodes, index(output));
         }
-        match (problems.is_empty(), output) {
+        match (problems.is_empty() && is_whole, output) {
             (true, Some(output)) => {
                 let (name, description) = (self.name.as_str().into(), self.description.as_str().into());
                 let limits = (self.concurrency, self.stop_policy);
@@ -85,6 +86,22 @@ impl Graph {
             }
             _ => Err(problems.join("\n")),
         }
+    }
+}
+
+#[cfg(feature = "documents")]
+impl Graph {
+    /// What is wrong with it whatever its names refer to.
+    ///
+    /// # Errors
+    /// All problems, a line each.
+    pub(crate) fn problems_but_names(&self) -> Result<(), String> {
+        // A callee without a sentence is not found, and nothing is said about it.
+        let problems = match self.to_spec(&|_, _| Err(String::new())) {
+            Ok(_) => return Ok(()),
+            Err(problems) => problems,
+        };
+        if problems.is_empty() { Ok(()) } else { Err(problems) }
     }
 }
 
@@ -107,6 +124,8 @@ pub(super) struct Loading<'a> {
     pub(super) saves_any_key: bool,
     /// The bare names in templates that are those of keys, each with its node.
     pub(super) bare_keys: Vec<(&'a str, String)>,
+    /// Whether all names were looked up.
+    is_whole: bool,
 }
 
 impl<'a> Loading<'a> {
@@ -124,6 +143,7 @@ impl<'a> Loading<'a> {
             known_keys: BTreeSet::new(),
             saves_any_key: false,
             bare_keys: Vec::new(),
+            is_whole: true,
         }
     }
 
@@ -443,7 +463,10 @@ impl<'a> Loading<'a> {
                 Some(callee)
             }
             Err(problem) => {
-                self.problems.push(format!("the node `{node}`: {problem}"));
+                match problem.is_empty() {
+                    true => self.is_whole = false,
+                    false => self.problems.push(format!("the node `{node}`: {problem}")),
+                }
                 None
             }
         }

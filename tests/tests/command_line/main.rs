@@ -2,6 +2,7 @@
 
 mod chat;
 mod cli;
+mod cli_documents;
 mod cli_undoing;
 mod cli_workflows;
 mod sessions;

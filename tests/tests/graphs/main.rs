@@ -9,6 +9,7 @@ mod assignable;
 mod by_name;
 mod changed_callees;
 mod compensation;
+mod documents;
 mod dry_run;
 mod elsewhere;
 mod every_caller;

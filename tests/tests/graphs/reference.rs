@@ -160,6 +160,11 @@ fn graph(plan: &[Planned]) -> Graph {
     graph.with(GraphNode::new("all", GraphBody::Value(Mapping::List(all))))
 }
 
+/// A graph by chance.
+pub(super) fn random_graph(seed: u64) -> Graph {
+    graph(&choose(&mut Rng::with_seed(seed), Made::Graph))
+}
+
 /// What a typed node needs.
 #[derive(Clone, Copy)]
 enum Need {

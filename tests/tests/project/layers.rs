@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 /// Every room, from the vocabulary to the surfaces.
-const ROOMS: [&str; 42] = [
+const ROOMS: [&str; 43] = [
     // The vocabulary.
     "tuples",
     "text",
@@ -49,6 +49,8 @@ const ROOMS: [&str; 42] = [
     // What is run.
     "agent",
     "workflow",
+    // What is read from a file.
+    "document",
     // The only room that knows both.
     "runtime",
     // The surfaces.

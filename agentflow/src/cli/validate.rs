@@ -1,0 +1,111 @@
+//! `agentwf workflow validate`, and the documents that other commands are given. It checks nothing itself.
+
+use std::path::{Path, PathBuf};
+
+use serde_json::json;
+
+use super::args::{DocumentArgs, ValidateArgs};
+use super::print::{BOLD, DIM, Stop, json_line, line, note};
+use crate::document::{Document, DocumentError};
+use crate::runtime::Runtime;
+use crate::text::OneLine;
+
+/// What was read, or not.
+type Read = Result<Document, DocumentError>;
+
+/// The host with the workflows of documents.
+pub(super) fn with(host: &Runtime, args: &DocumentArgs) -> Result<Runtime, Stop> {
+    if args.documents.is_empty() {
+        return Ok(host.clone());
+    }
+    let (mut documents, mut failed) = (Vec::new(), false);
+    for read in read_all(&args.documents)? {
+        match read {
+            Ok(document) => documents.push(document),
+            Err(error) => {
+                failed = true;
+                note(format_args!("{error}\n"));
+            }
+        }
+    }
+    if failed { Err(Stop::Said) } else { Ok(host.with_documents(documents)) }
+}
+
+pub(super) async fn validate(host: &Runtime, args: &ValidateArgs) -> Result<(), Stop> {
+    let all = read_all(&args.paths)?;
+    // Workflows of documents may call each other.
+    let host = host.with_documents(all.iter().filter_map(|read| read.as_ref().ok()).cloned());
+    let (mut reports, mut failed) = (Vec::new(), false);
+    for read in all {
+        let checked = match &read {
+            Ok(document) if !args.without_names => host.check(document).await.err(),
+            Ok(_) => None,
+            Err(error) => Some(error.clone()),
+        };
+        failed |= checked.is_some();
+        match args.json {
+            true => reports.push(report(&read, checked.as_ref())),
+            false => show(&read, checked.as_ref())?,
+        }
+    }
+    if args.json {
+        json_line(&reports)?;
+    }
+    if failed { Err(Stop::Said) } else { Ok(()) }
+}
+
+fn show(read: &Read, error: Option<&DocumentError>) -> Result<(), Stop> {
+    match (read, error) {
+        (_, Some(error)) => {
+            note(format_args!("{error}\n"));
+            Ok(())
+        }
+        (Ok(document), None) => {
+            let (name, graph) = (OneLine(document.source().name()), document.graph());
+            let nodes = graph.nodes.len() - graph.inputs().count();
+            let count = if nodes == 1 { "1 node".to_owned() } else { format!("{nodes} nodes") };
+            line(format_args!(
+                "{BOLD}{}{BOLD:#} {DIM}{name}: form {}, {count}{DIM:#}",
+                OneLine(document.name()),
+                document.form()
+            ))
+        }
+        (Err(_), None) => Ok(()),
+    }
+}
+
+fn report(read: &Read, error: Option<&DocumentError>) -> serde_json::Value {
+    let problems = error.map(|error| {
+        let place = |problem: &crate::document::Problem| {
+            json!({"line": problem.line, "column": problem.column, "message": problem.message})
+        };
+        error.problems().iter().map(place).collect::<Vec<_>>()
+    });
+    let (name, form, workflow) = match read {
+        Ok(document) => (&**document.source().name(), Some(document.form().as_str()), Some(document.name())),
+        Err(error) => (error.name(), None, None),
+    };
+    json!({"document": name, "form": form, "workflow": workflow, "problems": problems.unwrap_or_default()})
+}
+
+/// The documents at paths, each of which is a document or a folder.
+fn read_all(paths: &[PathBuf]) -> Result<Vec<Read>, Stop> {
+    let mut all = Vec::new();
+    for path in paths {
+        all.extend(read(path)?);
+    }
+    Ok(all)
+}
+
+fn read(path: &Path) -> Result<Vec<Read>, Stop> {
+    if !path.exists() {
+        return Err(Stop::failed("not_found", format!("there is no file or folder `{}`", path.display())));
+    }
+    if !path.is_dir() {
+        return Ok(vec![Document::open(path)]);
+    }
+    match Document::open_all(path) {
+        Ok(all) => Ok(all),
+        Err(error) => Err(Stop::failed("io", error.to_string())),
+    }
+}

@@ -1,0 +1,100 @@
+//! The form `agents`: agents, and how they work together. It makes no agent: `document_agent.rs` does.
+
+use std::collections::HashMap;
+
+use serde_json::{Value, json};
+
+use super::Drafted;
+use super::object_fields::{Fields, Problems};
+use super::orchestration::{Member, Orchestration};
+use super::text_tree::Tree;
+use crate::workflow::{CONCURRENCY, Graph, GraphBody, GraphEdge, GraphNode, Mapping, Reference};
+
+/// The input of such a workflow.
+pub(super) const MESSAGE: &str = "message";
+
+/// The input of a round that is what the round before it gave.
+pub(super) const LAST: &str = "last";
+
+pub(super) fn read(tree: &Tree, problems: &mut Problems) -> Option<Drafted> {
+    let mut fields = Fields::of(tree, "a document of agents", problems)?;
+    let name = fields.need_text("name", problems).map(|(name, _)| name);
+    let description = fields.text("description", problems).and_then(Tree::text).unwrap_or_default();
+    let items = fields.list("agents", problems);
+    let orchestration = fields.need("orchestration", problems);
+    let card = fields.get("a2a");
+    fields.end(problems);
+    let members: Vec<Member<'_>> = items.iter().filter_map(|item| Member::read(item, problems)).collect();
+    if let Some(card) = card {
+        check_card(card, problems);
+    }
+    let order = Orchestration::read(orchestration?, &members, problems)?;
+    let (name, members) = (name?, order.members(&members));
+    let mut graph = empty(name, description);
+    let mut inner = Vec::new();
+    match order {
+        Orchestration::Sequential(_) => chain(&mut graph, &members, problems),
+        Orchestration::Parallel(_) => {
+            for member in &members {
+                let with = member.asked(&[], false, problems);
+                graph.nodes.push(member.node(with));
+            }
+            let all = Mapping::object(members.iter().map(|member| (member.name, Mapping::from(member.name))));
+            graph.nodes.push(GraphNode::new("answers", GraphBody::Value(all)));
+            graph.output = "answers".to_owned();
+        }
+        Orchestration::Loop { most, .. } => {
+            let round = format!("{name}.round");
+            let mut of_round = empty(&round, "");
+            of_round.nodes.push(GraphNode::input(LAST, json!(true)));
+            chain(&mut of_round, &members, problems);
+            inner.push(of_round);
+            graph.nodes.push(GraphNode::new("before", GraphBody::Value(Mapping::Value(Value::Null))));
+            let with = Mapping::object([(MESSAGE, Mapping::from(MESSAGE)), (LAST, Mapping::Item(String::new()))]);
+            let call = Reference::workflow(round, with);
+            let repeat = GraphBody::Repeat { first: "before".to_owned(), call, until: None, max: most };
+            graph.nodes.push(GraphNode::new("rounds", repeat));
+            graph.output = "rounds".to_owned();
+        }
+    }
+    let parts: HashMap<String, Tree> =
+        members.iter().map(|member| (member.name.to_owned(), member.tree.clone())).collect();
+    let agents = members.iter().map(Member::agent).collect();
+    Some(Drafted { graph, inner, agents, parts, card: card.map(Tree::to_json) })
+}
+
+fn empty(name: &str, description: &str) -> Graph {
+    let mut graph = Graph::new(name, MESSAGE);
+    graph.description = description.to_owned();
+    graph.concurrency = CONCURRENCY;
+    graph.nodes.push(GraphNode::input(MESSAGE, json!({"type": "string"})));
+    graph
+}
+
+/// One after another, each with what those before it answered.
+fn chain(graph: &mut Graph, members: &[&Member<'_>], problems: &mut Problems) {
+    let in_round = graph.node(LAST).is_some();
+    for (at, member) in members.iter().enumerate() {
+        let with = member.asked(&members[..at], in_round, problems);
+        let node = member.node(with);
+        let before = at.checked_sub(1).and_then(|before| members.get(before));
+        graph.nodes.push(before.into_iter().fold(node, |node, before| node.edge(GraphEdge::from(before.name))));
+        graph.output = member.name.to_owned();
+    }
+}
+
+/// What others are shown of the workflow; its types are checked.
+fn check_card(tree: &Tree, problems: &mut Problems) {
+    let Some(mut fields) = Fields::of(tree, "`a2a`", problems) else { return };
+    fields.text("version", problems);
+    let skills = fields.list("skills", problems);
+    fields.end(problems);
+    for skill in skills {
+        let Some(mut fields) = Fields::of(skill, "a skill", problems) else { continue };
+        fields.need_text("id", problems);
+        fields.text("name", problems);
+        fields.text("description", problems);
+        fields.texts("tags", problems);
+        fields.end(problems);
+    }
+}

@@ -1,0 +1,35 @@
+//! An agent of a document, as data, and the agent that is made of it once tools are found by their names.
+
+use std::sync::Arc;
+
+use super::FindTools;
+use crate::agent::Agent;
+use crate::model::ModelSource;
+
+/// An agent as a document describes it.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct DocumentAgent {
+    pub(crate) name: Arc<str>,
+    pub(crate) model: Arc<str>,
+    /// Its constant text.
+    pub(crate) instructions: String,
+    pub(crate) tools: Vec<Arc<str>>,
+}
+
+impl DocumentAgent {
+    /// The agent, with another model if there is one for it. What is not found is noted, and left out of the agent.
+    pub(super) fn made(&self, model: Option<ModelSource>, find: FindTools<'_>, problems: &mut Vec<String>) -> Agent {
+        let model = model.unwrap_or_else(|| ModelSource::from(&*self.model));
+        let mut agent = Agent::new(model).name(Arc::clone(&self.name));
+        if !self.instructions.is_empty() {
+            agent = agent.instruct(&*self.instructions);
+        }
+        for tool in &self.tools {
+            match find(tool) {
+                Ok(tools) => agent = agent.tools(tools),
+                Err(problem) => problems.push(format!("the agent `{}`: {problem}", self.name)),
+            }
+        }
+        agent
+    }
+}

@@ -1,0 +1,105 @@
+//! What is wrong with a document: every problem with its place, shown with the line it stands on.
+
+use std::error::Error;
+use std::fmt;
+use std::ops::Range;
+use std::sync::Arc;
+
+use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet};
+
+use super::text_tree::Misread;
+use crate::text::OneLine;
+
+/// The most problems that are shown.
+const MOST_SHOWN: usize = 100;
+
+/// One problem of a document.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Problem {
+    /// What is wrong, and what to do about it: one sentence.
+    pub message: String,
+    /// The line, from 1.
+    pub line: usize,
+    /// The column in characters, from 1.
+    pub column: usize,
+    /// Where it stands, in bytes of the text.
+    pub span: Range<usize>,
+}
+
+/// All that is wrong with a document. Its text has each problem with the place and the line of the document:
+///
+/// ```text
+/// error: this program knows no tool `web_serach`; did you mean `web_search`?
+///  --> research.yaml:4:11
+///   |
+/// 4 |     tool: web_serach
+///   |           ^^^^^^^^^^
+/// ```
+#[derive(Clone)]
+pub struct DocumentError {
+    name: Arc<str>,
+    text: Arc<str>,
+    problems: Vec<Problem>,
+}
+
+impl DocumentError {
+    pub(super) fn new(name: &Arc<str>, text: &Arc<str>, misread: Vec<Misread>) -> Self {
+        let mut problems: Vec<Problem> = misread.into_iter().map(|misread| problem(text, misread)).collect();
+        problems.sort_by(|one, other| (one.span.start, &one.message).cmp(&(other.span.start, &other.message)));
+        problems.dedup();
+        Self { name: Arc::clone(name), text: Arc::clone(text), problems }
+    }
+
+    /// The name that the document was read under, such as a file's.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The problems, as they stand in the document.
+    pub fn problems(&self) -> &[Problem] {
+        &self.problems
+    }
+}
+
+fn problem(text: &str, misread: Misread) -> Problem {
+    let boundary = |at: usize| (0..=at.min(text.len())).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
+    let start = boundary(misread.at.start);
+    // A block of many lines is shown by its first one.
+    let end = boundary(misread.at.end).max(start);
+    let line_end = text[start..].find('\n').map_or(text.len(), |line| start + line);
+    let before = &text[..start];
+    Problem {
+        message: misread.message,
+        line: before.matches('\n').count() + 1,
+        column: before.rsplit('\n').next().unwrap_or_default().chars().count() + 1,
+        span: start..end.min(line_end),
+    }
+}
+
+impl fmt::Display for DocumentError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let renderer = Renderer::plain();
+        let name = OneLine(&self.name).to_string();
+        for (at, problem) in self.problems.iter().take(MOST_SHOWN).enumerate() {
+            let message = OneLine(&problem.message).to_string();
+            let mark = AnnotationKind::Primary.span(problem.span.clone());
+            let lines = Snippet::source(&*self.text).path(&*name).annotation(mark);
+            let report = [Level::ERROR.primary_title(&*message).element(lines)];
+            let between = if at == 0 { "" } else { "\n\n" };
+            write!(f, "{between}{}", renderer.render(&report))?;
+        }
+        match self.problems.len().saturating_sub(MOST_SHOWN) {
+            0 => Ok(()),
+            more => write!(f, "\n\nand {more} more"),
+        }
+    }
+}
+
+impl fmt::Debug for DocumentError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DocumentError").field("name", &self.name).field("problems", &self.problems).finish()
+    }
+}
+
+impl Error for DocumentError {}

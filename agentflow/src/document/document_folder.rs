@@ -1,0 +1,94 @@
+//! All documents of a folder. It watches no folder.
+
+use std::error::Error;
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::{Document, DocumentError};
+
+/// Why a folder of documents was not read: all that is wrong with all of its documents.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum FolderError {
+    /// The folder cannot be listed.
+    #[non_exhaustive]
+    Io {
+        /// The folder.
+        folder: PathBuf,
+        /// Why.
+        source: Arc<io::Error>,
+    },
+    /// Some of its documents have problems.
+    Documents(Vec<DocumentError>),
+}
+
+impl Document {
+    /// Reads all documents of a folder, in the order of their names: files that end in `.yaml`, `.yml` or `.json`. Folders in
+    /// it are not looked into, nor are files whose names begin with a dot.
+    ///
+    /// # Errors
+    /// [`FolderError::Documents`] with every document that has problems, also two that describe workflows of one name.
+    pub fn read_folder(folder: impl AsRef<Path>) -> Result<Vec<Self>, FolderError> {
+        let mut errors = Vec::new();
+        let read = Self::open_all(folder.as_ref())?;
+        let documents = read.into_iter().filter_map(|read| read.map_err(|error| errors.push(error)).ok()).collect();
+        if errors.is_empty() { Ok(documents) } else { Err(FolderError::Documents(errors)) }
+    }
+
+    /// The same, each with what is wrong with it.
+    pub(crate) fn open_all(folder: &Path) -> Result<Vec<Result<Self, DocumentError>>, FolderError> {
+        let failed = |source: io::Error| FolderError::Io { folder: folder.to_owned(), source: Arc::new(source) };
+        let mut paths = Vec::new();
+        for entry in std::fs::read_dir(folder).map_err(failed)? {
+            let path = entry.map_err(failed)?.path();
+            if is_document(&path) && path.is_file() {
+                paths.push(path);
+            }
+        }
+        paths.sort();
+        let mut all: Vec<Result<Self, DocumentError>> = Vec::new();
+        for path in paths {
+            let read = Self::open(path).and_then(|document| {
+                let name = document.name();
+                match all.iter().flatten().find(|other| other.name() == name) {
+                    Some(other) => {
+                        let file = &other.source.name;
+                        Err(document.source.error(&format!("`{name}` is also the workflow of {file}; rename one")))
+                    }
+                    None => Ok(document),
+                }
+            });
+            all.push(read);
+        }
+        Ok(all)
+    }
+}
+
+fn is_document(path: &Path) -> bool {
+    let is_hidden = path.file_name().is_some_and(|name| name.to_string_lossy().starts_with('.'));
+    let kind = path.extension().map(|kind| kind.to_string_lossy().to_lowercase());
+    !is_hidden && matches!(kind.as_deref(), Some("yaml" | "yml" | "json"))
+}
+
+impl fmt::Display for FolderError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Io { folder, source } => write!(f, "the folder {} cannot be read: {source}", folder.display()),
+            Self::Documents(errors) => {
+                let all: Vec<String> = errors.iter().map(ToString::to_string).collect();
+                f.write_str(&all.join("\n\n"))
+            }
+        }
+    }
+}
+
+impl Error for FolderError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            Self::Io { source, .. } => Some(&**source),
+            Self::Documents(_) => None,
+        }
+    }
+}

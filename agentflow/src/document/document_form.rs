@@ -1,0 +1,77 @@
+//! Which form a document is written in, by the fields at its top.
+
+use std::fmt;
+
+use super::text_tree::{Datum, Misread, Tree};
+
+/// A form of a document. It is recognised by its fields.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum DocumentForm {
+    /// Agents and how they work together: `agents` and `orchestration`.
+    Agents,
+    /// Calls of tools: `id`, and `nodes` each with a `tool`.
+    Tools,
+    /// The plan itself, as [`Graph::to_json`](crate::workflow::Graph::to_json) gives it: `nodes` and `output`.
+    Graph,
+}
+
+impl DocumentForm {
+    const ALL: [Self; 3] = [Self::Agents, Self::Tools, Self::Graph];
+
+    /// The word, such as `graph`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Agents => "agents",
+            Self::Tools => "tools",
+            Self::Graph => "graph",
+        }
+    }
+
+    fn recognised_by(self) -> &'static str {
+        match self {
+            Self::Agents => "`agents` and `orchestration`",
+            Self::Tools => "`id` and `nodes` with a `tool` each",
+            Self::Graph => "`name`, `nodes` and `output`",
+        }
+    }
+
+    fn fits(self, tree: &Tree) -> bool {
+        let has = |name: &str| tree.field(name).is_some();
+        match self {
+            Self::Agents => has("agents") && has("orchestration"),
+            Self::Tools => has("id") && has("nodes"),
+            Self::Graph => has("nodes") && has("output"),
+        }
+    }
+
+    pub(super) fn of(tree: &Tree) -> Result<Self, Misread> {
+        let list = || {
+            let all = Self::ALL.map(|form| format!("{form} ({})", form.recognised_by()));
+            format!("the forms are {}", all.join(", "))
+        };
+        let Datum::Object(fields) = &tree.datum else {
+            let problem = format!("a document is an object, and this is {}; {}", tree.what(), list());
+            return Err(Misread::new(tree.at.clone(), problem));
+        };
+        let at = fields.first().map_or(tree.at.clone(), |field| field.at.clone());
+        let fitting: Vec<Self> = Self::ALL.into_iter().filter(|form| form.fits(tree)).collect();
+        match fitting.as_slice() {
+            [form] => Ok(*form),
+            [] => Err(Misread::new(at, format!("the document has none of the known forms; {}", list()))),
+            [one, other, ..] => {
+                let (by, also) = (one.recognised_by(), other.recognised_by());
+                let problem = format!(
+                    "the document has two forms: {one}, by {by}, and {other}, by {also}; remove what belongs to one of them"
+                );
+                Err(Misread::new(at, problem))
+            }
+        }
+    }
+}
+
+impl fmt::Display for DocumentForm {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}

@@ -1,0 +1,43 @@
+//! The form `graph`: the plan as [`Graph::to_json`](crate::workflow::Graph::to_json) gives it. It finds no names.
+
+use std::collections::HashMap;
+
+use super::Drafted;
+use super::object_fields::{Fields, Problems, read as read_value};
+use super::text_tree::{Datum, Tree};
+use crate::workflow::{CONCURRENCY, Graph, GraphNode};
+
+pub(super) fn read(tree: &Tree, problems: &mut Problems) -> Option<Drafted> {
+    let mut fields = Fields::of(tree, "a graph", problems)?;
+    let version = fields.read("version", problems).unwrap_or(Graph::VERSION);
+    let name = fields.need_text("name", problems).map(|(name, _)| name);
+    let description = fields.text("description", problems).and_then(Tree::text);
+    let output = fields.need_text("output", problems).map(|(output, _)| output);
+    let concurrency = fields.read("concurrency", problems).unwrap_or(CONCURRENCY);
+    let stop_policy = fields.read("stop_policy", problems).unwrap_or_default();
+    let items = fields.list("nodes", problems);
+    fields.end(problems);
+    let mut parts = HashMap::new();
+    let mut nodes = Vec::new();
+    for item in items {
+        let Datum::Object(_) = &item.datum else {
+            problems.note(&item.at, format!("a node is an object, and this is {}", item.what()));
+            continue;
+        };
+        let node: Option<GraphNode> = read_value(item, problems);
+        if let Some(node) = node {
+            parts.entry(node.name.clone()).or_insert_with(|| item.clone());
+            nodes.push(node);
+        }
+    }
+    let graph = Graph {
+        version,
+        name: name?.to_owned(),
+        description: description.unwrap_or_default().to_owned(),
+        output: output?.to_owned(),
+        concurrency,
+        stop_policy,
+        nodes,
+    };
+    Some(Drafted::of(graph, parts))
+}

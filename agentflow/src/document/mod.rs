@@ -1,0 +1,238 @@
+//! Workflows as documents: YAML or JSON that is read, checked like code, and executed like any other workflow. It reads and
+//! checks; a runtime that is given a document executes it.
+#![doc = include_str!("../docs/document.md")]
+
+mod agents_document;
+mod document_agent;
+mod document_error;
+mod document_folder;
+mod document_form;
+mod graph_document;
+mod object_fields;
+mod orchestration;
+mod template_text;
+mod text_tree;
+mod tool_document;
+
+use std::collections::HashMap;
+use std::fmt;
+use std::ops::Range;
+use std::path::Path;
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use self::document_agent::DocumentAgent;
+pub use self::document_error::{DocumentError, Problem};
+pub use self::document_folder::FolderError;
+pub use self::document_form::DocumentForm;
+use self::object_fields::Problems;
+use self::text_tree::{Misread, Tree};
+use crate::agent::Agent;
+use crate::model::ModelSource;
+use crate::tool::ToolList;
+use crate::workflow::Graph;
+
+/// A workflow that was read from a document.
+///
+/// Reading checks all that can be known without the program that executes it: the form, the types of its values, names of
+/// nodes, cycles. [`Runtime::check`](crate::Runtime::check) checks the rest, and
+/// [`RuntimeBuilder::document`](crate::runtime::RuntimeBuilder::document) makes the workflow known by its name.
+///
+/// ```
+/// use agentflow::document::Document;
+///
+/// let text = "id: hello\nnodes:\n  - id: greeting\n    tool: greet\n    arg_template: {name: '{name}'}\n";
+/// let error = Document::read("hello.yaml", text).unwrap_err();
+/// assert_eq!(error.problems()[0].message, "a node has no `arg_template`; did you mean `args_template`?");
+/// assert_eq!((error.problems()[0].line, error.problems()[0].column), (5, 5));
+/// ```
+#[derive(Clone)]
+pub struct Document {
+    source: Arc<Source>,
+    form: DocumentForm,
+    graph: Graph,
+    /// The workflows that it calls and that nobody else does.
+    inner: Vec<Graph>,
+    agents: Vec<DocumentAgent>,
+    card: Option<Value>,
+}
+
+/// The text of a document and where its parts stand.
+pub(crate) struct Source {
+    name: Arc<str>,
+    text: Arc<str>,
+    tree: Tree,
+    /// The values that nodes and agents were made of, by their names.
+    parts: HashMap<String, Tree>,
+}
+
+/// What a form was read as.
+struct Drafted {
+    graph: Graph,
+    inner: Vec<Graph>,
+    agents: Vec<DocumentAgent>,
+    parts: HashMap<String, Tree>,
+    card: Option<Value>,
+}
+
+impl Drafted {
+    fn of(graph: Graph, parts: HashMap<String, Tree>) -> Self {
+        Self { graph, inner: Vec::new(), agents: Vec::new(), parts, card: None }
+    }
+}
+
+impl Document {
+    /// Reads the text of a document; `name` is shown with its problems, the file's name for example. At most 4 MiB are
+    /// read, values that stand in each other at most 64 deep, and at most 200,000 values, what aliases repeat included.
+    ///
+    /// # Errors
+    /// All problems of the document that can be known without a runtime.
+    pub fn read(name: impl Into<Arc<str>>, text: impl Into<Arc<str>>) -> Result<Self, DocumentError> {
+        let (name, text) = (name.into(), text.into());
+        let failed = |misread: Vec<Misread>| DocumentError::new(&name, &text, misread);
+        let tree = Tree::read(&text).map_err(failed)?;
+        let form = DocumentForm::of(&tree).map_err(|misread| failed(vec![misread]))?;
+        let mut problems = Problems::default();
+        let drafted = match form {
+            DocumentForm::Agents => agents_document::read(&tree, &mut problems),
+            DocumentForm::Graph => graph_document::read(&tree, &mut problems),
+            DocumentForm::Tools => tool_document::read(&tree, &mut problems),
+        };
+        let Some(Drafted { graph, inner, agents, parts, card }) = drafted.filter(|_| problems.0.is_empty()) else {
+            return Err(failed(problems.0));
+        };
+        let source = Source { name, text, tree, parts };
+        let sentences: Vec<String> =
+            inner.iter().chain([&graph]).filter_map(|graph| graph.problems_but_names().err()).collect();
+        match sentences.is_empty() {
+            true => Ok(Self { source: Arc::new(source), form, graph, inner, agents, card }),
+            false => Err(source.error(&sentences.join("\n"))),
+        }
+    }
+
+    /// Reads a file.
+    ///
+    /// # Errors
+    /// As [`read`](Self::read), and when the file cannot be read or is not UTF-8.
+    pub fn open(path: impl AsRef<Path>) -> Result<Self, DocumentError> {
+        let path = path.as_ref();
+        let name: Arc<str> = path.display().to_string().into();
+        match text_of(path) {
+            Ok(text) => Self::read(name, text),
+            Err(error) => {
+                let misread = Misread::new(0..0, format!("the file cannot be read: {error}"));
+                Err(DocumentError::new(&name, &"".into(), vec![misread]))
+            }
+        }
+    }
+
+    /// The form that it is written in.
+    pub fn form(&self) -> DocumentForm {
+        self.form
+    }
+
+    /// The name of the workflow.
+    pub fn name(&self) -> &str {
+        &self.graph.name
+    }
+
+    /// The workflow that it describes.
+    pub fn graph(&self) -> &Graph {
+        &self.graph
+    }
+
+    /// The names of the agents that it describes, beside the workflow.
+    pub fn agents(&self) -> impl Iterator<Item = &str> {
+        self.agents.iter().map(|agent| &*agent.name)
+    }
+
+    /// What others are shown of the workflow: `a2a` of the form [`Agents`](DocumentForm::Agents), as it is written.
+    pub fn card(&self) -> Option<&Value> {
+        self.card.as_ref()
+    }
+
+    /// The workflows that belong to it, those first that others call.
+    pub(crate) fn graphs(&self) -> impl Iterator<Item = &Graph> {
+        self.inner.iter().chain([&self.graph])
+    }
+
+    pub(crate) fn source(&self) -> &Arc<Source> {
+        &self.source
+    }
+
+    /// The agents, with models that stand in the place of theirs and tools as `find` finds them, and what is not found: a
+    /// sentence each.
+    pub(crate) fn made_agents(
+        &self,
+        model: &dyn Fn(&str) -> Option<ModelSource>,
+        find: FindTools<'_>,
+    ) -> (Vec<Agent>, Vec<String>) {
+        let mut problems = Vec::new();
+        let made = |agent: &DocumentAgent| agent.made(model(&agent.name), find, &mut problems);
+        let agents = self.agents.iter().map(made).collect();
+        (agents, problems)
+    }
+}
+
+/// What a name in an agent's list of tools leads to, or a sentence that says that there is no such tool.
+pub(crate) type FindTools<'a> = &'a dyn Fn(&str) -> Result<ToolList, String>;
+
+/// A file's text, if it is not too large.
+fn text_of(path: &Path) -> std::io::Result<String> {
+    let size = std::fs::metadata(path)?.len();
+    if size > text_tree::MOST_BYTES as u64 {
+        let most = text_tree::MOST_BYTES;
+        return Err(std::io::Error::other(format!("it has {size} bytes, and at most {most} are read")));
+    }
+    std::fs::read_to_string(path)
+}
+
+impl Source {
+    pub(crate) fn name(&self) -> &Arc<str> {
+        &self.name
+    }
+
+    /// The problems that sentences tell of, one on each line, with their places.
+    ///
+    /// A sentence names in backticks what it is about: first the node and then words in it, the last of which is looked
+    /// for in what the node was made of; or the wrong word at once.
+    pub(crate) fn error(&self, sentences: &str) -> DocumentError {
+        let misread = sentences.lines().filter(|line| !line.trim().is_empty()).map(|line| self.placed(line));
+        DocumentError::new(&self.name, &self.text, misread.collect())
+    }
+
+    fn placed(&self, sentence: &str) -> Misread {
+        // What is offered in the place of a word is not what is wrong.
+        let said = sentence.split("; did you mean ").next().unwrap_or_default();
+        let words: Vec<&str> = said.split('`').skip(1).step_by(2).collect();
+        let mut parts = words.iter().enumerate().filter_map(|(at, word)| Some((at, self.parts.get(*word)?)));
+        let part =
+            parts.find(|(at, part)| *at == 0 || words.first().is_some_and(|first| part.place_of(first).is_some()));
+        let place = match part {
+            Some((own, part)) => {
+                // What is wrong is said last: `the tool `search` has no argument `qeury``.
+                let others = words.iter().enumerate().rev().filter(|(at, _)| *at != own).map(|(_, word)| word);
+                let at = others.chain(words.get(own)).find_map(|word| self.word(part, word));
+                at.unwrap_or_else(|| part.at.clone())
+            }
+            None => words.iter().find_map(|word| self.word(&self.tree, word)).unwrap_or_else(|| self.tree.at.clone()),
+        };
+        Misread::new(place, sentence)
+    }
+
+    /// Where a word stands in a part, in a longer text too.
+    fn word(&self, part: &Tree, word: &str) -> Option<Range<usize>> {
+        let place = part.place_of(word)?;
+        let found = self.text.get(place.clone()).and_then(|text| text.find(word));
+        Some(found.map_or(place.clone(), |at| place.start + at..place.start + at + word.len()))
+    }
+}
+
+impl fmt::Debug for Document {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut debug = f.debug_struct("Document");
+        debug.field("source", &self.source.name).field("form", &self.form).field("name", &self.graph.name);
+        debug.finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,226 @@
+//! Reads the fields of objects of a document and notes every mistake in them: what is missing, unknown or of another type.
+//! It knows no form.
+
+use std::ops::Range;
+
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use serde_path_to_error::Segment;
+
+use super::text_tree::{Datum, Field, Misread, Tree};
+use crate::text::{did_you_mean, nearest};
+use crate::workflow::in_words;
+
+/// The mistakes found so far.
+#[derive(Default)]
+pub(super) struct Problems(pub(super) Vec<Misread>);
+
+impl Problems {
+    pub(super) fn note(&mut self, at: &Range<usize>, message: impl Into<String>) {
+        self.0.push(Misread::new(at.clone(), message));
+    }
+}
+
+/// The fields of an object.
+pub(super) struct Fields<'t> {
+    pub(super) tree: &'t Tree,
+    fields: &'t [Field],
+    /// What the object is, such as `a node`.
+    what: &'static str,
+    asked: Vec<&'static str>,
+}
+
+impl<'t> Fields<'t> {
+    /// The fields of what has to be an object.
+    pub(super) fn of(tree: &'t Tree, what: &'static str, problems: &mut Problems) -> Option<Self> {
+        match &tree.datum {
+            Datum::Object(fields) => Some(Self { tree, fields, what, asked: Vec::new() }),
+            _ => {
+                problems.note(&tree.at, format!("{what} is an object, and this is {}", tree.what()));
+                None
+            }
+        }
+    }
+
+    /// The value of a field, where it is given and not `null`.
+    pub(super) fn get(&mut self, name: &'static str) -> Option<&'t Tree> {
+        self.asked.push(name);
+        let field = self.fields.iter().find(|field| field.name == name)?;
+        (field.value.datum != Datum::Null).then_some(&field.value)
+    }
+
+    /// The value of a field that has to be given.
+    pub(super) fn need(&mut self, name: &'static str, problems: &mut Problems) -> Option<&'t Tree> {
+        let found = self.get(name);
+        if found.is_none() {
+            problems.note(&self.start(), format!("{} needs `{name}`", self.what));
+        }
+        found
+    }
+
+    /// A text.
+    pub(super) fn text(&mut self, name: &'static str, problems: &mut Problems) -> Option<&'t Tree> {
+        self.get(name).filter(|tree| is_text(tree, name, problems))
+    }
+
+    /// A text that has to be given and is not empty.
+    pub(super) fn need_text(&mut self, name: &'static str, problems: &mut Problems) -> Option<(&'t str, &'t Tree)> {
+        let tree = self.need(name, problems).filter(|tree| is_text(tree, name, problems))?;
+        let text = tree.text()?;
+        if text.trim().is_empty() {
+            problems.note(&tree.at, format!("`{name}` of {} is empty", self.what));
+            return None;
+        }
+        Some((text, tree))
+    }
+
+    /// A list; an absent one is empty.
+    pub(super) fn list(&mut self, name: &'static str, problems: &mut Problems) -> &'t [Tree] {
+        match self.get(name) {
+            Some(Tree { datum: Datum::List(items), .. }) => items,
+            Some(other) => {
+                problems.note(&other.at, format!("`{name}` is a list, and this is {}", other.what()));
+                &[]
+            }
+            None => &[],
+        }
+    }
+
+    /// A list of texts; an absent one is empty.
+    pub(super) fn texts(&mut self, name: &'static str, problems: &mut Problems) -> Vec<(&'t str, &'t Tree)> {
+        let items = self.list(name, problems).iter();
+        items.filter(|item| is_text(item, name, problems)).filter_map(|item| Some((item.text()?, item))).collect()
+    }
+
+    /// A value of a type that serde reads.
+    pub(super) fn read<T: DeserializeOwned>(&mut self, name: &'static str, problems: &mut Problems) -> Option<T> {
+        self.get(name).and_then(|tree| read(tree, problems))
+    }
+
+    /// Notes what was not asked for.
+    pub(super) fn end(self, problems: &mut Problems) {
+        for field in self.fields {
+            if !self.asked.contains(&field.name.as_str()) {
+                let near = nearest(&field.name, self.asked.iter().copied());
+                let hint = match near {
+                    Some(_) => did_you_mean(near),
+                    None => format!("; its fields are `{}`", self.asked.join("`, `")),
+                };
+                problems.note(&field.at, format!("{} has no `{}`{hint}", self.what, field.name));
+            }
+        }
+    }
+
+    /// Where the object begins.
+    fn start(&self) -> Range<usize> {
+        self.fields.first().map_or(self.tree.at.clone(), |field| field.at.clone())
+    }
+}
+
+fn is_text(tree: &Tree, name: &str, problems: &mut Problems) -> bool {
+    let is = tree.text().is_some();
+    if !is {
+        let quoted = matches!(tree.datum, Datum::Number(_) | Datum::Bool(_));
+        let hint = if quoted { "; put it in quotes" } else { "" };
+        problems.note(&tree.at, format!("`{name}` is a text, and this is {}{hint}", tree.what()));
+    }
+    is
+}
+
+/// A value of a type that serde reads. What serde says of the first mistake is noted where it stands; then the field is left
+/// out, and the rest is read for further ones.
+pub(super) fn read<T: DeserializeOwned>(tree: &Tree, problems: &mut Problems) -> Option<T> {
+    let mut json = tree.to_json();
+    let (mut left_out, mut meant): (Vec<String>, Vec<String>) = (Vec::new(), Vec::new());
+    loop {
+        let error = match serde_path_to_error::deserialize::<_, T>(json.clone()) {
+            Ok(value) if left_out.is_empty() => return Some(value),
+            Ok(_) => return None,
+            Err(error) => error,
+        };
+        let message = error.inner().to_string();
+        // It is missing since it was left out, or is there under a name that was noted.
+        let missing = left_out.iter().chain(&meant).any(|name| message.starts_with(&format!("missing field `{name}`")));
+        let path: Vec<&Segment> = error.path().iter().filter(|part| !matches!(part, Segment::Enum { .. })).collect();
+        let (at, name) = place(tree, &path, &message);
+        if !missing {
+            let said = for_a_reader(&in_words(&message));
+            meant.extend(
+                said.split("did you mean `").nth(1).and_then(|near| near.strip_suffix("`?")).map(ToOwned::to_owned),
+            );
+            problems.note(&at, said);
+        }
+        match (remove(&mut json, &path), name) {
+            (true, Some(name)) if !missing && left_out.len() < 20 => left_out.push(name),
+            _ => return None,
+        }
+    }
+}
+
+/// A sentence of serde's for those who write documents: without the list of names where one of them is near, and with types
+/// in words.
+fn for_a_reader(sentence: &str) -> String {
+    if let (Some((problem, _)), Some((_, near))) =
+        (sentence.split_once(", expected "), sentence.split_once("; did you mean"))
+    {
+        return format!("{problem}; did you mean{near}");
+    }
+    for (rust, words) in [
+        ("u8 u16 u32 u64 usize", "a whole number, 0 or more"),
+        ("i8 i16 i32 i64 isize", "a whole number"),
+        ("f32 f64", "a number"),
+    ] {
+        if let Some((problem, _)) = rust.split(' ').find_map(|rust| sentence.split_once(&format!("expected {rust}"))) {
+            return format!("{problem}expected {words}");
+        }
+    }
+    sentence.to_owned()
+}
+
+/// Where a path of serde's leads, and the name of the field at its end.
+fn place(tree: &Tree, path: &[&Segment], message: &str) -> (Range<usize>, Option<String>) {
+    let (mut at, mut name, mut here) = (tree.at.clone(), None, tree);
+    for part in path {
+        let next = match part {
+            Segment::Seq { index } => here.items().get(*index),
+            Segment::Map { key } | Segment::Enum { variant: key } => match here.field(key) {
+                Some(field) => {
+                    name = Some(key.clone());
+                    let is_name = message.starts_with("unknown field");
+                    at = if is_name { field.at.clone() } else { field.value.at.clone() };
+                    here = &field.value;
+                    continue;
+                }
+                None => None,
+            },
+            Segment::Unknown => None,
+        };
+        let Some(next) = next else { break };
+        (at, here) = (next.at.clone(), next);
+    }
+    // serde says of some types which word it is without a path to it.
+    let word = message.split('`').nth(1).filter(|_| message.starts_with("unknown "));
+    let place = word.and_then(|word| here.place_of(word));
+    (place.unwrap_or(at), name)
+}
+
+/// Leaves out what a path leads to.
+fn remove(json: &mut Value, path: &[&Segment]) -> bool {
+    let Some((last, before)) = path.split_last() else { return false };
+    let mut here = json;
+    for part in before {
+        let next = match part {
+            Segment::Seq { index } => here.get_mut(*index),
+            Segment::Map { key } | Segment::Enum { variant: key } => here.get_mut(key.as_str()),
+            Segment::Unknown => None,
+        };
+        match next {
+            Some(next) => here = next,
+            None => return false,
+        }
+    }
+    match (last, here) {
+        (Segment::Map { key }, Value::Object(fields)) => fields.remove(key).is_some(),
+        _ => false,
+    }
+}

@@ -1,0 +1,237 @@
+//! The agents of a document of the form `agents`: what each is and is asked, and in which order. It makes no graph.
+
+use std::sync::Arc;
+
+use super::agents_document::{LAST, MESSAGE};
+use super::document_agent::DocumentAgent;
+use super::object_fields::{Fields, Problems};
+use super::text_tree::Tree;
+use crate::model::ModelRef;
+use crate::template::Template;
+use crate::text::{did_you_mean, nearest};
+use crate::workflow::{GraphBody, GraphNode, Mapping, Reference};
+
+/// The tool by which an agent ends a loop.
+const EXIT: &str = "exit_loop";
+
+/// The most rounds of a loop that only an agent ends.
+const MOST_ROUNDS: u32 = 500;
+
+/// An agent, as it is written.
+pub(super) struct Member<'t> {
+    pub(super) tree: &'t Tree,
+    pub(super) name: &'t str,
+    model: &'t str,
+    instructions: String,
+    /// The paragraphs of its instruction that have placeholders.
+    asks: Vec<Template>,
+    tools: Vec<&'t str>,
+    output_key: Option<(&'t str, &'t Tree)>,
+}
+
+impl<'t> Member<'t> {
+    pub(super) fn read(tree: &'t Tree, problems: &mut Problems) -> Option<Self> {
+        let mut fields = Fields::of(tree, "an agent", problems)?;
+        let name = fields.need_text("name", problems).map(|(name, _)| name);
+        if let Some(kind) = fields.text("type", problems).filter(|kind| kind.text() != Some("llm")) {
+            problems.note(&kind.at, format!("the type of an agent is `llm`, and this is {}", kind.what()));
+        }
+        let model = fields.need_text("model", problems).map(|(model, at)| {
+            if let Err(error) = model.parse::<ModelRef>() {
+                problems.note(&at.at, error.to_string());
+            }
+            model
+        });
+        let instruction = fields.text("instruction", problems);
+        let tools = fields.texts("tools", problems).into_iter().map(|(tool, _)| tool).collect();
+        let output_key = fields.text("output_key", problems).and_then(|key| Some((key.text()?, key)));
+        fields.end(problems);
+        if let Some((key, at)) = output_key
+            && let Some(problem) = problem_of_key(key)
+        {
+            problems.note(&at.at, problem);
+        }
+        let (mut instructions, mut asks) = (Vec::new(), Vec::new());
+        if let Some(instruction) = instruction {
+            for paragraph in paragraphs(instruction.text().unwrap_or_default()) {
+                match paragraph.parse::<Template>() {
+                    Ok(template) if template.placeholders().next().is_some() => asks.push(template),
+                    Ok(template) => instructions.push(template.as_str().replace("{{", "{").replace("}}", "}")),
+                    Err(error) => problems.note(&instruction.at, error.to_string()),
+                }
+            }
+        }
+        Some(Self {
+            tree,
+            name: name?,
+            model: model?,
+            instructions: instructions.join("\n\n"),
+            asks,
+            tools,
+            output_key,
+        })
+    }
+
+    pub(super) fn agent(self: &&Self) -> DocumentAgent {
+        DocumentAgent {
+            name: self.name.into(),
+            model: self.model.into(),
+            instructions: self.instructions.clone(),
+            tools: self.tools.iter().map(|tool| Arc::from(*tool)).collect(),
+        }
+    }
+
+    pub(super) fn node(&self, with: Mapping) -> GraphNode {
+        let node = GraphNode::new(self.name, GraphBody::Call(Reference::agent(self.name, with)));
+        match self.output_key {
+            Some((key, _)) => node.save(key, ""),
+            None => node,
+        }
+    }
+
+    /// What it is asked: the paragraphs of its instruction that have placeholders and then the message; or the message and
+    /// what those before it answered.
+    pub(super) fn asked(&self, before: &[&Member<'_>], in_round: bool, problems: &mut Problems) -> Mapping {
+        if self.asks.is_empty() {
+            let message = (MESSAGE, Mapping::from(MESSAGE));
+            let last = in_round.then(|| (LAST, Mapping::from(LAST)));
+            let answers = before.iter().map(|member| (member.name, Mapping::from(member.name)));
+            return match (before.is_empty(), in_round) {
+                (true, false) => Mapping::from(MESSAGE),
+                _ => Mapping::object([message].into_iter().chain(last).chain(answers)),
+            };
+        }
+        let texts: Vec<String> = self.asks.iter().map(|ask| self.with_nodes(ask, before, in_round, problems)).collect();
+        let whole = format!("{}\n\n{{{MESSAGE}}}", texts.join("\n\n"));
+        match whole.parse() {
+            Ok(template) => Mapping::Template(template),
+            Err(_) => Mapping::from(MESSAGE),
+        }
+    }
+
+    /// A text with the names of agents in place of their keys.
+    fn with_nodes(&self, ask: &Template, before: &[&Member<'_>], in_round: bool, problems: &mut Problems) -> String {
+        let mut text = ask.as_str().to_owned();
+        let all: Vec<_> = ask.placeholders().collect();
+        for placeholder in all.iter().rev() {
+            let Some(root) = placeholder.parts().first() else { continue };
+            let of_key = before.iter().find(|member| member.output_key.is_some_and(|(key, _)| key == root));
+            let node = of_key.or_else(|| before.iter().find(|member| member.name == root)).map(|member| member.name);
+            let own = [MESSAGE, LAST].into_iter().find(|own| own == root && (in_round || *own == MESSAGE));
+            match node.or(own) {
+                Some(name) => text.replace_range(placeholder.at() + 1..placeholder.at() + 1 + root.len(), name),
+                // A value of the application, or of the user.
+                None if root.contains(':') => {}
+                None => {
+                    let keys = before.iter().filter_map(|member| Some(member.output_key?.0));
+                    let near = nearest(root, keys.chain(before.iter().map(|member| member.name)).chain([MESSAGE]));
+                    let hint = match near {
+                        Some(_) => did_you_mean(near),
+                        None => "; a placeholder is the `output_key` or the name of an agent before it, or `message`"
+                            .to_owned(),
+                    };
+                    let at = self.tree.field("instruction").map_or(&self.tree.at, |field| &field.value.at);
+                    problems.note(
+                        at,
+                        format!("the agent `{}` is shown `{root}`, and no agent before it gives it{hint}", self.name),
+                    );
+                }
+            }
+        }
+        text
+    }
+}
+
+/// The paragraphs of a text, which blank lines separate.
+fn paragraphs(text: &str) -> Vec<String> {
+    let mut all: Vec<Vec<&str>> = vec![Vec::new()];
+    for line in text.trim().lines() {
+        match (line.trim().is_empty(), all.last_mut()) {
+            (true, Some(last)) if !last.is_empty() => all.push(Vec::new()),
+            (false, Some(last)) => last.push(line),
+            _ => {}
+        }
+    }
+    all.into_iter().filter(|lines| !lines.is_empty()).map(|lines| lines.join("\n")).collect()
+}
+
+fn problem_of_key(key: &str) -> Option<String> {
+    let lasting = key.starts_with("user:") || key.starts_with("app:");
+    lasting.then(|| {
+        format!("`{key}` outlives the run, and an answer is saved for its run or its session; leave the prefix out")
+    })
+}
+
+/// How agents work together.
+pub(super) enum Orchestration {
+    Sequential(Vec<usize>),
+    Parallel(Vec<usize>),
+    Loop { agents: Vec<usize>, most: u32 },
+}
+
+impl Orchestration {
+    pub(super) fn read(tree: &Tree, members: &[Member<'_>], problems: &mut Problems) -> Option<Self> {
+        const KINDS: [&str; 3] = ["sequential", "parallel", "loop"];
+        let mut fields = Fields::of(tree, "`orchestration`", problems)?;
+        let kind = fields.need_text("type", problems);
+        let named = fields.texts("agents", problems);
+        let most = fields.get("max_iterations");
+        let rounds: Option<u32> = fields.read("max_iterations", problems);
+        fields.end(problems);
+        let mut agents = Vec::new();
+        for (name, at) in &named {
+            match members.iter().position(|member| member.name == *name) {
+                Some(member) if agents.contains(&member) => {
+                    problems.note(&at.at, format!("`{name}` is in the order twice; a node has one place"));
+                }
+                Some(member) => agents.push(member),
+                None => {
+                    let near = did_you_mean(nearest(name, members.iter().map(|member| member.name)));
+                    problems.note(&at.at, format!("there is no agent `{name}` in this document{near}"));
+                }
+            }
+        }
+        for (at, member) in members.iter().enumerate() {
+            if members[..at].iter().any(|other| other.name == member.name) {
+                problems.note(&member.tree.at, format!("two agents are named `{}`; rename one", member.name));
+            } else if !agents.contains(&at) && named.len() == agents.len() {
+                let name = member.name;
+                problems.note(
+                    &member.tree.at,
+                    format!("`orchestration` does not name the agent `{name}`; add or remove it"),
+                );
+            }
+        }
+        let (kind, at) = kind?;
+        if let Some(most) = most.filter(|_| kind != "loop") {
+            problems.note(&most.at, "only a `loop` has `max_iterations`");
+        }
+        match kind {
+            "sequential" => Some(Self::Sequential(agents)),
+            "parallel" => Some(Self::Parallel(agents)),
+            "loop" => {
+                let can_end = agents.iter().any(|at| members[*at].tools.contains(&EXIT));
+                if most.is_none() && !can_end {
+                    problems.note(
+                        &at.at,
+                        format!("a `loop` needs `max_iterations`, or an agent with the tool `{EXIT}`, which ends it"),
+                    );
+                }
+                Some(Self::Loop { agents, most: rounds.unwrap_or(MOST_ROUNDS) })
+            }
+            _ => {
+                let near = nearest(kind, KINDS);
+                let hint =
+                    if near.is_some() { did_you_mean(near) } else { format!("; it is `{}`", KINDS.join("`, `")) };
+                problems.note(&at.at, format!("there is no orchestration `{kind}`{hint}"));
+                None
+            }
+        }
+    }
+
+    /// The agents in their order.
+    pub(super) fn members<'m, 't>(&self, members: &'m [Member<'t>]) -> Vec<&'m Member<'t>> {
+        let (Self::Sequential(agents) | Self::Parallel(agents) | Self::Loop { agents, .. }) = self;
+        agents.iter().filter_map(|at| members.get(*at)).collect()
+    }
+}

@@ -1,0 +1,55 @@
+//! Values of a document that have placeholders: which names they read, and how such a value is made of outputs. What a
+//! placeholder is, [`Template`](crate::template::Template) says.
+
+use serde_json::Value;
+
+use super::object_fields::Problems;
+use super::text_tree::{Datum, Tree};
+use crate::template::Template;
+use crate::workflow::Mapping;
+
+/// How a value of a document is made: each text in it is a template. What is wrong with one is noted. The first names of
+/// placeholders are added to `roots`.
+pub(super) fn mapping(tree: &Tree, roots: &mut Vec<String>, problems: &mut Problems) -> Mapping {
+    match &tree.datum {
+        Datum::Text(_) => text(tree, roots, problems),
+        Datum::List(items) => {
+            let items: Vec<Mapping> = items.iter().map(|item| mapping(item, roots, problems)).collect();
+            match items.iter().map(constant).collect::<Option<Vec<Value>>>() {
+                Some(all) => Mapping::Value(Value::Array(all)),
+                None => Mapping::List(items),
+            }
+        }
+        Datum::Object(fields) => {
+            let fields = fields.iter().map(|field| (field.name.clone(), mapping(&field.value, roots, problems)));
+            Mapping::Object(fields.collect())
+        }
+        _ => Mapping::Value(tree.to_json()),
+    }
+}
+
+fn constant(mapping: &Mapping) -> Option<Value> {
+    match mapping {
+        Mapping::Value(value) => Some(value.clone()),
+        _ => None,
+    }
+}
+
+/// The same of a text.
+pub(super) fn text(tree: &Tree, roots: &mut Vec<String>, problems: &mut Problems) -> Mapping {
+    let written = tree.text().unwrap_or_default();
+    match written.parse::<Template>() {
+        Ok(template) => {
+            let mut names = template.placeholders().filter_map(|of| of.parts().first()).peekable();
+            if names.peek().is_none() {
+                return Mapping::Value(template.as_str().replace("{{", "{").replace("}}", "}").into());
+            }
+            roots.extend(names.cloned());
+            Mapping::Template(template)
+        }
+        Err(error) => {
+            problems.note(&tree.at, error.to_string());
+            Mapping::Value(Value::Null)
+        }
+    }
+}

@@ -1,0 +1,547 @@
+//! The text of a document as a tree of values, each with its place in the text. It reads YAML 1.2 and JSON, and knows no
+//! form.
+
+use std::collections::HashMap;
+use std::ops::Range;
+
+use saphyr_parser::{Event, Parser, ScalarStyle, ScanError, Span, StrInput};
+use serde_json::{Map, Number, Value};
+
+/// The most bytes of a document.
+pub(super) const MOST_BYTES: usize = 4 << 20;
+/// How deep values may stand in each other.
+const MOST_DEPTH: usize = 64;
+/// The most values of a document, those that an alias repeats counted again.
+const MOST_VALUES: usize = 200_000;
+
+/// A value and where it stands, in bytes.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Tree {
+    pub(super) at: Range<usize>,
+    pub(super) datum: Datum,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Datum {
+    Null,
+    Bool(bool),
+    Number(Number),
+    Text(String),
+    List(Vec<Tree>),
+    Object(Vec<Field>),
+}
+
+/// A field of an object.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Field {
+    pub(super) name: String,
+    /// Where the name stands.
+    pub(super) at: Range<usize>,
+    pub(super) value: Tree,
+}
+
+/// What is wrong, and where.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Misread {
+    pub(super) at: Range<usize>,
+    pub(super) message: String,
+}
+
+impl Misread {
+    pub(super) fn new(at: Range<usize>, message: impl Into<String>) -> Self {
+        Self { at, message: message.into() }
+    }
+}
+
+impl Tree {
+    /// Reads a text.
+    ///
+    /// # Errors
+    /// All that is wrong with the values, or the first place where the text is neither YAML nor JSON.
+    pub(super) fn read(text: &str) -> Result<Self, Vec<Misread>> {
+        let one = |at: Range<usize>, message: String| Err(vec![Misread { at, message }]);
+        if text.len() > MOST_BYTES {
+            let size = text.len();
+            return one(0..0, format!("the document has {size} bytes, and at most {MOST_BYTES} are read"));
+        }
+        let json = in_yaml(text);
+        let source = json.as_ref().map_or(text, |(source, _)| source.as_str());
+        let places = Places::of(source, json.as_ref().map_or(&[], |(_, moved)| moved));
+        let mut reader = Reader {
+            events: Parser::new_from_str(source),
+            places,
+            anchors: HashMap::new(),
+            values: 0,
+            problems: Vec::new(),
+        };
+        match reader.document() {
+            Ok(tree) if reader.problems.is_empty() => Ok(tree),
+            Ok(_) => Err(reader.problems),
+            Err(stop) => {
+                reader.problems.push(stop);
+                Err(reader.problems)
+            }
+        }
+    }
+
+    /// What it is, in words.
+    pub(super) fn what(&self) -> String {
+        match &self.datum {
+            Datum::Null => "nothing".to_owned(),
+            Datum::Bool(value) => format!("`{value}`"),
+            Datum::Number(number) => format!("the number {number}"),
+            Datum::Text(text) => format!("the text {:?}", crate::text::head(text, 40)),
+            Datum::List(_) => "a list".to_owned(),
+            Datum::Object(_) => "an object".to_owned(),
+        }
+    }
+
+    /// The field of a name.
+    pub(super) fn field(&self, name: &str) -> Option<&Field> {
+        match &self.datum {
+            Datum::Object(fields) => fields.iter().find(|field| field.name == name),
+            _ => None,
+        }
+    }
+
+    /// The text that it is.
+    pub(super) fn text(&self) -> Option<&str> {
+        match &self.datum {
+            Datum::Text(text) => Some(text),
+            _ => None,
+        }
+    }
+
+    /// The items of a list; of anything else, none.
+    pub(super) fn items(&self) -> &[Tree] {
+        match &self.datum {
+            Datum::List(items) => items,
+            _ => &[],
+        }
+    }
+
+    /// The values that stand directly in it, each with its place: names of fields as texts, too.
+    fn within(&self) -> Vec<(Option<&Field>, &Tree)> {
+        match &self.datum {
+            Datum::List(items) => items.iter().map(|item| (None, item)).collect(),
+            Datum::Object(fields) => fields.iter().map(|field| (Some(field), &field.value)).collect(),
+            _ => Vec::new(),
+        }
+    }
+
+    /// Where a word stands in it: the value or the name of a field that is this word, or else the first text that has it.
+    pub(super) fn place_of(&self, word: &str) -> Option<Range<usize>> {
+        self.find(&|text| text == word).or_else(|| self.find(&|text| text.contains(word)))
+    }
+
+    fn find(&self, is: &dyn Fn(&str) -> bool) -> Option<Range<usize>> {
+        if self.text().is_some_and(is) {
+            return Some(self.at.clone());
+        }
+        self.within().into_iter().find_map(|(field, value)| match field {
+            Some(field) if is(&field.name) => Some(field.at.clone()),
+            _ => value.find(is),
+        })
+    }
+
+    /// As JSON.
+    pub(super) fn to_json(&self) -> Value {
+        match &self.datum {
+            Datum::Null => Value::Null,
+            Datum::Bool(value) => Value::Bool(*value),
+            Datum::Number(number) => Value::Number(number.clone()),
+            Datum::Text(text) => Value::String(text.clone()),
+            Datum::List(items) => Value::Array(items.iter().map(Self::to_json).collect()),
+            Datum::Object(fields) => {
+                Value::Object(Map::from_iter(fields.iter().map(|field| (field.name.clone(), field.value.to_json()))))
+            }
+        }
+    }
+}
+
+/// Text that is JSON, as YAML reads it: a character that JSON writes as two escapes is written as one. With it, where the
+/// texts differ in length: after so many characters, two fewer. `None` where nothing is to be changed.
+fn in_yaml(text: &str) -> Option<(String, Vec<usize>)> {
+    let looks = text.trim_start().starts_with(['{', '[']) && text.contains("\\u");
+    if !looks || serde_json::from_str::<serde::de::IgnoredAny>(text).is_err() {
+        return None;
+    }
+    let letters: Vec<char> = text.chars().collect();
+    let unit = |at: usize| -> Option<u32> {
+        let digits: String = letters.get(at..at + 6)?.iter().collect();
+        u32::from_str_radix(digits.strip_prefix("\\u")?, 16).ok()
+    };
+    let (mut out, mut moved, mut at, mut written) = (String::with_capacity(text.len()), Vec::new(), 0, 0);
+    while let Some(letter) = letters.get(at) {
+        let pair = (*letter == '\\').then(|| unit(at).zip(unit(at + 6))).flatten();
+        match pair {
+            Some((high @ 0xd800..=0xdbff, low @ 0xdc00..=0xdfff)) => {
+                let code = 0x10000 + ((high - 0xd800) << 10) + (low - 0xdc00);
+                out.push_str(&format!("\\U{code:08x}"));
+                (at, written) = (at + 12, written + 10);
+                moved.push(written);
+            }
+            // An escaped backslash begins no other escape.
+            _ if *letter == '\\' => {
+                out.extend(letters[at..].iter().take(2));
+                (at, written) = (at + 2, written + 2);
+            }
+            _ => {
+                out.push(*letter);
+                (at, written) = (at + 1, written + 1);
+            }
+        }
+    }
+    (!moved.is_empty()).then_some((out, moved))
+}
+
+/// Bytes of the text for the characters that the parser counts.
+struct Places {
+    /// Where each character of what is parsed begins; empty when all of them have one byte.
+    bytes: Vec<usize>,
+    moved: Vec<usize>,
+}
+
+impl Places {
+    fn of(source: &str, moved: &[usize]) -> Self {
+        // What a pair of escapes was made of is ASCII, so a character moves by bytes.
+        let bytes = match source.is_ascii() {
+            true => Vec::new(),
+            false => source.char_indices().map(|(at, _)| at).chain([source.len()]).collect(),
+        };
+        Self { bytes, moved: moved.to_vec() }
+    }
+
+    fn byte(&self, character: usize) -> usize {
+        let more = 2 * self.moved.partition_point(|at| *at <= character);
+        let byte = match self.bytes.last() {
+            Some(end) => self.bytes.get(character).unwrap_or(end),
+            None => &character,
+        };
+        byte + more
+    }
+
+    fn range(&self, span: Span) -> Range<usize> {
+        let start = self.byte(span.start.index());
+        start..self.byte(span.end.index()).max(start)
+    }
+}
+
+struct Reader<'t> {
+    events: Parser<'t, StrInput<'t>>,
+    places: Places,
+    /// What anchors stand for, each with the number of its values.
+    anchors: HashMap<usize, (Tree, usize)>,
+    values: usize,
+    problems: Vec<Misread>,
+}
+
+impl<'t> Reader<'t> {
+    fn next(&mut self) -> Result<(Event<'t>, Span), Misread> {
+        match self.events.next() {
+            Some(Ok(event)) => Ok(event),
+            Some(Err(error)) => Err(self.not_yaml(&error)),
+            None => Ok((Event::StreamEnd, Span::default())),
+        }
+    }
+
+    fn not_yaml(&self, error: &ScanError) -> Misread {
+        let at = self.places.byte(error.marker().index());
+        Misread::new(at..at, format!("this is neither YAML nor JSON: {}", error.info()))
+    }
+
+    fn document(&mut self) -> Result<Tree, Misread> {
+        loop {
+            match self.next()? {
+                (Event::StreamStart | Event::DocumentStart(_) | Event::Nothing, _) => {}
+                (Event::StreamEnd, _) => return Err(Misread::new(0..0, "the document is empty")),
+                (event, span) => {
+                    let tree = self.value(event, span, 0)?;
+                    return self.end().map(|()| tree);
+                }
+            }
+        }
+    }
+
+    /// Nothing follows a document in its file.
+    fn end(&mut self) -> Result<(), Misread> {
+        loop {
+            match self.next()? {
+                (Event::StreamEnd, _) => return Ok(()),
+                (Event::DocumentStart(_), span) => {
+                    let problem = "a second document begins here; give each document a file of its own";
+                    return Err(Misread::new(self.places.range(span), problem));
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn count(&mut self, more: usize, at: &Range<usize>) -> Result<(), Misread> {
+        self.values += more;
+        match self.values > MOST_VALUES {
+            true => {
+                let problem =
+                    format!("the document has more than {MOST_VALUES} values, what its aliases repeat included");
+                Err(Misread::new(at.clone(), problem))
+            }
+            false => Ok(()),
+        }
+    }
+
+    fn value(&mut self, event: Event<'t>, span: Span, depth: usize) -> Result<Tree, Misread> {
+        let at = self.places.range(span);
+        if depth > MOST_DEPTH {
+            return Err(Misread::new(at, format!("values stand in each other more than {MOST_DEPTH} deep here")));
+        }
+        let before = self.values;
+        self.count(1, &at)?;
+        let (anchor, tag) = match &event {
+            Event::Scalar(_, _, anchor, tag) => (*anchor, tag.is_some()),
+            Event::SequenceStart(anchor, tag) | Event::MappingStart(anchor, tag) => (*anchor, tag.is_some()),
+            _ => (0, false),
+        };
+        if tag {
+            self.problems.push(Misread::new(at.clone(), "tags such as `!!str` are not read; write the value alone"));
+        }
+        let tree = match event {
+            Event::Scalar(text, ScalarStyle::Plain, ..) => Tree { datum: self.plain(&text, &at), at },
+            Event::Scalar(text, ..) => Tree { datum: Datum::Text(text.into_owned()), at },
+            Event::SequenceStart(..) => self.list(at, depth)?,
+            Event::MappingStart(..) => self.object(at, depth)?,
+            Event::Alias(anchor) => match self.anchors.get(&anchor) {
+                Some((tree, values)) => {
+                    let (tree, values) = (tree.clone(), *values);
+                    self.count(values, &at)?;
+                    // A mistake in what is repeated is shown where it is written.
+                    return Ok(tree);
+                }
+                None => return Err(Misread::new(at, "this stands for a value that is not complete here")),
+            },
+            _ => return Err(Misread::new(at, "a value is expected here")),
+        };
+        if anchor != 0 {
+            self.anchors.insert(anchor, (tree.clone(), self.values - before));
+        }
+        Ok(tree)
+    }
+
+    fn list(&mut self, at: Range<usize>, depth: usize) -> Result<Tree, Misread> {
+        let mut items = Vec::new();
+        loop {
+            match self.next()? {
+                (Event::SequenceEnd, span) => {
+                    let end = self.places.range(span).end;
+                    return Ok(Tree { at: at.start..end.max(at.end), datum: Datum::List(items) });
+                }
+                (event, span) => items.push(self.value(event, span, depth + 1)?),
+            }
+        }
+    }
+
+    fn object(&mut self, at: Range<usize>, depth: usize) -> Result<Tree, Misread> {
+        let mut fields: Vec<Field> = Vec::new();
+        let mut names: HashMap<String, ()> = HashMap::new();
+        loop {
+            let (event, span) = self.next()?;
+            if let Event::MappingEnd = event {
+                let end = self.places.range(span).end;
+                return Ok(Tree { at: at.start..end.max(at.end), datum: Datum::Object(fields) });
+            }
+            let key = self.value(event, span, depth + 1)?;
+            let (event, span) = self.next()?;
+            let value = self.value(event, span, depth + 1)?;
+            let name = match key.datum {
+                Datum::Text(text) if text == "<<" => {
+                    let problem = "merge keys are of YAML 1.1 and are not read; write the fields, or use an alias for a whole value";
+                    self.problems.push(Misread::new(key.at, problem));
+                    continue;
+                }
+                Datum::Text(text) => text,
+                // As in JSON, where they stand in quotes.
+                Datum::Number(number) => number.to_string(),
+                Datum::Bool(value) => value.to_string(),
+                Datum::Null | Datum::List(_) | Datum::Object(_) => {
+                    let problem = format!("the name of a field is a text, and this is {}", key.what());
+                    self.problems.push(Misread::new(key.at, problem));
+                    continue;
+                }
+            };
+            if names.insert(name.clone(), ()).is_some() {
+                self.problems.push(Misread::new(
+                    key.at.clone(),
+                    format!("the field `{name}` is here a second time; remove one"),
+                ));
+                continue;
+            }
+            fields.push(Field { name, at: key.at, value });
+        }
+    }
+
+    /// What an unquoted text is, by the core schema of YAML 1.2.
+    fn plain(&mut self, text: &str, at: &Range<usize>) -> Datum {
+        match text {
+            "" | "~" | "null" | "Null" | "NULL" => return Datum::Null,
+            "true" | "True" | "TRUE" => return Datum::Bool(true),
+            "false" | "False" | "FALSE" => return Datum::Bool(false),
+            _ => {}
+        }
+        let unsigned = text.strip_prefix(['+', '-']).unwrap_or(text);
+        let is_digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+        let whole = if is_digits(unsigned) {
+            Some(text.strip_prefix('+').unwrap_or(text).parse::<i128>().ok())
+        } else if let Some(digits) =
+            text.strip_prefix("0x").filter(|digits| digits.bytes().all(|b| b.is_ascii_hexdigit()))
+        {
+            Some(i128::from_str_radix(digits, 16).ok())
+        } else {
+            let octal = text.strip_prefix("0o").filter(|digits| is_digits(digits));
+            octal.map(|digits| i128::from_str_radix(digits, 8).ok())
+        };
+        if let Some(whole) = whole {
+            let number = whole.and_then(|whole| match u64::try_from(whole) {
+                Ok(whole) => Some(Number::from(whole)),
+                Err(_) => i64::try_from(whole).ok().map(Number::from),
+            });
+            return number.map_or_else(|| self.no_number(text, at), Datum::Number);
+        }
+        match unsigned {
+            ".inf" | ".Inf" | ".INF" | ".nan" | ".NaN" | ".NAN" => return self.no_number(text, at),
+            _ if is_decimal(unsigned) => {}
+            _ => return Datum::Text(text.to_owned()),
+        }
+        let number = text.strip_prefix('+').unwrap_or(text).parse::<f64>().ok().and_then(Number::from_f64);
+        number.map_or_else(|| self.no_number(text, at), Datum::Number)
+    }
+
+    fn no_number(&mut self, text: &str, at: &Range<usize>) -> Datum {
+        let problem = format!("JSON has no number for `{text}`; put it in quotes if it is a text");
+        self.problems.push(Misread::new(at.clone(), problem));
+        Datum::Null
+    }
+}
+
+/// Whether a text is a number with a point or an exponent.
+fn is_decimal(text: &str) -> bool {
+    let (base, exponent) = match text.split_once(['e', 'E']) {
+        Some((base, exponent)) => (base, Some(exponent.strip_prefix(['+', '-']).unwrap_or(exponent))),
+        None => (text, None),
+    };
+    let (whole, part) = base.split_once('.').unwrap_or((base, ""));
+    let all_digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+    let some = !(whole.is_empty() && part.is_empty());
+    some && all_digits(whole)
+        && all_digits(part)
+        && exponent.is_none_or(|digits| !digits.is_empty() && all_digits(digits))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    use super::*;
+
+    fn json(text: &str) -> Value {
+        Tree::read(text).unwrap().to_json()
+    }
+
+    fn problem(text: &str) -> (String, Range<usize>) {
+        let mut problems = Tree::read(text).unwrap_err();
+        let first = problems.swap_remove(0);
+        (first.message, first.at)
+    }
+
+    #[test]
+    fn values_of_yaml() {
+        let text = "a: 1\nb: [yes, no, on, ~, null, true]\nc: |\n  two\n  lines\nd: 'x'\ne: 0x1f\nf: -2.5e3\ng: 1.0.0\n5: .5\n";
+        let expected = json!({"a": 1, "b": ["yes", "no", "on", null, null, true], "c": "two\nlines\n", "d": "x", "e": 31,
+                              "f": -2500.0, "g": "1.0.0", "5": 0.5});
+        assert_eq!(json(text), expected);
+        assert_eq!(json("a: &x [1, {b: 2}]\nc: *x"), json!({"a": [1, {"b": 2}], "c": [1, {"b": 2}]}));
+    }
+
+    #[test]
+    fn places_are_bytes() {
+        let text = "ä: é\nb: [x, 'naïve']\n";
+        let tree = Tree::read(text).unwrap();
+        assert_eq!(&text[tree.place_of("b").unwrap()], "b");
+        assert_eq!(&text[tree.place_of("naïve").unwrap()], "'naïve'");
+        let text = "{\"a\": \"\\ud83d\\ude00 \\\\ud83d\", \"b\": \"é\", \"\\ud83d\\ude00\": 1, \"last\": 2}";
+        let tree = Tree::read(text).unwrap();
+        assert_eq!(tree.to_json(), serde_json::from_str::<Value>(text).unwrap());
+        assert_eq!(&text[tree.place_of("last").unwrap()], "\"last\"");
+    }
+
+    #[test]
+    fn what_is_not_read_is_named_where_it_stands() {
+        for (text, says, at) in [
+            ("", "the document is empty", 0..0),
+            ("a: 1\na: 2", "the field `a` is here a second time; remove one", 5..6),
+            ("a: !!str 5", "tags such as `!!str` are not read; write the value alone", 3..10),
+            ("<<: {a: 1}", "merge keys are of YAML 1.1 and are not read; ", 0..2),
+            ("[a]: 1", "the name of a field is a text, and this is a list", 0..3),
+            ("a: .inf", "JSON has no number for `.inf`; put it in quotes if it is a text", 3..7),
+            ("a: 99999999999999999999", "JSON has no number for `99999999999999999999`; ", 3..23),
+            ("a: 1\n---\nb: 2", "a second document begins here; give each document a file of its own", 5..8),
+            ("a: [1\nb: 2", "this is neither YAML nor JSON: ", 7..7),
+            ("a: &x [*x]", "this is neither YAML nor JSON: ", 7..7),
+        ] {
+            let (message, place) = problem(text);
+            assert!(message.starts_with(says), "{text}: {message}");
+            assert!(place == at || says.starts_with("this is neither"), "{text}: {place:?}");
+        }
+    }
+
+    #[test]
+    fn size_and_depth_are_bounded() {
+        let mut bomb = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n".to_owned();
+        for level in 1..12 {
+            let before = format!("*a{}", level - 1);
+            bomb.push_str(&format!("a{level}: &a{level} [{}]\n", [before.as_str(); 10].join(", ")));
+        }
+        assert!(problem(&bomb).0.starts_with("the document has more than 200000 values"));
+        assert!(problem(&"[".repeat(1000)).0.contains("deep") || problem(&"[".repeat(1000)).0.contains("recursion"));
+        assert!(problem(&" ".repeat(MOST_BYTES + 1)).0.starts_with("the document has 4194305 bytes"));
+    }
+
+    fn value() -> impl Strategy<Value = Value> {
+        let leaf = prop_oneof![
+            Just(Value::Null),
+            any::<bool>().prop_map(Value::from),
+            any::<i64>().prop_map(Value::from),
+            any::<u64>().prop_map(Value::from),
+            (-1e12..1e12).prop_map(|number: f64| Value::from(number)),
+            any::<String>().prop_map(Value::from),
+        ];
+        leaf.prop_recursive(4, 40, 6, |inner| {
+            prop_oneof![
+                prop::collection::vec(inner.clone(), 0..6).prop_map(Value::from),
+                prop::collection::btree_map("[^<].{0,5}", inner, 0..6)
+                    .prop_map(|fields| Value::Object(fields.into_iter().collect())),
+            ]
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn json_is_read_as_json_reads_it(value in value(), pretty in any::<bool>()) {
+            let text = if pretty { serde_json::to_string_pretty(&value) } else { serde_json::to_string(&value) }.unwrap();
+            prop_assert_eq!(Tree::read(&text).map(|tree| tree.to_json()), Ok(value));
+        }
+
+        #[test]
+        fn no_text_makes_it_panic(text in ".{0,200}") {
+            let _ = Tree::read(&text);
+        }
+
+        #[test]
+        fn no_yaml_like_text_makes_it_panic(text in "([a-c:\\-\\[\\]{},&*!|>'\"#\n? ]|\u{e9}|\t){0,80}") {
+            if let Err(problems) = Tree::read(&text) {
+                for problem in problems {
+                    prop_assert!(text.get(problem.at.clone()).is_some(), "{:?}", problem);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,101 @@
+//! The form `tools`: calls of tools, each with the nodes that it depends on. It finds no names.
+
+use std::collections::{BTreeSet, HashMap};
+
+use super::Drafted;
+use super::object_fields::{Fields, Problems};
+use super::template_text::mapping;
+use super::text_tree::Tree;
+use crate::text::{did_you_mean, nearest};
+use crate::workflow::{
+    CONCURRENCY, Graph, GraphBody, GraphEdge, GraphNode, Mapping, NodePolicy, Reference, RetryPolicy,
+};
+
+/// What a node is tried again when it says nothing: twice after the first attempt.
+const RETRIES: u32 = 2;
+
+/// The output where several nodes are the last ones.
+const OUTPUT: &str = "outputs";
+
+pub(super) fn read(tree: &Tree, problems: &mut Problems) -> Option<Drafted> {
+    let mut fields = Fields::of(tree, "a document of tools", problems)?;
+    let name = fields.need_text("id", problems).map(|(name, _)| name);
+    let description = fields.text("description", problems).and_then(Tree::text).unwrap_or_default();
+    let items = fields.list("nodes", problems);
+    fields.end(problems);
+    let calls: Vec<Call<'_>> = items.iter().filter_map(|item| Call::read(item, problems)).collect();
+    // Of those with other mistakes, too: they can be depended on.
+    let ids: BTreeSet<&str> = items.iter().filter_map(|item| item.field("id")?.value.text()).collect();
+    if calls.is_empty() && problems.0.is_empty() {
+        problems.note(&tree.at, "a document of tools has at least one node");
+    }
+    let mut parts = HashMap::new();
+    let mut inputs: Vec<&str> = Vec::new();
+    for call in &calls {
+        parts.entry(call.id.to_owned()).or_insert_with(|| call.tree.clone());
+        for (dependency, at) in call.depends_on.iter().filter(|(name, _)| !ids.contains(name)) {
+            let near = did_you_mean(nearest(dependency, ids.iter().copied()));
+            problems.note(&at.at, format!("`{}` depends on `{dependency}`, and there is no such node{near}", call.id));
+        }
+        inputs.extend(call.roots.iter().map(String::as_str).filter(|root| !ids.contains(root)));
+    }
+    inputs.sort_unstable();
+    inputs.dedup();
+    let needed: BTreeSet<&str> = calls
+        .iter()
+        .flat_map(|call| call.depends_on.iter().map(|(name, _)| *name).chain(call.roots.iter().map(String::as_str)))
+        .collect();
+    let last: Vec<&str> = calls.iter().map(|call| call.id).filter(|id| !needed.contains(id)).collect();
+    let mut graph = Graph::new(name?, last.first().copied().unwrap_or(OUTPUT));
+    graph.description = description.to_owned();
+    graph.concurrency = CONCURRENCY;
+    graph.nodes = inputs.iter().map(|input| GraphNode::input(*input, serde_json::Value::Bool(true))).collect();
+    graph.nodes.extend(calls.iter().map(Call::node));
+    if last.len() > 1 {
+        let all = Mapping::object(last.iter().map(|id| (*id, Mapping::from(*id))));
+        graph.nodes.push(GraphNode::new(OUTPUT, GraphBody::Value(all)));
+        graph.output = OUTPUT.to_owned();
+    }
+    Some(Drafted::of(graph, parts))
+}
+
+/// A node of the form.
+struct Call<'t> {
+    tree: &'t Tree,
+    id: &'t str,
+    tool: &'t str,
+    with: Mapping,
+    /// The first names of its placeholders.
+    roots: Vec<String>,
+    depends_on: Vec<(&'t str, &'t Tree)>,
+    retries: u32,
+}
+
+impl<'t> Call<'t> {
+    fn read(tree: &'t Tree, problems: &mut Problems) -> Option<Self> {
+        let mut fields = Fields::of(tree, "a node", problems)?;
+        let id = fields.need_text("id", problems).map(|(id, _)| id);
+        let tool = fields.need_text("tool", problems).map(|(tool, _)| tool);
+        let mut roots = Vec::new();
+        let with = match fields.get("args_template") {
+            Some(arguments) => {
+                // Its fields are arguments.
+                Fields::of(arguments, "`args_template`", problems)?;
+                mapping(arguments, &mut roots, problems)
+            }
+            None => Mapping::Object(Default::default()),
+        };
+        let depends_on = fields.texts("depends_on", problems);
+        let retries = fields.read("retry_limit", problems).unwrap_or(RETRIES);
+        fields.end(problems);
+        Some(Self { tree, id: id?, tool: tool?, with, roots, depends_on, retries })
+    }
+
+    fn node(&self) -> GraphNode {
+        let node = GraphNode::new(self.id, GraphBody::Call(Reference::tool(self.tool, self.with.clone())));
+        let policy = NodePolicy::default().retry_policy(RetryPolicy::retries(self.retries));
+        // Where a person and other nodes read it.
+        let node = node.policy(policy).save(self.id, "");
+        self.depends_on.iter().fold(node, |node, (dependency, _)| node.edge(GraphEdge::from(*dependency)))
+    }
+}

@@ -1,0 +1,179 @@
+//! Workflows that were given as documents: their agents are made and their graphs known when the runtime is built. It
+//! reads no document.
+
+use std::panic::Location;
+use std::sync::Arc;
+
+use super::Runtime;
+use super::catalogue::{Given, linked_tools_of};
+use super::catalogue_entry::Origin;
+use super::graphs::{GivenGraph, found};
+use super::runtime_builder::RuntimeBuilder;
+use crate::agent::{AgentModels, ErasedAgent};
+use crate::document::{Document, DocumentError, Source};
+#[cfg(feature = "cli")]
+use crate::run::Host;
+use crate::text::{did_you_mean, nearest};
+use crate::tool::{BUILT_IN, IntoTools, ToolList, ToolRef, built_in, linked_tools};
+use crate::workflow::ReferenceKind;
+use crate::workflow::reference_steps::Callee;
+use crate::workflow::spec::Spec;
+
+/// How the error of a document begins that has problems.
+const PROBLEMS: &str = "its document has problems";
+
+/// The error of a workflow that a node calls, for the report of the node: that of a document is shown by itself.
+pub(super) fn in_short(error: &str) -> &str {
+    error.find(PROBLEMS).map_or(error, |at| &error[..at + PROBLEMS.len()])
+}
+
+/// What a workflow of a document has beside its graph.
+#[derive(Clone)]
+pub(super) struct GivenDocument {
+    source: Arc<Source>,
+    /// What its agents name that is not there, a line each.
+    agents: Arc<str>,
+    /// Whether it is called by the document's workflow, which shows its problems.
+    is_inner: bool,
+}
+
+impl GivenDocument {
+    /// What is wrong, with the places in the document.
+    pub(super) fn error(&self, graph: &str) -> String {
+        match self.is_inner {
+            true => graph.to_owned(),
+            false => format!("{PROBLEMS}\n{}", self.source.error(&format!("{graph}\n{}", self.agents))),
+        }
+    }
+
+    pub(super) fn is_whole(&self) -> bool {
+        self.agents.is_empty()
+    }
+}
+
+impl RuntimeBuilder {
+    /// Makes the workflow of a document, and the agents that it describes, known by their names. Tools, agents and workflows
+    /// that it names may be given before or after; an agent of a document is asked with the [model](Self::model) that the
+    /// runtime has in place of others, as an `#[agent]` is.
+    ///
+    /// What is wrong with the names in it is an error where the workflow is used and a problem of the
+    /// [`catalogue`](Runtime::catalogue), all of it at once with line and column; [`Runtime::check`] asks for it.
+    #[track_caller]
+    pub fn document(mut self, document: Document) -> Self {
+        self.given.documents.push((document, Origin::given(Location::caller())));
+        self
+    }
+
+    /// The same of several, such as those of a [folder](Document::read_folder).
+    #[track_caller]
+    pub fn documents(self, documents: impl IntoIterator<Item = Document>) -> Self {
+        documents.into_iter().fold(self, Self::document)
+    }
+}
+
+/// With agents and graphs of the documents.
+pub(super) fn with_documents(mut given: Given, models: &AgentModels) -> Given {
+    for (document, _) in given.documents.clone() {
+        let origin = Origin::Document { name: Arc::clone(document.source().name()) };
+        let (agents, problems) = document.made_agents(&|name| models.of(name), &|name| tools_of(&given, name));
+        let named = agents.into_iter().map(|agent| (ErasedAgent::new(agent), origin.clone()));
+        given.agents.extend(named);
+        let problems: Arc<str> = problems.join("\n").into();
+        for graph in document.graphs() {
+            let is_inner = graph.name != document.name();
+            let agents = if is_inner { "".into() } else { Arc::clone(&problems) };
+            let part = GivenDocument { source: Arc::clone(document.source()), agents, is_inner };
+            given.graphs.push((GivenGraph::of_document(graph.clone(), part), origin.clone()));
+        }
+    }
+    given
+}
+
+/// What the name of an agent's tool leads to: a tool, or a toolset with all that it has.
+fn tools_of(given: &Given, name: &str) -> Result<ToolList, String> {
+    let of_name = |tool: &&ToolRef| **tool.catalogue_name() == *name;
+    let of_program = || given.tools.iter().map(|(tool, _)| tool);
+    if let Some(tool) = of_program().find(of_name) {
+        return Ok(tool.clone().into_tools());
+    }
+    if let Some(tool) = linked_tools_of(name).next().map(|(tool, _)| tool).or_else(|| built_in(name)) {
+        return Ok(tool.into_tools());
+    }
+    let toolsets = || given.toolsets.iter().map(|(toolset, _)| toolset);
+    if let Some(toolset) = toolsets().find(|toolset| **toolset.name() == *name) {
+        return Ok(toolset.clone().into_tools());
+    }
+    if let Some(toolset) = toolsets().find(|toolset| toolset.could_have(name)) {
+        let toolset = toolset.name();
+        return Err(format!("an agent has all tools of a toolset, so write `{toolset}` in the place of `{name}`"));
+    }
+    let known = of_program().map(|tool| &**tool.catalogue_name()).chain(toolsets().map(|toolset| &**toolset.name()));
+    let near = nearest(name, known.chain(linked_tools().iter().map(ToolRef::name)).chain(BUILT_IN));
+    Err(format!("this program knows no tool `{name}`{}", did_you_mean(near)))
+}
+
+impl Runtime {
+    /// The same runtime with these documents, too.
+    #[cfg(feature = "cli")]
+    #[track_caller]
+    pub(crate) fn with_documents(&self, documents: impl IntoIterator<Item = Document>) -> Self {
+        let mut host = Host::clone(self.host());
+        let place = Origin::given(Location::caller());
+        let mut given = host.part::<Given>().cloned().unwrap_or_default();
+        given.documents = documents.into_iter().map(|document| (document, place.clone())).collect();
+        let given = with_documents(given, host.part::<AgentModels>().unwrap_or(&AgentModels::default()));
+        host.set_part(given);
+        super::runtime_builder::knows_names(&mut host);
+        Self(Arc::new(host))
+    }
+
+    /// Whether this runtime can execute a document, also one that it was not given: whether all tools, agents and workflows
+    /// that the document names are there and take what they are given. Nothing is called; tools of toolsets that it names
+    /// are fetched.
+    ///
+    /// # Errors
+    /// All problems, each with its place in the document.
+    pub async fn check(&self, document: &Document) -> Result<(), DocumentError> {
+        let mut given = self.host().part::<Given>().cloned().unwrap_or_default();
+        given.documents.retain(|(other, _)| other.name() != document.name());
+        for toolset in super::graphs::toolsets_named(&given.toolsets, document.graph()) {
+            // One that cannot be fetched is among the problems.
+            let _ = toolset.tools().await;
+        }
+        let no_models = AgentModels::default();
+        let models = self.host().part::<AgentModels>().unwrap_or(&no_models);
+        let find = |name: &str| tools_of(&given, name);
+        let (agents, problems) = document.made_agents(&|name| models.of(name), &find);
+        let agents: Vec<ErasedAgent> = agents.into_iter().map(ErasedAgent::new).collect();
+        let mut inner: Vec<Arc<Spec>> = Vec::new();
+        let mut sentences = problems;
+        for graph in document.graphs() {
+            let resolve = |kind, name: &str| self.found_for(&agents, &inner, (kind, name), document.name());
+            match graph.to_spec(&resolve) {
+                Ok(spec) => inner.push(Arc::new(spec)),
+                Err(problems) => sentences.push(problems),
+            }
+        }
+        match sentences.is_empty() {
+            true => Ok(()),
+            false => Err(document.source().error(&sentences.join("\n"))),
+        }
+    }
+
+    /// What a name in a document refers to: what the document describes, or what this runtime knows.
+    fn found_for(
+        &self,
+        agents: &[ErasedAgent],
+        inner: &[Arc<Spec>],
+        (kind, name): (ReferenceKind, &str),
+        document: &str,
+    ) -> Result<Callee, String> {
+        let agent = agents.iter().find(|agent| **agent.name() == *name).filter(|_| kind == ReferenceKind::Agent);
+        let workflow = inner.iter().find(|spec| *spec.name == *name).filter(|_| kind == ReferenceKind::Workflow);
+        match (agent, workflow) {
+            (Some(agent), _) => Ok(Callee::Agent(agent.clone())),
+            (None, Some(spec)) => Ok(Callee::Workflow(Arc::clone(spec))),
+            (None, None) => found(self.host(), kind, name, &[document]),
+        }
+    }
+}

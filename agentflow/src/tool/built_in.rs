@@ -1,0 +1,42 @@
+//! The library's own tools for models by their names, for those who cannot write a path: agents that are data.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use super::{
+    AskUser, Effects, FnTool, MemoryTool, MemoryToolKind, ToolDefinition, ToolError, ToolOutput, ToolPolicy, ToolRef,
+};
+use crate::context::Context;
+
+/// What `exit_loop` is for, as a model reads it.
+pub(crate) const EXIT_LOOP: &str =
+    "Ends the repetition that this is a round of. Call it when the work is finished, then give the final answer.";
+
+/// The names.
+pub(crate) const BUILT_IN: [&str; 5] = ["ask_user", "exit_loop", "forget", "recall", "remember"];
+
+/// Ends the repetition around an agent.
+pub(crate) fn exit_loop(cx: &Context) -> Result<ToolOutput, ToolError> {
+    cx.exit_loop().map_err(|error| ToolError::of(&error))?;
+    Ok(ToolOutput::text("no round follows this one; give the final answer now"))
+}
+
+/// The tool of a name.
+pub(crate) fn built_in(name: &str) -> Option<ToolRef> {
+    let memory = |kind| Some(ToolRef::from(MemoryTool::new(kind)));
+    match name {
+        "ask_user" => Some(AskUser::new().into()),
+        "forget" => memory(MemoryToolKind::Forget),
+        "recall" => memory(MemoryToolKind::Recall),
+        "remember" => memory(MemoryToolKind::Remember),
+        "exit_loop" => {
+            let nothing = json!({"type": "object", "properties": {}, "additionalProperties": false});
+            let policy = ToolPolicy { effects: Effects::None, ..ToolPolicy::default() };
+            let definition = ToolDefinition::new(Arc::<str>::from(name), EXIT_LOOP, nothing);
+            let tool = FnTool::dynamic(definition, |cx, _: Value| async move { exit_loop(&cx) });
+            Some(tool.policy(policy).into())
+        }
+        _ => None,
+    }
+}
