@@ -152,6 +152,11 @@ impl Document {
         self.card.as_ref()
     }
 
+    /// The models of its agents, each with the agent's name.
+    pub(crate) fn models(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.agents.iter().map(|agent| (&*agent.name, &*agent.model))
+    }
+
     /// The workflows that belong to it, those first that others call.
     pub(crate) fn graphs(&self) -> impl Iterator<Item = &Graph> {
         self.inner.iter().chain([&self.graph])

@@ -11,6 +11,7 @@ use super::graphs::{GivenGraph, found};
 use super::runtime_builder::RuntimeBuilder;
 use crate::agent::{AgentModels, ErasedAgent};
 use crate::document::{Document, DocumentError, Source};
+use crate::model::ModelRef;
 #[cfg(feature = "cli")]
 use crate::run::Host;
 use crate::text::{did_you_mean, nearest};
@@ -147,6 +148,16 @@ impl Runtime {
         let agents: Vec<ErasedAgent> = agents.into_iter().map(ErasedAgent::new).collect();
         let mut inner: Vec<Arc<Spec>> = Vec::new();
         let mut sentences = problems;
+        let named = document.models().filter(|(agent, _)| models.of(agent).is_none());
+        let named: Vec<_> = named.filter_map(|(agent, model)| Some((agent, model.parse::<ModelRef>().ok()?))).collect();
+        if !named.is_empty() {
+            let providers = self.model_providers().await;
+            let known = || providers.iter().map(|provider| &*provider.name);
+            for (agent, model) in named.iter().filter(|(_, model)| !known().any(|name| name == model.provider())) {
+                let (model, near) = (model.provider(), did_you_mean(nearest(model.provider(), known())));
+                sentences.push(format!("the agent `{agent}`: there is no provider of models `{model}`{near}"));
+            }
+        }
         for graph in document.graphs() {
             let resolve = |kind, name: &str| self.found_for(&agents, &inner, (kind, name), document.name());
             match graph.to_spec(&resolve) {

@@ -336,6 +336,13 @@ async fn mistakes_of_a_document_of_agents() {
             "8:24: the agent `fetcher`: this program knows no tool `nothing_like_it`",
         ]
     );
+    let document = read(&TRACKER.replacen("openai-chat/", "openai-chatt/", 1));
+    let error = Runtime::default().check(&document).await.unwrap_err();
+    let unknown =
+        "6:12: the agent `fetcher`: there is no provider of models `openai-chatt`; did you mean `openai-chat`?";
+    assert_eq!(places(&error), [unknown]);
+    // Another model stands in its place.
+    Runtime::builder().model(Echo::default()).build().check(&document).await.unwrap();
 }
 
 /// Whatever is changed in a document, reading it ends in time, and every problem stands in the text.
