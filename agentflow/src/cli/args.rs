@@ -6,7 +6,9 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use serde_json::Value;
 
+use super::document_args::{DocumentArgs, ValidateArgs};
 use super::session_args::SessionsArgs;
+use crate::document::DocumentForm;
 use crate::runtime::Changes;
 use crate::store::RunStatus;
 
@@ -92,27 +94,12 @@ pub(super) enum WorkflowCommand {
     Run(WorkflowRunArgs),
     /// Check documents, YAML or JSON, and print every mistake with its place
     Validate(ValidateArgs),
-}
-
-/// Workflows that are not in the program.
-#[derive(Debug, Args)]
-pub(super) struct DocumentArgs {
-    /// A document, YAML or JSON, or a folder of documents, whose workflows are known too; may be given several times
-    #[arg(long = "document", value_name = "PATH")]
-    pub(super) documents: Vec<PathBuf>,
-}
-
-#[derive(Debug, Args)]
-pub(super) struct ValidateArgs {
-    /// The documents, and folders of documents
-    #[arg(value_name = "PATH", required = true)]
-    pub(super) paths: Vec<PathBuf>,
-    /// Do not look up the tools, agents and workflows that they name in this program
-    #[arg(long)]
-    pub(super) without_names: bool,
-    /// Print an array of {"document", "form", "workflow", "problems"} as JSON
-    #[arg(long)]
-    pub(super) json: bool,
+    /// Print the JSON Schema of documents, for editors that complete and underline
+    Schema {
+        /// Of one form alone
+        #[arg(long)]
+        form: Option<DocumentForm>,
+    },
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]

@@ -49,7 +49,7 @@
 //! - `--document PATH`, with the three of them: also the workflows of a document, or of all documents of a folder
 //!   ([`document`](crate::document)).
 //! - `workflow validate PATH.. [--without-names] [--json]`: checks documents and prints every mistake with its line; one
-//!   with mistakes makes the exit code 1.
+//!   with mistakes makes the exit code 1. `workflow schema [--form FORM]` prints the JSON Schema of documents, for editors.
 //! - `runs --store FILE ..`: `list`, `show ID` (which steps would run again if it were resumed, and why), `resume ID [--changes RULE]`,
 //!   `cancel ID`, `pause ID`, `unpause ID`, `retry ID NODE`, `delete ID`, `purge --older-than TIME [--dry-run]`, `questions`
 //!   (what persons are asked, of all runs), `answer ID NODE TEXT`, `approve ID NODE [--deny] [--comment TEXT] [--arguments JSON] [--answer JSON]`,
@@ -86,6 +86,7 @@ mod artifacts;
 mod call_model;
 mod chat;
 mod ctrl_c;
+mod document_args;
 mod model;
 mod models;
 mod print;

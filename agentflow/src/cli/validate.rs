@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::json;
 
-use super::args::{DocumentArgs, ValidateArgs};
+use super::document_args::{DocumentArgs, ValidateArgs};
 use super::print::{BOLD, DIM, Stop, json_line, line, note};
 use crate::document::{Document, DocumentError};
 use crate::runtime::Runtime;

@@ -10,6 +10,7 @@ use super::args::{BeganArgs, GraphFormat, WorkflowCommand, WorkflowRunArgs};
 use super::print::{Answer, BOLD, DIM, Stop, json_line, line, note};
 use super::tree::Tree;
 use super::{ctrl_c, runs, validate};
+use crate::document::schema_of_all_forms;
 use crate::error::Error;
 use crate::event::{EventKind, RunId};
 use crate::run::RunHandle;
@@ -26,6 +27,9 @@ pub(super) async fn workflow(host: &Runtime, command: WorkflowCommand) -> Result
         }
         WorkflowCommand::Run(args) => run(&validate::with(host, &args.documents)?, args).await,
         WorkflowCommand::Validate(args) => validate::validate(host, &args).await,
+        WorkflowCommand::Schema { form } => {
+            json_line(&form.map_or_else(schema_of_all_forms, crate::document::DocumentForm::schema))
+        }
     }
 }
 

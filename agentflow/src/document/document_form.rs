@@ -1,8 +1,10 @@
 //! Which form a document is written in, by the fields at its top.
 
 use std::fmt;
+use std::str::FromStr;
 
 use super::text_tree::{Datum, Misread, Tree};
+use crate::text::{did_you_mean, nearest};
 
 /// A form of a document. It is recognised by its fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -17,8 +19,6 @@ pub enum DocumentForm {
 }
 
 impl DocumentForm {
-    const ALL: [Self; 3] = [Self::Agents, Self::Tools, Self::Graph];
-
     /// The word, such as `graph`.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -67,6 +67,22 @@ impl DocumentForm {
                 Err(Misread::new(at, problem))
             }
         }
+    }
+}
+
+impl FromStr for DocumentForm {
+    type Err = String;
+
+    /// Reads its word.
+    ///
+    /// # Errors
+    /// A sentence with the words that there are.
+    fn from_str(word: &str) -> Result<Self, String> {
+        let words = || Self::ALL.map(Self::as_str);
+        Self::ALL.into_iter().find(|form| form.as_str() == word).ok_or_else(|| {
+            let near = did_you_mean(nearest(word, words()));
+            format!("there is no form `{word}`{near}; the forms are {}", words().join(", "))
+        })
     }
 }
 

@@ -7,6 +7,7 @@ mod document_agent;
 mod document_error;
 mod document_folder;
 mod document_form;
+mod form_schema;
 mod graph_document;
 mod object_fields;
 mod orchestration;
@@ -26,6 +27,8 @@ use self::document_agent::DocumentAgent;
 pub use self::document_error::{DocumentError, Problem};
 pub use self::document_folder::FolderError;
 pub use self::document_form::DocumentForm;
+#[cfg(feature = "cli")]
+pub(crate) use self::form_schema::of_all as schema_of_all_forms;
 use self::object_fields::Problems;
 use self::text_tree::{Misread, Tree};
 use crate::agent::Agent;

@@ -485,7 +485,7 @@ mod tests {
             ("a: 99999999999999999999", "JSON has no number for `99999999999999999999`; ", 3..23),
             ("a: 1\n---\nb: 2", "a second document begins here; give each document a file of its own", 5..8),
             ("a: [1\nb: 2", "this is neither YAML nor JSON: ", 7..7),
-            ("a: &x [*x]", "this is neither YAML nor JSON: ", 7..7),
+            ("a: &x [*x]", "this stands for a value that is not complete here", 7..9),
         ] {
             let (message, place) = problem(text);
             assert!(message.starts_with(says), "{text}: {message}");

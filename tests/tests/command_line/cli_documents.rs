@@ -69,3 +69,16 @@ fn a_folder_of_documents_is_checked_in_one_pass() {
     let missing = failure(&["workflow", "validate", "no/such.yaml"]);
     assert_eq!(missing, "there is no file or folder `no/such.yaml`");
 }
+
+#[test]
+fn editors_are_given_a_schema() {
+    let all: Value = serde_json::from_str(&done(&["workflow", "schema"]).stdout).unwrap();
+    assert_eq!(all["anyOf"].as_array().unwrap().len(), 3);
+    let tools: Value = serde_json::from_str(&done(&["workflow", "schema", "--form", "tools"]).stdout).unwrap();
+    let check = jsonschema::validator_for(&tools).unwrap();
+    assert!(check.is_valid(&json!({"id": "x", "nodes": [{"id": "a", "tool": "add"}]})));
+    assert!(!check.is_valid(&json!({"id": "x", "nodes": [{"id": "a", "tol": "add"}]})));
+    let wrong = agentwf(&["workflow", "schema", "--form", "tool"]).run();
+    assert_eq!(wrong.code, Some(2), "{wrong:#?}");
+    assert!(wrong.stderr.contains("did you mean `tools`?"), "{wrong:#?}");
+}

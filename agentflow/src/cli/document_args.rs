@@ -1,0 +1,26 @@
+//! Options of commands that read documents. It reads none.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+/// Workflows that are not in the program.
+#[derive(Debug, Args)]
+pub(super) struct DocumentArgs {
+    /// A document, YAML or JSON, or a folder of documents, whose workflows are known too; may be given several times
+    #[arg(long = "document", value_name = "PATH")]
+    pub(super) documents: Vec<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct ValidateArgs {
+    /// The documents, and folders of documents
+    #[arg(value_name = "PATH", required = true)]
+    pub(super) paths: Vec<PathBuf>,
+    /// Do not look up the tools, agents and workflows that they name in this program
+    #[arg(long)]
+    pub(super) without_names: bool,
+    /// Print an array of {"document", "form", "workflow", "problems"} as JSON
+    #[arg(long)]
+    pub(super) json: bool,
+}

@@ -1,0 +1,268 @@
+//! The JSON Schema of each form, for editors that complete and underline. It checks no document: the forms' readers do.
+
+use serde_json::{Value, json};
+
+use super::DocumentForm;
+
+/// The dialect that editors understand best.
+const DIALECT: &str = "http://json-schema.org/draft-07/schema#";
+
+impl DocumentForm {
+    /// All forms.
+    pub const ALL: [Self; 3] = [Self::Agents, Self::Tools, Self::Graph];
+
+    /// The JSON Schema (draft 7) of the form. What it refuses is no document of the form; what it takes may still have
+    /// mistakes that a schema cannot say, such as the name of a node that is not there.
+    pub fn schema(self) -> Value {
+        let mut schema = match self {
+            Self::Agents => agents(),
+            Self::Tools => tools(),
+            Self::Graph => graph(),
+        };
+        schema["$schema"] = DIALECT.into();
+        schema["title"] = format!("agentflow workflow: {self}").into();
+        schema
+    }
+}
+
+/// The schema of all forms: a document fits one of them.
+pub(crate) fn of_all() -> Value {
+    let mut any: Vec<Value> = DocumentForm::ALL.iter().map(|form| form.schema()).collect();
+    for schema in &mut any {
+        schema.as_object_mut().map(|schema| schema.remove("$schema"));
+    }
+    json!({"$schema": DIALECT, "title": "agentflow workflow", "anyOf": any})
+}
+
+fn text(about: &str) -> Value {
+    json!({"type": "string", "description": about})
+}
+
+/// A text that says something.
+fn name(about: &str) -> Value {
+    json!({"type": "string", "pattern": "\\S", "description": about})
+}
+
+fn texts(about: &str) -> Value {
+    json!({"type": ["array", "null"], "items": {"type": "string"}, "description": about})
+}
+
+fn object(about: &str, required: &[&str], properties: Value) -> Value {
+    json!({
+        "type": "object", "description": about, "required": required, "additionalProperties": false, "properties": properties
+    })
+}
+
+fn tools() -> Value {
+    let node = object(
+        "a call of a tool",
+        &["id", "tool"],
+        json!({
+            "id": name("the name of the node"),
+            "tool": name("a tool of the program, by its name"),
+            "args_template": {
+                "type": ["object", "null"],
+                "description": "the arguments; in a text, {name} is the output of a node or an input of the workflow"
+            },
+            "depends_on": texts("nodes that must have their output before"),
+            "retry_limit": {
+                "type": ["integer", "null"], "minimum": 0, "maximum": u32::MAX, "default": 2,
+                "description": "how often a failed call is tried again"
+            },
+        }),
+    );
+    object(
+        "calls of tools, with what each depends on",
+        &["id", "nodes"],
+        json!({
+            "id": name("the name of the workflow"),
+            "description": text("what it is for"),
+            "nodes": {"type": "array", "minItems": 1, "items": node},
+        }),
+    )
+}
+
+fn agents() -> Value {
+    let agent = object(
+        "an agent",
+        &["name", "model"],
+        json!({
+            "name": name("the name of the agent and of its node"),
+            "type": {"enum": ["llm", null], "description": "the kind of agent"},
+            "model": name("such as openai/gpt-5-mini"),
+            "instruction": text("what it shall do; {key} shows what an agent before it answered"),
+            "tools": texts("tools of the program, by their names"),
+            "output_key": text("the key of the state under which its answer is saved"),
+        }),
+    );
+    let orchestration = object(
+        "how the agents work together",
+        &["type"],
+        json!({
+            "type": {"enum": ["sequential", "parallel", "loop"], "description": "one after another, at the same time, in rounds"},
+            "agents": texts("their names, in order"),
+            "max_iterations": {
+                "type": ["integer", "null"], "minimum": 1, "maximum": u32::MAX, "description": "the most rounds of a loop"
+            },
+        }),
+    );
+    let skill = object(
+        "a skill",
+        &["id"],
+        json!({
+            "id": name("its id"), "name": text("its name"), "description": text("what it is for"), "tags": texts("words for it"),
+        }),
+    );
+    let card = object(
+        "what others are shown of the workflow",
+        &[],
+        json!({
+            "version": text("its version"), "skills": {"type": ["array", "null"], "items": skill},
+        }),
+    );
+    object(
+        "agents, and how they work together",
+        &["name", "agents", "orchestration"],
+        json!({
+            "name": name("the name of the workflow"),
+            "description": text("what it is for"),
+            "agents": {"type": "array", "minItems": 1, "items": agent},
+            "orchestration": orchestration,
+            "a2a": card,
+        }),
+    )
+}
+
+fn graph() -> Value {
+    let fields = json!({
+        "name": name("the name of the node"),
+        "kind": {"type": "string", "description": "`input` for an input of the workflow; of all others, `does` says it"},
+        "does": {
+            "type": ["object", "string", "null"],
+            "description": "what it does: call, value, route, ask, map, race, fallback or repeat"
+        },
+        "reads": texts("nodes whose outputs it needs"),
+        "after": texts("nodes that must have ended before"),
+        "edges": {"type": "array", "items": {"type": "object", "required": ["from"]}, "description": "edges that lead to it"},
+        "begins": {"description": "how many of its edges must be taken: all, any, {join: 2} or {barrier: 2}"},
+        "ends": {"type": "boolean", "description": "whether the workflow ends with its output"},
+        "saves": {"type": "object", "description": "what of its output is saved to the state: a JSON Pointer for each key"},
+        "policy": {"type": "object", "description": "retries, time-out, approval"},
+        "schema": {"type": ["object", "boolean"], "description": "the JSON Schema of its output"},
+    });
+    object(
+        "the plan itself",
+        &["name", "nodes", "output"],
+        json!({
+            "name": name("the name of the workflow"),
+            "version": {"type": ["integer", "null"], "minimum": 0, "description": "the version of the form"},
+            "description": text("what it is for"),
+            "output": name("the node whose output is the workflow's"),
+            "concurrency": {"type": ["integer", "null"], "minimum": 1, "description": "the most steps at once"},
+            "stop_policy": {"enum": ["fail_fast", "best_effort", null], "description": "what other nodes do when one has failed"},
+            "nodes": {"type": "array", "items": {"type": "object", "required": ["name"], "properties": fields}},
+        }),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Document;
+    use super::super::text_tree::Tree;
+    use super::*;
+
+    const COUNT: &str = r#"name: doc-count-found
+output: count
+nodes:
+  - name: topic
+    kind: input
+    schema: {type: string}
+  - name: found
+    does:
+      call: {kind: tool, name: doc_search, with: {object: {query: {from: topic}}}}
+  - name: count
+    does:
+      call: {kind: tool, name: doc_count, with: {object: {texts: {from: found}}}}
+"#;
+
+    const RESEARCH: &str = r#"id: research_report
+nodes:
+  - id: discover
+    tool: doc_search
+    args_template: {query: "{task}", most: 3}
+  - id: count
+    tool: doc_count
+    args_template:
+      texts: "{discover}"
+    depends_on: [discover]
+  - id: note
+    tool: doc_search
+    args_template: {query: "{task}: {count} words, of {discover.0}", most: 1}
+    depends_on: [count]
+    retry_limit: 0
+"#;
+
+    const TRACKER: &str = r#"name: exchange_tracker
+description: Follows exchange rates.
+agents:
+  - name: fetcher
+    type: llm
+    model: openai-chat/gpt-5-mini
+    instruction: Find the rates that are asked for.
+    tools: [doc_search]
+    output_key: rate_data
+  - name: analyzer
+    type: llm
+    model: openai-chat/gpt-5-mini
+    instruction: |
+      You write for traders.
+
+      Analyse these rates: {rate_data}
+    tools: []
+    output_key: analysis
+orchestration:
+  type: sequential
+  agents: [fetcher, analyzer]
+a2a:
+  version: "1.0"
+  skills:
+    - {id: rate_tracking, name: Rates, tags: [money]}
+"#;
+
+    /// What a form's reader takes and refuses for its fields, its schema takes and refuses.
+    #[test]
+    fn the_schema_of_a_form_agrees_with_its_reader() {
+        let fits = |form: DocumentForm, text: &str| {
+            let value: Value = Tree::read(text).unwrap().to_json();
+            jsonschema::validator_for(&form.schema()).unwrap().is_valid(&value)
+        };
+        let loops = TRACKER.replace("type: sequential", "type: loop\n  max_iterations: 2");
+        for (form, text) in [
+            (DocumentForm::Graph, COUNT),
+            (DocumentForm::Tools, RESEARCH),
+            (DocumentForm::Agents, TRACKER),
+            (DocumentForm::Agents, &loops),
+        ] {
+            assert_eq!(Document::read("it.yaml", text).unwrap().form(), form);
+            assert!(fits(form, text), "{form}");
+            for other in DocumentForm::ALL.into_iter().filter(|other| *other != form) {
+                assert!(!fits(other, text), "{other} takes {form}");
+            }
+        }
+        for (form, text, from, to) in [
+            (DocumentForm::Tools, RESEARCH, "retry_limit: 0", "retry_limt: 0"),
+            (DocumentForm::Tools, RESEARCH, "retry_limit: 0", "retry_limit: -1"),
+            (DocumentForm::Tools, RESEARCH, "tool: doc_count", "tool: 7"),
+            (DocumentForm::Tools, RESEARCH, "depends_on: [discover]", "depends_on: discover"),
+            (DocumentForm::Agents, TRACKER, "type: sequential", "type: sequental"),
+            (DocumentForm::Agents, TRACKER, "tags: [money]", "tag: money"),
+            (DocumentForm::Agents, TRACKER, "model: openai-chat/gpt-5-mini\n    instruction: F", "instruction: F"),
+            (DocumentForm::Graph, COUNT, "output: count", "outputs: count"),
+            (DocumentForm::Graph, COUNT, "name: topic", "nam: topic"),
+        ] {
+            let text = text.replacen(from, to, 1);
+            assert!(Document::read("it.yaml", text.as_str()).is_err(), "{from}");
+            assert!(!fits(form, &text), "{to}");
+        }
+    }
+}
