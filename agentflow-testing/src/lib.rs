@@ -10,6 +10,7 @@ mod facts;
 mod memory;
 mod mocks;
 mod model;
+mod scripted_mcp;
 mod show;
 mod store;
 mod time;
@@ -23,6 +24,7 @@ pub use crate::facts::{RecordedToolCall, Totals, calls_of, final_text, happened_
 pub use crate::memory::check_memory;
 pub use crate::mocks::{Call, Calls, ExpectedQuestion, Mocks};
 pub use crate::model::ScriptedModel;
+pub use crate::scripted_mcp::{McpAnswer, ScriptedMcp};
 pub use crate::store::{StoreCheck, StorePart, check_store, check_store_reopened};
 pub use crate::time::{TestClock, sequential_ids, test_runtime};
 pub use crate::trace::{TraceLines, assert_trace, trace};

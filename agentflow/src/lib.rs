@@ -16,6 +16,8 @@ mod future;
 mod linked;
 pub mod mailbox;
 mod mask;
+#[cfg(feature = "mcp")]
+pub mod mcp;
 pub mod memory;
 pub mod message;
 pub mod middleware;

@@ -57,6 +57,22 @@ pub fn sdk_types() -> Option<Python> {
     python_with("sdk-types", &["openai==3.52.0", "anthropic==2.11.0", "google-genai==3.4.0"])
 }
 
+/// The command of the reference server of the Model Context Protocol (npm). `None`, which skips the test, when it cannot
+/// be installed.
+pub fn mcp_everything() -> Option<Command> {
+    let folder = node_package("@modelcontextprotocol/server-everything", "2026.8.31")?;
+    let mut command = Command::new("node");
+    command.arg(folder.join("dist/index.js")).arg("stdio");
+    Some(command)
+}
+
+/// The command of a server of the Model Context Protocol that tells the time (PyPI), of the revision 2026-07-28. `None`,
+/// which skips the test, when it cannot be installed.
+pub fn mcp_time() -> Option<Command> {
+    let packages = ["mcp==2.3.0", "mcp-server-time==2026.10.19", "tzdata"];
+    Some(python_with("mcp-time", &packages)?.program("mcp-server-time"))
+}
+
 /// A Python environment with exactly these packages (and what they need), made once: `name==version`, or
 /// `--no-deps name==version` for one without what it needs. `None`, which skips the test, when it
 /// cannot be installed.

@@ -144,9 +144,9 @@ pub(super) fn checked(host: &Host, workflow: &str, node: &str, answer: &Encoded)
 }
 
 impl Runtime {
-    /// The tool of a name, such as `add` or `files.read`; also `files:read` and the wire name, `files__read`. It is one that
-    /// the runtime was given, that is linked into the program, or that a toolset of the runtime has: of such a name, the
-    /// toolset's tools are fetched.
+    /// The tool of a name, such as `add` or `files.read`; also `files:read` and the wire name, `files__read`. `files:read` is
+    /// `mcp.files.read` where nothing is called `files.read`. It is one that the runtime was given, that is linked into the
+    /// program, or that a toolset of the runtime has: of such a name, the toolset's tools are fetched.
     ///
     /// # Errors
     /// [`RegistryError::NotFound`], which offers the nearest name;
@@ -155,10 +155,14 @@ impl Runtime {
     pub async fn tool(&self, name: &str) -> Result<ToolRef> {
         let given_tools = given(self.host(), |given| &given.tools);
         let mut known = given_tools.to_vec();
+        let of_server = of_server(name);
         for (toolset, _) in given(self.host(), |given| &given.toolsets) {
             let of = toolset.name();
             if name.strip_prefix(&**of).is_some_and(|rest| rest.starts_with(['.', ':']))
                 || name.strip_prefix(&*wire_name(of)).is_some_and(|rest| rest.starts_with("__"))
+                || of_server
+                    .as_deref()
+                    .is_some_and(|name| name.strip_prefix(&**of).is_some_and(|rest| rest.starts_with('.')))
             {
                 let origin = Origin::Toolset { name: Arc::clone(of) };
                 known.extend(toolset.tools().await?.iter().map(|tool| (tool.clone(), origin.clone())));
@@ -171,6 +175,9 @@ impl Runtime {
         if found.is_empty() {
             let wire = wire_name(name);
             found = by(&|tool| *tool.name() == *wire, &wire);
+        }
+        if let Some(of_server) = of_server.filter(|_| found.is_empty()) {
+            found = by(&|tool| **tool.catalogue_name() == *of_server, &of_server);
         }
         only("tool", name, found, ToolRef::is)?.ok_or_else(|| {
             let of_host = known.iter().map(|(tool, _)| Arc::clone(tool.catalogue_name()));
@@ -277,6 +284,11 @@ impl Runtime {
     pub fn workflow_graph(&self, name: &str) -> Result<Graph> {
         Ok(Graph::of(&*self.workflow_spec(name)?))
     }
+}
+
+/// The name `mcp.SERVER.TOOL` for `SERVER:TOOL`.
+fn of_server(name: &str) -> Option<String> {
+    name.contains(':').then(|| format!("mcp.{}", name.replace(':', ".")))
 }
 
 /// The tools of a name that are linked into the program.

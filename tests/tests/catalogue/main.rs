@@ -3,6 +3,10 @@
 
 mod as_tools;
 mod behind_a_function;
+mod mcp_misbehaving;
+mod mcp_processes;
+mod mcp_servers;
+mod mcp_tools;
 mod names;
 mod toolsets;
 

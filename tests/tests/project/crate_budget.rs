@@ -6,12 +6,20 @@ use std::process::Command;
 
 /// The library without default features.
 const CORE: usize = 60;
+/// The same with the client of the Model Context Protocol, which needs `dynamic`.
+const MCP: usize = 118;
 /// A hello program with default features and tokio; written by hand over reqwest it is 93.
 const HELLO: usize = 115;
 
 #[test]
 fn the_core_keeps_to_its_budget() {
     check("core", CORE, &crates(&workspace(), &["-p", "agentflow-sdk", "--no-default-features"]));
+}
+
+#[test]
+fn the_client_of_servers_of_tools_keeps_to_its_budget() {
+    let options = ["-p", "agentflow-sdk", "--no-default-features", "--features", "mcp"];
+    check("mcp", MCP, &crates(&workspace(), &options));
 }
 
 #[test]

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 /// Every room, from the vocabulary to the surfaces.
-const ROOMS: [&str; 43] = [
+const ROOMS: [&str; 44] = [
     // The vocabulary.
     "tuples",
     "text",
@@ -46,6 +46,7 @@ const ROOMS: [&str; 43] = [
     "telemetry",
     "middleware",
     "tool",
+    "mcp",
     // What is run.
     "agent",
     "workflow",

@@ -43,6 +43,7 @@ const FOREIGN: &[(&str, &str)] = &[
     ("schemars", "`JsonSchema`, from which schemas are made"),
     ("serde", "the traits of every value that crosses a boundary"),
     ("serde_json", "`Value`, for schemas and arguments that have no type"),
+    ("tokio", "`AsyncRead` and `AsyncWrite`, over which a server of tools in the program is spoken with"),
 ];
 
 fn root() -> PathBuf {

@@ -1,0 +1,380 @@
+//! `ScriptedMcp`: a server of the Model Context Protocol in this process, which answers as a script says and keeps every
+//! mismatch. It replaces the server and nothing else.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream};
+use tokio::sync::Notify;
+
+/// What the server does with one call of a tool.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum McpAnswer {
+    /// A result: an object with `content`, `structuredContent` and `isError`, as the protocol has it.
+    Result(Value),
+    /// An error of JSON-RPC: its code and its message.
+    Error(i32, String),
+    /// These bytes and nothing else, such as half of a message.
+    Raw(Vec<u8>),
+    /// Nothing; the connection stays.
+    Silence,
+    /// Nothing; the connection ends.
+    HangUp,
+    /// Words of progress, and then the answer.
+    Progress(Vec<Value>, Box<McpAnswer>),
+    /// A word that the tools have changed to these, and then the answer.
+    NewTools(Vec<Value>, Box<McpAnswer>),
+}
+
+impl McpAnswer {
+    /// A result of one text.
+    pub fn text(text: impl Into<String>) -> Self {
+        Self::Result(json!({"content": [{"type": "text", "text": text.into()}]}))
+    }
+
+    /// A result with a structured value, and its JSON as the text.
+    pub fn structured(value: Value) -> Self {
+        Self::Result(json!({"content": [{"type": "text", "text": value.to_string()}], "structuredContent": value}))
+    }
+}
+
+/// A server of the Model Context Protocol with tools and with the answers to their calls, in their order. Clones share one
+/// script: give [`connect`](Self::connect) to a client and keep one.
+///
+/// What fails a script: a call of a tool that no answer is left for, or of another tool than its answer expects; a message
+/// that the protocol does not have; an answer that was never asked for. [`finish`](Self::finish) panics with all of it, and
+/// so does dropping the last clone.
+///
+/// It speaks the revision 2025-11-25, with a handshake, or [2026-07-28](Self::without_handshake).
+///
+/// ```
+/// use agentflow_testing::{McpAnswer, ScriptedMcp};
+/// use serde_json::json;
+///
+/// let server = ScriptedMcp::new([ScriptedMcp::tool("add", json!({"a": {"type": "integer"}}))])
+///     .answers([("add", McpAnswer::text("3"))]);
+/// let connection = server.connect();
+/// # drop(connection);
+/// // McpClient::in_memory("sums", { let server = server.clone(); move || server.connect() })
+/// # let failures = server.failures();
+/// # assert_eq!(failures, ["1 answers were never asked for, the next one for `add`"]);
+/// # server.forgive();
+/// ```
+#[derive(Clone)]
+pub struct ScriptedMcp(Arc<Script>);
+
+struct Script {
+    state: Mutex<State>,
+    has_handshake: bool,
+    page: usize,
+    changed: Notify,
+}
+
+type Answering = Box<dyn Fn(&str, &Value) -> McpAnswer + Send + Sync>;
+
+#[derive(Default)]
+struct State {
+    /// What answers all calls, where no answers are scripted.
+    answering: Option<Answering>,
+    tools: Vec<Value>,
+    answers: VecDeque<(String, McpAnswer)>,
+    calls: Vec<(String, Value)>,
+    connections: usize,
+    cancelled: usize,
+    failures: Vec<String>,
+    is_forgiven: bool,
+}
+
+impl ScriptedMcp {
+    /// A server with these tools, each as `tools/list` gives it.
+    pub fn new(tools: impl IntoIterator<Item = Value>) -> Self {
+        let state = State { tools: tools.into_iter().collect(), ..State::default() };
+        Self(Arc::new(Script {
+            state: Mutex::new(state),
+            has_handshake: true,
+            page: usize::MAX,
+            changed: Notify::new(),
+        }))
+    }
+
+    /// A server with these tools that answers every call as the function says: its tool, its arguments.
+    pub fn from_fn(
+        tools: impl IntoIterator<Item = Value>,
+        answer: impl Fn(&str, &Value) -> McpAnswer + Send + Sync + 'static,
+    ) -> Self {
+        let server = Self::new(tools);
+        server.state().answering = Some(Box::new(answer));
+        server
+    }
+
+    /// A tool whose arguments are these properties, none of them required.
+    pub fn tool(name: &str, properties: Value) -> Value {
+        let schema = json!({"type": "object", "properties": properties});
+        json!({"name": name, "description": format!("The tool {name}."), "inputSchema": schema})
+    }
+
+    /// Speaks the revision 2026-07-28, which has no handshake.
+    ///
+    /// # Panics
+    /// When it has been cloned.
+    #[must_use]
+    pub fn without_handshake(mut self) -> Self {
+        Arc::get_mut(&mut self.0).expect("said before it is cloned").has_handshake = false;
+        self
+    }
+
+    /// Lists so many tools on a page.
+    ///
+    /// # Panics
+    /// When it has been cloned.
+    #[must_use]
+    pub fn paged(mut self, tools: usize) -> Self {
+        Arc::get_mut(&mut self.0).expect("said before it is cloned").page = tools.max(1);
+        self
+    }
+
+    /// Adds answers to calls, each with the name of the tool that is called.
+    #[must_use]
+    pub fn answers<'a>(self, answers: impl IntoIterator<Item = (&'a str, McpAnswer)>) -> Self {
+        self.state().answers.extend(answers.into_iter().map(|(tool, answer)| (tool.to_owned(), answer)));
+        self
+    }
+
+    /// A connection to it; it serves on a task of its own, so this is called within a tokio runtime.
+    pub fn connect(&self) -> DuplexStream {
+        let (near, far) = tokio::io::duplex(64 << 10);
+        self.state().connections += 1;
+        if tokio::runtime::Handle::try_current().is_ok() {
+            tokio::spawn(Arc::clone(&self.0).serve(far));
+        }
+        near
+    }
+
+    /// The calls of tools so far: their names and arguments.
+    pub fn calls(&self) -> Vec<(String, Value)> {
+        self.state().calls.clone()
+    }
+
+    /// How often it was connected to.
+    pub fn connections(&self) -> usize {
+        self.state().connections
+    }
+
+    /// How many requests the client has cancelled.
+    pub fn cancelled(&self) -> usize {
+        self.state().cancelled
+    }
+
+    /// Waits until `so_far` is true of the script. It is asked whenever a message has arrived.
+    pub async fn wait_until(&self, so_far: impl Fn(&Self) -> bool) {
+        loop {
+            let changed = self.0.changed.notified();
+            if so_far(self) {
+                return;
+            }
+            changed.await;
+        }
+    }
+
+    /// What was otherwise than the script says.
+    pub fn failures(&self) -> Vec<String> {
+        self.state().all_failures()
+    }
+
+    /// Ends the check of the script.
+    ///
+    /// # Panics
+    /// With everything that was otherwise than scripted.
+    #[track_caller]
+    pub fn finish(&self) {
+        let failures = self.failures();
+        self.forgive();
+        assert!(failures.is_empty(), "{}", failures.join("\n"));
+    }
+
+    /// Says that what failed was wanted.
+    pub fn forgive(&self) {
+        self.state().is_forgiven = true;
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl std::fmt::Debug for ScriptedMcp {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ScriptedMcp").field("calls", &self.calls().len()).finish_non_exhaustive()
+    }
+}
+
+impl State {
+    fn all_failures(&self) -> Vec<String> {
+        let left = self
+            .answers
+            .front()
+            .map(|(tool, _)| format!("{} answers were never asked for, the next one for `{tool}`", self.answers.len()));
+        self.failures.iter().cloned().chain(left).collect()
+    }
+}
+
+impl Drop for Script {
+    fn drop(&mut self) {
+        let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let failures = state.all_failures();
+        if !state.is_forgiven && !failures.is_empty() && !std::thread::panicking() {
+            panic!("{}", failures.join("\n"));
+        }
+    }
+}
+
+impl Script {
+    async fn serve(self: Arc<Self>, stream: DuplexStream) {
+        let (read, mut write) = tokio::io::split(stream);
+        let mut lines = BufReader::new(read).lines();
+        let mut listener = None;
+        while let Ok(Some(line)) = lines.next_line().await {
+            let done = match serde_json::from_str::<Value>(&line) {
+                Ok(message) => self.message(&message, &mut listener),
+                Err(error) => {
+                    self.failed(format!("this is not a message: {error}: {line}"));
+                    Some(Vec::new())
+                }
+            };
+            self.changed.notify_waiters();
+            let Some(bytes) = done else { return };
+            if write.write_all(&bytes).await.is_err() {
+                return;
+            }
+        }
+    }
+
+    fn failed(&self, failure: String) {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner).failures.push(failure);
+    }
+
+    /// What is answered to a message; `None` ends the connection. `listener`: the request that hears of changes.
+    fn message(&self, message: &Value, listener: &mut Option<Value>) -> Option<Vec<u8>> {
+        let (method, id) = (message["method"].as_str().unwrap_or_default(), message["id"].clone());
+        let result = |result: Value| Some(line(&json!({"jsonrpc": "2.0", "id": id, "result": self.of_era(result)})));
+        let error = |code: i32, message: &str| {
+            Some(line(&json!({"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": message}})))
+        };
+        let about = json!({"name": "scripted", "version": "1"});
+        let capabilities = json!({"tools": {"listChanged": true}});
+        match method {
+            "initialize" if self.has_handshake => {
+                result(json!({"protocolVersion": "2025-11-25", "capabilities": capabilities, "serverInfo": about}))
+            }
+            "server/discover" if !self.has_handshake => result(json!({
+                "supportedVersions": ["2026-07-28"], "capabilities": capabilities, "ttlMs": 0, "cacheScope": "private",
+                "_meta": {"io.modelcontextprotocol/serverInfo": about},
+            })),
+            "initialize" | "server/discover" => error(-32601, "there is no such method"),
+            "notifications/initialized" => Some(Vec::new()),
+            "notifications/cancelled" => {
+                self.state.lock().unwrap_or_else(PoisonError::into_inner).cancelled += 1;
+                Some(Vec::new())
+            }
+            "ping" => result(json!({})),
+            "subscriptions/listen" if !self.has_handshake => {
+                *listener = Some(id.clone());
+                let params = json!({
+                    "notifications": message["params"]["notifications"],
+                    "_meta": {"io.modelcontextprotocol/subscriptionId": id},
+                });
+                let method = "notifications/subscriptions/acknowledged";
+                Some(line(&json!({"jsonrpc": "2.0", "method": method, "params": params})))
+            }
+            "tools/list" => {
+                let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+                let from: usize = message["params"]["cursor"].as_str().and_then(|at| at.parse().ok()).unwrap_or(0);
+                let to = from.saturating_add(self.page).min(state.tools.len());
+                let next = (to < state.tools.len()).then(|| to.to_string());
+                result(
+                    json!({"tools": state.tools[from.min(to)..to], "nextCursor": next, "ttlMs": 0, "cacheScope": "private"}),
+                )
+            }
+            "tools/call" => {
+                let params = &message["params"];
+                let tool = params["name"].as_str().unwrap_or_default().to_owned();
+                let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+                state.calls.push((tool.clone(), params["arguments"].clone()));
+                let answer = state.answering.as_ref().map(|answer| (tool.clone(), answer(&tool, &params["arguments"])));
+                match answer.or_else(|| state.answers.pop_front()) {
+                    Some((of, answer)) if of == tool => {
+                        self.answer(&mut state, answer, &id, &params["_meta"]["progressToken"], listener.as_ref())
+                    }
+                    other => {
+                        let due = other.map_or("no answer is left".to_owned(), |(of, _)| format!("`{of}` was due"));
+                        let problem = format!("`{tool}` was called, and {due}");
+                        state.failures.push(problem.clone());
+                        error(-32603, &problem)
+                    }
+                }
+            }
+            _ => {
+                self.failed(format!("the script has no answer to `{method}`"));
+                error(-32601, "there is no such method")
+            }
+        }
+    }
+
+    fn answer(
+        &self,
+        state: &mut State,
+        answer: McpAnswer,
+        id: &Value,
+        token: &Value,
+        listener: Option<&Value>,
+    ) -> Option<Vec<u8>> {
+        match answer {
+            McpAnswer::Result(result) => {
+                Some(line(&json!({"jsonrpc": "2.0", "id": id, "result": self.of_era(result)})))
+            }
+            McpAnswer::Error(code, message) => {
+                Some(line(&json!({"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": message}})))
+            }
+            McpAnswer::Raw(bytes) => Some(bytes),
+            McpAnswer::Silence => Some(Vec::new()),
+            McpAnswer::HangUp => None,
+            McpAnswer::Progress(words, then) => {
+                let mut bytes = Vec::new();
+                for mut word in words {
+                    word["progressToken"] = token.clone();
+                    bytes.extend(line(&json!({"jsonrpc": "2.0", "method": "notifications/progress", "params": word})));
+                }
+                bytes.extend(self.answer(state, *then, id, token, listener)?);
+                Some(bytes)
+            }
+            McpAnswer::NewTools(tools, then) => {
+                state.tools = tools;
+                let mut said = json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"});
+                if let Some(listener) = listener {
+                    said["params"] = json!({"_meta": {"io.modelcontextprotocol/subscriptionId": listener}});
+                }
+                let mut bytes = line(&said);
+                bytes.extend(self.answer(state, *then, id, token, listener)?);
+                Some(bytes)
+            }
+        }
+    }
+
+    /// Results without a handshake say that they are whole.
+    fn of_era(&self, mut result: Value) -> Value {
+        if !self.has_handshake
+            && let Value::Object(result) = &mut result
+        {
+            result.entry("resultType").or_insert_with(|| "complete".into());
+        }
+        result
+    }
+}
+
+fn line(message: &Value) -> Vec<u8> {
+    let mut line = message.to_string().into_bytes();
+    line.push(b'\n');
+    line
+}

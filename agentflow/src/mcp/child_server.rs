@@ -1,0 +1,177 @@
+//! A server as a child process: its start, its last words, its end. It reads no message.
+
+use std::collections::VecDeque;
+use std::io;
+use std::process::{ExitStatus, Stdio};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt, BufReader};
+use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
+use tokio::task::JoinHandle;
+
+use super::mcp_settings::CommandLine;
+use crate::mask;
+
+/// How long a process has to end by itself, once its input is closed.
+const GRACE: Duration = Duration::from_secs(2);
+/// How much of what it writes to its standard error is kept.
+const MOST_WORDS: usize = 8192;
+
+/// What of a program's environment a server gets: what programs need to be found and to write files, and no keys.
+const INHERITED: [&str; 22] = [
+    "APPDATA",
+    "HOME",
+    "HOMEDRIVE",
+    "HOMEPATH",
+    "LANG",
+    "LC_ALL",
+    "LOCALAPPDATA",
+    "LOGNAME",
+    "PATH",
+    "PATHEXT",
+    "PROCESSOR_ARCHITECTURE",
+    "PROGRAMFILES",
+    "SHELL",
+    "SYSTEMDRIVE",
+    "SYSTEMROOT",
+    "TEMP",
+    "TERM",
+    "TMP",
+    "TMPDIR",
+    "TZ",
+    "USER",
+    "USERPROFILE",
+];
+
+/// A process, which ends with this value: its input is closed, and what is left of it and of what it has started is killed
+/// two seconds later.
+pub(super) struct ChildServer {
+    process: Option<Process>,
+    words: LastWords,
+    heard: Option<JoinHandle<()>>,
+}
+
+/// The process, and the group of all that it has started.
+struct Process {
+    child: Child,
+    group: Option<u32>,
+}
+
+/// What it wrote to its standard error last.
+#[derive(Clone, Default)]
+pub(super) struct LastWords {
+    kept: Arc<Mutex<VecDeque<u8>>>,
+    secrets: Arc<[String]>,
+}
+
+impl ChildServer {
+    pub(super) fn start(command: &CommandLine) -> io::Result<(Self, ChildStdout, ChildStdin)> {
+        let mut line = Command::new(&command.program);
+        line.args(&command.arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        if !command.inherits {
+            line.env_clear();
+            line.envs(INHERITED.iter().filter_map(|name| Some((name, std::env::var_os(name)?))));
+        }
+        line.envs(&command.environment).kill_on_drop(true);
+        if let Some(folder) = &command.folder {
+            line.current_dir(folder);
+        }
+        #[cfg(unix)]
+        line.process_group(0);
+        let mut child = line.spawn()?;
+        let missing = || io::Error::other("the process has no standard streams");
+        let (input, output) = (child.stdin.take().ok_or_else(missing)?, child.stdout.take().ok_or_else(missing)?);
+        let stderr = child.stderr.take().ok_or_else(missing)?;
+        let secrets = command.environment.values().filter(|value| value.len() >= 6).cloned().collect();
+        let words = LastWords { kept: Arc::default(), secrets };
+        let heard = Some(tokio::spawn(words.clone().hear(stderr)));
+        let group = child.id();
+        Ok((Self { process: Some(Process { child, group }), words, heard }, output, input))
+    }
+
+    pub(super) fn words(&self) -> &LastWords {
+        &self.words
+    }
+
+    /// Waits until it has ended, as long as it may take, and kills what is left.
+    pub(super) async fn end(mut self) {
+        if let Some(process) = self.process.take() {
+            process.end().await;
+        }
+    }
+
+    /// How it ended and what it said last, when its connection is over.
+    pub(super) async fn epitaph(&mut self) -> String {
+        let Some(process) = &mut self.process else { return String::new() };
+        let status = tokio::time::timeout(GRACE / 4, process.child.wait()).await;
+        if let Some(heard) = &mut self.heard {
+            let _ = tokio::time::timeout(GRACE / 4, heard).await;
+        }
+        self.heard = None;
+        let ended = status.ok().and_then(Result::ok).map(|status: ExitStatus| format!("its process ended: {status}"));
+        let words = self.words.text();
+        let last =
+            words.lines().rev().find(|line| !line.trim().is_empty()).map(|line| format!("it said: {}", line.trim()));
+        [ended, last].into_iter().flatten().collect::<Vec<_>>().join("; ")
+    }
+}
+
+impl Drop for ChildServer {
+    fn drop(&mut self) {
+        if let Some(heard) = self.heard.take() {
+            heard.abort();
+        }
+        if let Some(process) = self.process.take()
+            && let Ok(runtime) = tokio::runtime::Handle::try_current()
+        {
+            runtime.spawn(process.end());
+        }
+    }
+}
+
+impl Process {
+    async fn end(mut self) {
+        let _ = tokio::time::timeout(GRACE, self.child.wait()).await;
+        self.kill();
+        let _ = tokio::time::timeout(GRACE, self.child.wait()).await;
+    }
+
+    /// Kills what is left of the process and of what it has started.
+    fn kill(&mut self) {
+        #[cfg(unix)]
+        if let Some(group) = self.group.take().and_then(|id| rustix::process::Pid::from_raw(id.try_into().ok()?)) {
+            // There may be nobody left.
+            let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
+        }
+        let _ = self.group.take();
+        // It may have ended.
+        let _ = self.child.start_kill();
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+impl LastWords {
+    async fn hear(self, stderr: ChildStderr) {
+        let mut stderr = BufReader::new(stderr);
+        let mut piece = [0; 1024];
+        while let Ok(read @ 1..) = stderr.read(&mut piece).await {
+            let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+            kept.extend(&piece[..read]);
+            let over = kept.len().saturating_sub(MOST_WORDS);
+            kept.drain(..over);
+        }
+    }
+
+    /// The text, without the values that the process was given in its environment.
+    pub(super) fn text(&self) -> String {
+        let kept: Vec<u8> = self.kept.lock().unwrap_or_else(PoisonError::into_inner).iter().copied().collect();
+        let text = String::from_utf8_lossy(&kept).into_owned();
+        self.secrets.iter().fold(text, |text, secret| mask::without(&text, secret, "***").unwrap_or(text))
+    }
+}

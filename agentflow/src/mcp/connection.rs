@@ -1,0 +1,193 @@
+//! One connection to a server, from its handshake to its end: requests, their progress and their cancellation. It is never
+//! made anew; `server_link.rs` makes another one.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::Duration;
+
+use rmcp::RoleClient;
+use rmcp::model::{ClientRequest, ServerPeerInfo, ServerResult};
+use rmcp::service::{Peer, PeerRequestOptions, RequestHandle, RunningService, ServiceError};
+
+use super::child_server::ChildServer;
+use super::handshake::ServerEvents;
+use super::mcp_error::McpError;
+use super::progress_routes::{CallProgress, ProgressRoutes};
+use crate::text::head;
+
+/// The most bytes of a server's own words in an error.
+const MOST_WORDS: usize = 2048;
+
+/// Why a connection ended: the first reason that is known.
+#[derive(Clone, Default)]
+pub(super) struct Ending(Arc<OnceLock<String>>);
+
+impl Ending {
+    pub(super) fn because(&self, reason: String) {
+        let _ = self.0.set(reason);
+    }
+
+    pub(super) fn reason(&self) -> Option<String> {
+        self.0.get().cloned()
+    }
+}
+
+/// A connection; dropping it ends it, and the process behind it.
+pub(super) struct Connection {
+    server: Arc<str>,
+    peer: Peer<RoleClient>,
+    service: Mutex<Option<RunningService<RoleClient, ServerEvents>>>,
+    child: tokio::sync::Mutex<Option<ChildServer>>,
+    progress: Arc<ProgressRoutes>,
+    ending: Ending,
+    /// Whether it has answered the call of a tool.
+    has_answered: AtomicBool,
+}
+
+impl Connection {
+    pub(super) fn new(
+        server: Arc<str>,
+        service: RunningService<RoleClient, ServerEvents>,
+        child: Option<ChildServer>,
+        progress: Arc<ProgressRoutes>,
+        ending: Ending,
+    ) -> Self {
+        Self {
+            server,
+            peer: service.peer().clone(),
+            service: Mutex::new(Some(service)),
+            child: tokio::sync::Mutex::new(child),
+            progress,
+            ending,
+            has_answered: AtomicBool::new(false),
+        }
+    }
+
+    pub(super) fn is_over(&self) -> bool {
+        self.peer.is_transport_closed()
+    }
+
+    /// Whether it was good for something.
+    pub(super) fn has_answered(&self) -> bool {
+        self.has_answered.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn count_answer(&self) {
+        self.has_answered.store(true, Ordering::Relaxed);
+    }
+
+    pub(super) fn info(&self) -> Option<Arc<ServerPeerInfo>> {
+        self.peer.peer_info()
+    }
+
+    /// Why it is over, as far as that is known.
+    pub(super) async fn why_over(&self) -> String {
+        let reason = self.ending.reason();
+        let epitaph = match self.child.lock().await.as_mut() {
+            Some(child) => child.epitaph().await,
+            None => String::new(),
+        };
+        match (reason, epitaph.is_empty()) {
+            (Some(reason), true) => reason,
+            (Some(reason), false) => format!("{reason}; {}", head(&epitaph, MOST_WORDS)),
+            (None, true) => "no reason is known".to_owned(),
+            (None, false) => head(&epitaph, MOST_WORDS).to_owned(),
+        }
+    }
+
+    /// What its process wrote to its standard error last.
+    pub(super) fn words(&self) -> String {
+        let child = self.child.try_lock();
+        child.ok().and_then(|child| child.as_ref().map(|child| child.words().text())).unwrap_or_default()
+    }
+
+    /// Ends it, and waits until its process is gone.
+    pub(super) async fn close(&self) {
+        let service = self.service.lock().unwrap_or_else(PoisonError::into_inner).take();
+        self.ending.because("this program closed it".to_owned());
+        if let Some(service) = service {
+            let _ = service.cancel().await;
+        }
+        if let Some(child) = self.child.lock().await.take() {
+            child.end().await;
+        }
+    }
+
+    /// Asks the server. Dropping the future tells it to stop. `progress` gets what it says meanwhile.
+    pub(super) async fn ask(
+        &self,
+        name: &'static str,
+        request: ClientRequest,
+        mut progress: impl FnMut(CallProgress),
+    ) -> Result<ServerResult, McpError> {
+        let sent = self.peer.send_cancellable_request(request, PeerRequestOptions::no_options()).await;
+        let handle = match sent {
+            Ok(handle) => handle,
+            Err(error) => return Err(self.failed(name, error).await),
+        };
+        let mut said = self.progress.of(handle.progress_token.clone());
+        let mut asked = Asked(Some(handle));
+        let answer = loop {
+            let Some(handle) = &mut asked.0 else { return Err(self.failed(name, ServiceError::TransportClosed).await) };
+            tokio::select! {
+                biased;
+                Some(word) = said.receiver.recv() => progress(word),
+                answer = &mut handle.rx => break answer.unwrap_or(Err(ServiceError::TransportClosed)),
+            }
+        };
+        asked.0 = None;
+        match answer {
+            Ok(answer) => Ok(answer),
+            Err(error) => Err(self.failed(name, error).await),
+        }
+    }
+
+    /// The same within a time limit.
+    pub(super) async fn ask_within(
+        &self,
+        name: &'static str,
+        request: ClientRequest,
+        limit: Duration,
+    ) -> Result<ServerResult, McpError> {
+        let asked = tokio::time::timeout(limit, self.ask(name, request, |_| ())).await;
+        asked.unwrap_or_else(|_| Err(McpError::Silent { server: Arc::clone(&self.server), request: name, limit }))
+    }
+
+    async fn failed(&self, request: &'static str, error: ServiceError) -> McpError {
+        let server = Arc::clone(&self.server);
+        match error {
+            ServiceError::McpError(error) => McpError::Refused {
+                server,
+                request,
+                code: error.code.0,
+                message: head(&error.message, MOST_WORDS).to_owned(),
+            },
+            ServiceError::TransportClosed | ServiceError::TransportSend(_) | ServiceError::Cancelled { .. } => {
+                McpError::Lost { server, request, problem: self.why_over().await }
+            }
+            other => McpError::Answer { server, request, problem: head(&other.to_string(), MOST_WORDS).to_owned() },
+        }
+    }
+
+    /// An answer of another kind than the request asks for.
+    pub(super) fn unexpected(&self, request: &'static str) -> McpError {
+        self.unusable(request, "it is an answer to another request".to_owned())
+    }
+
+    pub(super) fn unusable(&self, request: &'static str, problem: String) -> McpError {
+        McpError::Answer { server: Arc::clone(&self.server), request, problem }
+    }
+}
+
+/// A request that is cancelled unless its answer is there.
+struct Asked(Option<RequestHandle<RoleClient>>);
+
+impl Drop for Asked {
+    fn drop(&mut self) {
+        if let Some(handle) = self.0.take()
+            && let Ok(runtime) = tokio::runtime::Handle::try_current()
+        {
+            runtime.spawn(handle.cancel(Some("the caller no longer waits".to_owned())));
+        }
+    }
+}

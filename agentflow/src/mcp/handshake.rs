@@ -1,0 +1,126 @@
+//! Connecting to a server in whichever era of the protocol it speaks, within a time limit. It asks for nothing else.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use rmcp::model::{
+    ClientCapabilities, ClientConfig, Implementation, ProgressNotificationParam, ProtocolVersion, SubscriptionFilter,
+};
+use rmcp::service::{ClientLifecycleMode, ClientServiceExt, NotificationContext, RunningService};
+use rmcp::transport::async_rw::AsyncRwTransport;
+use rmcp::{ClientHandler, RoleClient};
+use tokio::io::{AsyncRead, AsyncWrite};
+
+use super::bounded_lines::BoundedLines;
+use super::child_server::ChildServer;
+use super::connection::{Connection, Ending};
+use super::mcp_error::McpError;
+use super::mcp_settings::{Described, Origin};
+use super::progress_routes::ProgressRoutes;
+use crate::text::head;
+
+/// The most bytes of what a server says of a failed handshake.
+const MOST_WORDS: usize = 2048;
+
+/// What a server says without being asked.
+pub(super) struct ServerEvents {
+    version: Arc<AtomicU64>,
+    progress: Arc<ProgressRoutes>,
+}
+
+impl ClientHandler for ServerEvents {
+    async fn on_progress(&self, said: ProgressNotificationParam, _: NotificationContext<RoleClient>) {
+        self.progress.arrived(said);
+    }
+
+    async fn on_tool_list_changed(&self, _: NotificationContext<RoleClient>) {
+        self.version.fetch_add(1, Ordering::SeqCst);
+    }
+
+    fn get_info(&self) -> ClientConfig {
+        // No capability: a server that needs a person, a model or a folder of ours must do without.
+        let client = Implementation::new("agentflow", env!("CARGO_PKG_VERSION"));
+        ClientConfig::new(ClientCapabilities::default(), client)
+            .with_protocol_version(ProtocolVersion::LATEST_WITH_INITIALIZE)
+    }
+}
+
+/// Starts the server and connects to it. `version` grows when its tools change.
+pub(super) async fn connect(described: &Described, version: &Arc<AtomicU64>) -> Result<Connection, McpError> {
+    let Described { name, origin, settings } = described;
+    let ending = Ending::default();
+    let progress = Arc::new(ProgressRoutes::default());
+    let events = ServerEvents { version: Arc::clone(version), progress: Arc::clone(&progress) };
+    let (service, child) = match origin {
+        Origin::Process(command) => {
+            let (mut child, output, input) = ChildServer::start(command).map_err(|error| McpError::Start {
+                server: Arc::clone(name),
+                problem: format!("`{}`: {error}", command.program),
+            })?;
+            match handshake(described, &ending, events, output, input).await {
+                Ok(service) => (service, Some(child)),
+                Err(McpError::Connect { server, problem }) => {
+                    let epitaph = child.epitaph().await;
+                    let problem = if epitaph.is_empty() { problem } else { format!("{problem}; {epitaph}") };
+                    return Err(McpError::Connect { server, problem });
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Origin::Memory(connect) => {
+            let (output, input) = connect();
+            (handshake(described, &ending, events, output, input).await?, None)
+        }
+    };
+    listen(&service, version);
+    Ok(Connection::new(Arc::clone(name), service, child, progress, ending.clone()))
+        .inspect(|_| tracing::debug!(server = %name, limit = ?settings.connect_timeout, "an MCP server is connected"))
+}
+
+async fn handshake(
+    described: &Described,
+    ending: &Ending,
+    events: ServerEvents,
+    output: impl AsyncRead + Send + Unpin + 'static,
+    input: impl AsyncWrite + Send + Unpin + 'static,
+) -> Result<RunningService<RoleClient, ServerEvents>, McpError> {
+    let Described { name, settings, .. } = described;
+    let output = BoundedLines::new(output, settings.max_message, ending.clone());
+    // The reader has the limit.
+    let transport = AsyncRwTransport::new(output, input).with_max_line_length(usize::MAX);
+    let mode = ClientLifecycleMode::Auto {
+        preferred_versions: vec![ProtocolVersion::V_2026_07_28],
+        legacy_version: Some(ProtocolVersion::LATEST_WITH_INITIALIZE),
+    };
+    let serving = events.serve_with_lifecycle(transport, mode);
+    match tokio::time::timeout(settings.connect_timeout, serving).await {
+        Ok(Ok(service)) => Ok(service),
+        Ok(Err(error)) => {
+            let problem = ending.reason().unwrap_or_else(|| head(&error.to_string(), MOST_WORDS).to_owned());
+            Err(McpError::Connect { server: Arc::clone(name), problem })
+        }
+        Err(_) => {
+            Err(McpError::Silent { server: Arc::clone(name), request: "initialize", limit: settings.connect_timeout })
+        }
+    }
+}
+
+/// Of a server that says changes of its lists only to those who listen: listens as long as the connection is there.
+fn listen(service: &RunningService<RoleClient, ServerEvents>, version: &Arc<AtomicU64>) {
+    let says_changes = service.peer_info().is_some_and(|info| {
+        let changes = info.capabilities.tools.as_ref().and_then(|tools| tools.list_changed);
+        !info.protocol_version.has_initialize() && changes == Some(true)
+    });
+    if !says_changes {
+        return;
+    }
+    let (peer, version) = (service.peer().clone(), Arc::clone(version));
+    tokio::spawn(async move {
+        let filter = SubscriptionFilter::builder().tools_list_changed().build();
+        if let Ok(mut changes) = peer.listen(filter).await {
+            while let Ok(Some(_)) = changes.next().await {
+                version.fetch_add(1, Ordering::SeqCst);
+            }
+        }
+    });
+}

@@ -1,0 +1,22 @@
+//! Servers of the Model Context Protocol: their tools, by names such as `mcp.files.read`. The protocol itself is the crate
+//! `rmcp`'s; none of its types is public here.
+#![doc = include_str!("../docs/mcp.md")]
+
+mod bounded_lines;
+mod child_server;
+mod connection;
+mod handshake;
+mod mcp_answer;
+mod mcp_client;
+mod mcp_config;
+mod mcp_error;
+mod mcp_settings;
+mod mirrored_tool;
+mod progress_routes;
+mod server_link;
+mod server_list;
+
+pub use self::mcp_client::{McpClient, McpClientBuilder};
+pub use self::mcp_config::McpConfig;
+pub use self::mcp_error::McpError;
+pub use self::server_link::McpHealth;

@@ -1,0 +1,182 @@
+//! A server for as long as the program needs it: its connection, another one when that ends, with growing pauses, and its
+//! health. It knows no tool.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::connection::Connection;
+use super::handshake;
+use super::mcp_error::McpError;
+use super::mcp_settings::Described;
+
+/// The pause before a server is started again: at first, and at most.
+const PAUSE: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(10));
+/// How long a server rests that ended too often in a row.
+const REST: Duration = Duration::from_secs(60);
+
+/// How a server is: see [`McpClient::health`](super::McpClient::health).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct McpHealth {
+    /// Whether there is a connection to it now. A server is connected to when its tools are first needed.
+    pub is_connected: bool,
+    /// The name and the version that it gives itself.
+    pub implementation: Option<String>,
+    /// The revision of the protocol that is spoken with it, such as `2026-07-28`.
+    pub protocol: Option<String>,
+    /// How often it was started or connected to.
+    pub connections: u64,
+    /// How often in a row its connection ended, or could not be made, without an answer to a call.
+    pub failures: u32,
+    /// What was wrong last.
+    pub problem: Option<String>,
+    /// The tools that it has and that were left out, each with the reason.
+    pub left_out: Vec<(String, String)>,
+    /// What its process wrote to its standard error last, 8 KiB at most, without the values of its environment.
+    pub said: String,
+}
+
+/// The link to one server.
+pub(super) struct ServerLink {
+    pub(super) described: Described,
+    /// Grows when the tools may have changed.
+    pub(super) version: Arc<AtomicU64>,
+    current: RwLock<Option<Arc<Connection>>>,
+    /// Held while a connection is made.
+    attempts: tokio::sync::Mutex<Attempts>,
+    health: Mutex<McpHealth>,
+}
+
+#[derive(Default)]
+struct Attempts {
+    failures: u32,
+    not_before: Option<Instant>,
+    problem: String,
+    made: u64,
+}
+
+impl ServerLink {
+    pub(super) fn new(described: Described) -> Self {
+        Self {
+            described,
+            version: Arc::default(),
+            current: RwLock::default(),
+            attempts: tokio::sync::Mutex::default(),
+            health: Mutex::default(),
+        }
+    }
+
+    pub(super) fn name(&self) -> &Arc<str> {
+        &self.described.name
+    }
+
+    /// The connection, made if there is none. Whoever needs it meanwhile waits for the same one.
+    pub(super) async fn connection(&self) -> Result<Arc<Connection>, McpError> {
+        if let Some(connection) = self.live() {
+            return Ok(connection);
+        }
+        let mut attempts = self.attempts.lock().await;
+        if let Some(connection) = self.live() {
+            return Ok(connection);
+        }
+        let before = self.current.write().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(before) = before {
+            let failures = if before.has_answered() { 1 } else { attempts.failures + 1 };
+            self.note(&mut attempts, failures, before.why_over().await);
+        }
+        self.wait_for_turn(&attempts).await?;
+        match handshake::connect(&self.described, &self.version).await {
+            Ok(connection) => Ok(self.keep(connection, &mut attempts)),
+            Err(error) => {
+                let failures = attempts.failures + 1;
+                self.note(&mut attempts, failures, error.to_string());
+                Err(error)
+            }
+        }
+    }
+
+    /// Ends the connection, if there is one; the next request makes another.
+    pub(super) async fn close(&self) {
+        let mut attempts = self.attempts.lock().await;
+        let connection = self.current.write().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(connection) = connection {
+            connection.close().await;
+        }
+        attempts.failures = 0;
+        attempts.not_before = None;
+    }
+
+    fn live(&self) -> Option<Arc<Connection>> {
+        let current = self.current.read().unwrap_or_else(PoisonError::into_inner);
+        current.as_ref().filter(|connection| !connection.is_over()).cloned()
+    }
+
+    /// Waits until the server may be started again, or fails when that is long from now.
+    async fn wait_for_turn(&self, attempts: &Attempts) -> Result<(), McpError> {
+        let Some(not_before) = attempts.not_before else { return Ok(()) };
+        let retry_in = not_before.saturating_duration_since(Instant::now());
+        if attempts.failures > self.described.settings.restarts && !retry_in.is_zero() {
+            return Err(McpError::Unavailable {
+                server: Arc::clone(self.name()),
+                times: attempts.failures,
+                retry_in,
+                problem: attempts.problem.clone(),
+            });
+        }
+        tokio::time::sleep_until(not_before).await;
+        Ok(())
+    }
+
+    fn note(&self, attempts: &mut Attempts, failures: u32, problem: String) {
+        attempts.failures = failures;
+        let pause = match failures > self.described.settings.restarts {
+            true => REST,
+            false => PAUSE.0.saturating_mul(1 << (failures - 1).min(16)).min(PAUSE.1),
+        };
+        attempts.not_before = Some(Instant::now() + pause);
+        tracing::warn!(server = %self.name(), failures, problem, "an MCP server is not connected");
+        attempts.problem.clone_from(&problem);
+        let mut health = self.health();
+        (health.failures, health.problem) = (failures, Some(problem));
+    }
+
+    fn keep(&self, connection: Connection, attempts: &mut Attempts) -> Arc<Connection> {
+        attempts.made += 1;
+        if attempts.made > 1 {
+            // It may be another version of the server.
+            self.version.fetch_add(1, Ordering::SeqCst);
+        }
+        let connection = Arc::new(connection);
+        {
+            let mut health = self.health();
+            health.connections = attempts.made;
+            let info = connection.info();
+            health.protocol = info.as_ref().map(|info| info.protocol_version.as_str().to_owned());
+            let of = info.as_ref().and_then(|info| info.server_info.as_ref());
+            health.implementation = of.map(|of| format!("{} {}", of.name, of.version));
+        }
+        *self.current.write().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(&connection));
+        connection
+    }
+
+    pub(super) fn health(&self) -> std::sync::MutexGuard<'_, McpHealth> {
+        self.health.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// How it is now.
+    pub(super) fn health_now(&self) -> McpHealth {
+        let connection = self.current.read().unwrap_or_else(PoisonError::into_inner).clone();
+        let mut health = self.health().clone();
+        if let Some(connection) = connection {
+            health.is_connected = !connection.is_over();
+            health.said = connection.words();
+            if health.is_connected && connection.has_answered() {
+                (health.failures, health.problem) = (0, None);
+            }
+        }
+        health
+    }
+}

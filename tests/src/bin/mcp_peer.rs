@@ -1,0 +1,76 @@
+//! A server of the Model Context Protocol as a process that misbehaves as its first argument says. It uses no library of
+//! the protocol, and takes no part in any test but those of clients.
+
+use std::io::{BufRead, Write};
+use std::process::{Command, Stdio, exit};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+fn main() {
+    let how = std::env::args().nth(1).unwrap_or_default();
+    let folder = std::env::args().nth(2);
+    match how.as_str() {
+        // Never reads, never writes, and does not end with its input.
+        "mute" => loop {
+            std::thread::sleep(Duration::from_secs(60));
+        },
+        "crash" => {
+            eprintln!("cannot open the database with {}", std::env::var("PEER_KEY").unwrap_or_default());
+            exit(3);
+        }
+        "noise" => println!("a banner\n{{\"not\": \"a message\"}}"),
+        _ => {}
+    }
+    for line in std::io::stdin().lock().lines() {
+        let Ok(message) = serde_json::from_str::<Value>(&line.unwrap_or_default()) else { exit(1) };
+        let id = &message["id"];
+        let answer = match message["method"].as_str().unwrap_or_default() {
+            "initialize" => json!({"result": {
+                "protocolVersion": "2025-11-25", "capabilities": {"tools": {}},
+                "serverInfo": {"name": "peer", "version": "1"},
+            }}),
+            "tools/list" => json!({"result": {"tools": [{"name": "work", "inputSchema": {"type": "object"}}]}}),
+            "tools/call" => {
+                if let Some(folder) = &folder {
+                    let mut calls = std::fs::File::options().create(true).append(true).open(format!("{folder}/calls"));
+                    calls
+                        .as_mut()
+                        .map(|calls| calls.write_all(b"called\n"))
+                        .expect("the folder is there")
+                        .expect("room");
+                }
+                match how.as_str() {
+                    "dies" => exit(9),
+                    "environment" => {
+                        let names: Vec<String> = std::env::vars().map(|(name, _)| name).collect();
+                        result(&json!(names).to_string())
+                    }
+                    // Leaves a child behind that holds no stream of it.
+                    "parent" => {
+                        let mut child = Command::new(std::env::current_exe().expect("a program"));
+                        let child = child.arg("mute").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+                        result(&child.spawn().expect("a child").id().to_string())
+                    }
+                    _ => result("done"),
+                }
+            }
+            _ if id.is_null() => continue,
+            _ => json!({"error": {"code": -32601, "message": "there is no such method"}}),
+        };
+        let mut answer = answer;
+        answer["jsonrpc"] = "2.0".into();
+        answer["id"] = id.clone();
+        println!("{answer}");
+    }
+    // One that does not end with its input.
+    if how == "stays" {
+        loop {
+            std::thread::sleep(Duration::from_secs(60));
+        }
+    }
+}
+
+fn result(text: &str) -> Value {
+    json!({"result": {"content": [{"type": "text", "text": text}]}})
+}

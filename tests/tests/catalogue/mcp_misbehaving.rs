@@ -1,0 +1,303 @@
+//! MCP servers that misbehave: whatever one does, a call has a typed error in bounded time.
+
+use agentflow::mcp::{McpClient, McpClientBuilder};
+use agentflow::message::{ToolCall, ToolResult, ToolStatus};
+use agentflow::prelude::*;
+use agentflow::serde_json::{Value, json};
+use agentflow::tool::{Effects, ToolPolicy};
+use agentflow_testing::{McpAnswer, ScriptedMcp};
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream};
+
+use super::mcp_tools::client;
+
+fn work() -> ScriptedMcp {
+    ScriptedMcp::new([ScriptedMcp::tool("work", json!({}))])
+}
+
+fn runtime(client: &McpClient) -> Runtime {
+    Runtime::builder().toolset(client.clone()).build()
+}
+
+async fn called(runtime: &Runtime) -> ToolResult {
+    runtime.invoke(&ToolCall::new("c", "mcp.notes.work", "{}"), &[]).await.unwrap()
+}
+
+/// A server that answers each request of a method with the lines of a function.
+fn peer(answer: impl Fn(&str, &Value) -> Vec<Vec<u8>> + Clone + Send + Sync + 'static) -> McpClientBuilder {
+    McpClient::in_memory("notes", move || {
+        let (near, far) = tokio::io::duplex(1 << 16);
+        tokio::spawn(serve(far, answer.clone()));
+        near
+    })
+}
+
+async fn serve(stream: DuplexStream, answer: impl Fn(&str, &Value) -> Vec<Vec<u8>>) {
+    let (read, mut write) = tokio::io::split(stream);
+    let mut lines = BufReader::new(read).lines();
+    while let Ok(Some(line)) = lines.next_line().await {
+        let message: Value = serde_json::from_str(&line).unwrap();
+        let method = message["method"].as_str().unwrap_or_default();
+        let bytes = match (method, &message["id"]) {
+            ("initialize", id) => vec![of(
+                id,
+                json!({"protocolVersion": "2025-11-25", "capabilities": {"tools": {}}, "serverInfo": {"name": "p", "version": "1"}}),
+            )],
+            ("server/discover", id) => {
+                vec![line_of(&json!({"jsonrpc": "2.0", "id": id, "error": {"code": -32601, "message": "unknown"}}))]
+            }
+            (_, Value::Null) => Vec::new(),
+            (method, id) => answer(method, id),
+        };
+        for bytes in bytes {
+            if write.write_all(&bytes).await.is_err() {
+                return;
+            }
+        }
+    }
+}
+
+fn line_of(message: &Value) -> Vec<u8> {
+    format!("{message}\n").into_bytes()
+}
+
+fn of(id: &Value, result: Value) -> Vec<u8> {
+    line_of(&json!({"jsonrpc": "2.0", "id": id, "result": result}))
+}
+
+fn tool(name: &str) -> Value {
+    ScriptedMcp::tool(name, json!({}))
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_that_never_answers_the_handshake_fails_within_the_time_for_connecting() {
+    let kept = std::sync::Mutex::new(Vec::new());
+    let client = McpClient::in_memory("notes", move || {
+        let (near, far) = tokio::io::duplex(64);
+        kept.lock().unwrap().push(far);
+        near
+    });
+    let client = client.connect_timeout(std::time::Duration::from_secs(7)).build().unwrap();
+    let began = tokio::time::Instant::now();
+    let error = client.connect().await.unwrap_err();
+    assert_eq!(error.to_string(), "the MCP server `notes` did not answer `initialize` within 7s");
+    assert_eq!(began.elapsed().as_secs(), 7);
+    assert_eq!((client.health().is_connected, client.health().failures), (false, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn pages_without_end_are_an_error() {
+    let endless = peer(|_, id| {
+        let page = json!({"tools": [tool("work")], "nextCursor": id.to_string()});
+        vec![of(id, page)]
+    });
+    let circle = peer(|_, id| vec![of(id, json!({"tools": [], "nextCursor": "again"}))]);
+    let many = peer(|_, id| {
+        let tools: Vec<Value> = (0..1001).map(|n| tool(&format!("t{n}"))).collect();
+        vec![of(id, json!({"tools": tools}))]
+    });
+    for (client, says) in
+        [(endless, "more than 100 pages"), (circle, "leads back to itself"), (many, "more than 1000 tools")]
+    {
+        let error = client.build().unwrap().toolset().tools().await.unwrap_err().to_string();
+        assert!(error.contains(says) && error.contains("`mcp.notes`"), "{error}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_page_that_does_not_arrive_is_waited_for_within_the_limit_of_all() {
+    let client = peer(|_, _| Vec::new()).call_timeout(std::time::Duration::from_secs(9)).build().unwrap();
+    let error = client.toolset().tools().await.unwrap_err().to_string();
+    assert!(error.contains("did not answer `tools/list` within 9s"), "{error}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_message_over_the_limit_ends_the_connection_and_its_calls() {
+    for (bytes, limit) in [(vec![b' '; (16 << 20) + 1], None), (vec![b' '; 2000], Some(1500))] {
+        let server = work().answers([("work", McpAnswer::Raw(bytes)), ("work", McpAnswer::text("done"))]);
+        let client = client(&server);
+        let client = limit.into_iter().fold(client, McpClientBuilder::max_message).build().unwrap();
+        let runtime = runtime(&client);
+        let result = called(&runtime).await;
+        assert_eq!(result.status, ToolStatus::Error);
+        assert!(result.output.contains("a message has more than "), "{}", result.output);
+        assert!(result.output.contains("whether the call had its effect is unknown"), "{}", result.output);
+        // The next call has a connection of its own.
+        assert_eq!((&*called(&runtime).await.text(), server.connections()), ("done", 2));
+        server.finish();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn half_a_message_and_silence_end_with_the_time_of_the_call() {
+    let half = McpAnswer::Raw(br#"{"jsonrpc": "2.0", "id":"#.to_vec());
+    let server = work().answers([("work", half), ("work", McpAnswer::Silence)]);
+    let client = client(&server).call_timeout(std::time::Duration::from_secs(5)).build().unwrap();
+    let runtime = runtime(&client);
+    for _ in 0..2 {
+        let began = tokio::time::Instant::now();
+        let result = called(&runtime).await;
+        assert_eq!((result.status, began.elapsed().as_secs()), (ToolStatus::Timeout, 5));
+    }
+    server.finish();
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_that_drips_ends_with_the_time_of_the_call() {
+    let client = McpClient::in_memory("notes", || {
+        let (near, far) = tokio::io::duplex(1 << 16);
+        tokio::spawn(async move {
+            let (read, mut write) = tokio::io::split(far);
+            let mut lines = BufReader::new(read).lines();
+            let mut answer = json!({"protocolVersion": "2025-11-25", "capabilities": {}, "serverInfo": {"name": "p", "version": "1"}});
+            while let Ok(Some(line)) = lines.next_line().await {
+                let message: Value = serde_json::from_str(&line).unwrap();
+                match message["method"].as_str().unwrap() {
+                    "server/discover" => {
+                        let error =
+                            json!({"jsonrpc": "2.0", "id": message["id"], "error": {"code": -32601, "message": "no"}});
+                        write.write_all(&line_of(&error)).await.unwrap();
+                    }
+                    "initialize" => {
+                        for byte in of(&message["id"], answer.take()) {
+                            tokio::time::sleep(std::time::Duration::from_secs(1)).await;
+                            if write.write_all(&[byte]).await.is_err() {
+                                return;
+                            }
+                        }
+                    }
+                    _ => {}
+                }
+            }
+        });
+        near
+    });
+    let error = client.build().unwrap().connect().await.unwrap_err().to_string();
+    assert!(error.contains("did not answer `initialize` within 25s"), "{error}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn doubled_answers_and_answers_to_nobody_change_nothing() {
+    let client = peer(|method, id| match method {
+        "tools/list" => {
+            let list = of(id, json!({"tools": [tool("work")]}));
+            vec![list.clone(), of(&json!(4711), json!({"tools": []})), list]
+        }
+        _ => {
+            let one = of(id, json!({"content": [{"type": "text", "text": "one"}]}));
+            let other = of(id, json!({"content": [{"type": "text", "text": "two"}]}));
+            vec![b"noise\n".to_vec(), b"[]\n".to_vec(), one, other]
+        }
+    });
+    let client = client.build().unwrap();
+    let runtime = runtime(&client);
+    for _ in 0..3 {
+        assert_eq!(&*called(&runtime).await.text(), "one");
+    }
+    assert_eq!(client.health().connections, 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_to_another_question_is_an_error() {
+    let client = peer(|method, id| match method {
+        "tools/list" => vec![of(id, json!({"tools": [tool("work")]}))],
+        _ => vec![of(id, json!({"roots": []}))],
+    });
+    let client = client.call_timeout(std::time::Duration::from_secs(5)).build().unwrap();
+    let result = called(&runtime(&client)).await;
+    assert!(!result.status.is_success(), "{result:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_whose_connection_is_lost_is_repeated_only_where_that_does_no_harm() {
+    let read = ToolPolicy::default().effects(Effects::Read);
+    for (policy, text, calls) in [(read, "done", 2), (ToolPolicy::default(), "unknown", 1)] {
+        let server = work().answers([("work", McpAnswer::HangUp), ("work", McpAnswer::text("done"))]);
+        let client = client(&server).policy(policy).build().unwrap();
+        let runtime = runtime(&client);
+        let result = called(&runtime).await;
+        assert!(result.text().contains(text), "{}", result.text());
+        assert_eq!(server.calls().len(), calls);
+        if calls == 1 {
+            assert_eq!(&*called(&runtime).await.text(), "done");
+        }
+        assert_eq!(server.connections(), 2);
+        server.finish();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_that_ends_in_every_call_rests_after_a_while() {
+    let server = ScriptedMcp::from_fn([tool("work")], |_, _| McpAnswer::HangUp);
+    let client = client(&server).restarts(2).build().unwrap();
+    let runtime = runtime(&client);
+    let began = tokio::time::Instant::now();
+    for connections in 1..=3 {
+        let result = called(&runtime).await;
+        assert!(result.output.contains("ended before it answered `tools/call`"), "{}", result.output);
+        assert_eq!(server.connections(), connections);
+    }
+    assert_eq!(began.elapsed().as_millis() / 100, 3, "100 ms and 200 ms");
+    for _ in 0..3 {
+        let result = called(&runtime).await;
+        assert!(result.output.contains("ended 3 times in a row"), "{}", result.output);
+    }
+    assert_eq!((server.connections(), client.health().failures), (3, 3));
+    tokio::time::sleep(std::time::Duration::from_secs(60)).await;
+    called(&runtime).await;
+    assert_eq!(server.connections(), 4);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_tool_that_cannot_be_used_is_left_out_with_the_reason() {
+    let mut deep = json!({"type": "object"});
+    // Deeper than we allow, and less deep than a reader of JSON refuses.
+    for _ in 0..50 {
+        deep = json!({"type": "object", "properties": {"a": deep}});
+    }
+    let with = |name: &str, schema: Value| json!({"name": name, "inputSchema": schema});
+    let large = json!({"type": "object", "description": "x".repeat(70_000)});
+    let server = ScriptedMcp::new([
+        with("deep", deep),
+        with("large", large),
+        with("list", json!({"type": "array"})),
+        with("wrong", json!({"type": "object", "properties": {"a": {"type": "no such type"}}})),
+        with("elsewhere", json!({"type": "object", "properties": {"a": {"$ref": "http://127.0.0.1:1/schema"}}})),
+        with("", json!({"type": "object"})),
+        tool("work"),
+    ]);
+    let client = client(&server).build().unwrap();
+    let tools = client.toolset().tools().await.unwrap();
+    assert_eq!(tools.iter().map(|tool| tool.catalogue_name().to_string()).collect::<Vec<_>>(), ["mcp.notes.work"]);
+    let left_out = client.health().left_out;
+    for (name, says) in [
+        ("deep", "deeper than 64"),
+        ("large", "65536 is the most"),
+        ("list", "not one of an object"),
+        ("wrong", "not a JSON Schema"),
+        ("elsewhere", "not a JSON Schema"),
+        ("", "its name"),
+    ] {
+        let reason = left_out.iter().find(|(of, _)| of == name).map(|(_, reason)| reason.as_str());
+        assert!(reason.is_some_and(|reason| reason.contains(says)), "{name}: {reason:?}");
+    }
+    assert_eq!(left_out.len(), 6);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_over_the_tools_limit_is_an_error_and_the_connection_stays() {
+    let server = work().answers([("work", McpAnswer::text("x".repeat(100_000))), ("work", McpAnswer::text("done"))]);
+    let client = client(&server).build().unwrap();
+    let runtime = runtime(&client);
+    assert_eq!(called(&runtime).await.status, ToolStatus::OutputTooLarge);
+    assert_eq!((&*called(&runtime).await.text(), server.connections()), ("done", 1));
+    server.finish();
+}
+
+#[tokio::test(start_paused = true)]
+async fn floods_of_progress_lose_words_and_not_the_answer() {
+    let words = (0..5000).map(|n| json!({"progress": n, "message": "x".repeat(100)})).collect();
+    let server = work().answers([("work", McpAnswer::Progress(words, Box::new(McpAnswer::text("done"))))]);
+    let client = client(&server).build().unwrap();
+    assert_eq!(&*called(&runtime(&client)).await.text(), "done");
+    server.finish();
+}
