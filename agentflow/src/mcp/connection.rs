@@ -10,8 +10,9 @@ use rmcp::model::{ClientRequest, ServerPeerInfo, ServerResult};
 use rmcp::service::{Peer, PeerRequestOptions, RequestHandle, RunningService, ServiceError};
 
 use super::child_server::ChildServer;
-use super::handshake::ServerEvents;
+use super::handshake::{ServerEvents, reasons};
 use super::mcp_error::McpError;
+use super::mcp_settings::Described;
 use super::progress_routes::{CallProgress, ProgressRoutes};
 use crate::text::head;
 
@@ -34,7 +35,7 @@ impl Ending {
 
 /// A connection; dropping it ends it, and the process behind it.
 pub(super) struct Connection {
-    server: Arc<str>,
+    described: Arc<Described>,
     peer: Peer<RoleClient>,
     service: Mutex<Option<RunningService<RoleClient, ServerEvents>>>,
     child: tokio::sync::Mutex<Option<ChildServer>>,
@@ -42,29 +43,32 @@ pub(super) struct Connection {
     ending: Ending,
     /// Whether it has answered the call of a tool.
     has_answered: AtomicBool,
+    /// Whether a message could not be sent over it. Over HTTP it looks as before, and the server may have forgotten it.
+    is_broken: AtomicBool,
 }
 
 impl Connection {
     pub(super) fn new(
-        server: Arc<str>,
+        described: Arc<Described>,
         service: RunningService<RoleClient, ServerEvents>,
         child: Option<ChildServer>,
         progress: Arc<ProgressRoutes>,
         ending: Ending,
     ) -> Self {
         Self {
-            server,
+            described,
             peer: service.peer().clone(),
             service: Mutex::new(Some(service)),
             child: tokio::sync::Mutex::new(child),
             progress,
             ending,
             has_answered: AtomicBool::new(false),
+            is_broken: AtomicBool::new(false),
         }
     }
 
     pub(super) fn is_over(&self) -> bool {
-        self.peer.is_transport_closed()
+        self.peer.is_transport_closed() || self.is_broken.load(Ordering::Relaxed)
     }
 
     /// Whether it was good for something.
@@ -150,11 +154,15 @@ impl Connection {
         limit: Duration,
     ) -> Result<ServerResult, McpError> {
         let asked = tokio::time::timeout(limit, self.ask(name, request, |_| ())).await;
-        asked.unwrap_or_else(|_| Err(McpError::Silent { server: Arc::clone(&self.server), request: name, limit }))
+        asked.unwrap_or_else(|_| Err(McpError::Silent { server: self.server(), request: name, limit }))
+    }
+
+    fn server(&self) -> Arc<str> {
+        Arc::clone(&self.described.name)
     }
 
     async fn failed(&self, request: &'static str, error: ServiceError) -> McpError {
-        let server = Arc::clone(&self.server);
+        let server = self.server();
         match error {
             ServiceError::McpError(error) => McpError::Refused {
                 server,
@@ -162,7 +170,17 @@ impl Connection {
                 code: error.code.0,
                 message: head(&error.message, MOST_WORDS).to_owned(),
             },
-            ServiceError::TransportClosed | ServiceError::TransportSend(_) | ServiceError::Cancelled { .. } => {
+            ServiceError::TransportSend(error) => {
+                let problem = self.described.origin.masked(&reasons(&*error.error));
+                let problem = head(&problem, MOST_WORDS).to_owned();
+                self.ending.because(problem.clone());
+                self.is_broken.store(true, Ordering::Relaxed);
+                match never_arrived(&*error.error) {
+                    true => McpError::Connect { server, problem },
+                    false => McpError::Lost { server, request, problem },
+                }
+            }
+            ServiceError::TransportClosed | ServiceError::Cancelled { .. } => {
                 McpError::Lost { server, request, problem: self.why_over().await }
             }
             other => McpError::Answer { server, request, problem: head(&other.to_string(), MOST_WORDS).to_owned() },
@@ -175,7 +193,18 @@ impl Connection {
     }
 
     pub(super) fn unusable(&self, request: &'static str, problem: String) -> McpError {
-        McpError::Answer { server: Arc::clone(&self.server), request, problem }
+        McpError::Answer { server: self.server(), request, problem }
+    }
+}
+
+/// Whether a message cannot have reached the server.
+fn never_arrived(error: &(dyn std::error::Error + 'static)) -> bool {
+    #[cfg(feature = "mcp-http")]
+    return super::http_address::never_arrived(error);
+    #[cfg(not(feature = "mcp-http"))]
+    {
+        let _ = error;
+        false
     }
 }
 

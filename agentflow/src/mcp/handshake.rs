@@ -7,6 +7,7 @@ use rmcp::model::{
     ClientCapabilities, ClientConfig, Implementation, ProgressNotificationParam, ProtocolVersion, SubscriptionFilter,
 };
 use rmcp::service::{ClientLifecycleMode, ClientServiceExt, NotificationContext, RunningService};
+use rmcp::transport::IntoTransport;
 use rmcp::transport::async_rw::AsyncRwTransport;
 use rmcp::{ClientHandler, RoleClient};
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -46,8 +47,8 @@ impl ClientHandler for ServerEvents {
 }
 
 /// Starts the server and connects to it. `version` grows when its tools change.
-pub(super) async fn connect(described: &Described, version: &Arc<AtomicU64>) -> Result<Connection, McpError> {
-    let Described { name, origin, settings } = described;
+pub(super) async fn connect(described: &Arc<Described>, version: &Arc<AtomicU64>) -> Result<Connection, McpError> {
+    let Described { name, origin, settings } = &**described;
     let ending = Ending::default();
     let progress = Arc::new(ProgressRoutes::default());
     let events = ServerEvents { version: Arc::clone(version), progress: Arc::clone(&progress) };
@@ -67,14 +68,20 @@ pub(super) async fn connect(described: &Described, version: &Arc<AtomicU64>) -> 
                 Err(error) => return Err(error),
             }
         }
+        #[cfg(feature = "mcp-http")]
+        Origin::Http(address) => {
+            let transport = super::http_address::transport(address, settings)
+                .map_err(|problem| McpError::Connect { server: Arc::clone(name), problem })?;
+            (serve(described, &ending, events, transport).await?, None)
+        }
         Origin::Memory(connect) => {
             let (output, input) = connect();
             (handshake(described, &ending, events, output, input).await?, None)
         }
     };
     listen(&service, version);
-    Ok(Connection::new(Arc::clone(name), service, child, progress, ending.clone()))
-        .inspect(|_| tracing::debug!(server = %name, limit = ?settings.connect_timeout, "an MCP server is connected"))
+    tracing::debug!(server = %name, "an MCP server is connected");
+    Ok(Connection::new(Arc::clone(described), service, child, progress, ending))
 }
 
 async fn handshake(
@@ -84,10 +91,23 @@ async fn handshake(
     output: impl AsyncRead + Send + Unpin + 'static,
     input: impl AsyncWrite + Send + Unpin + 'static,
 ) -> Result<RunningService<RoleClient, ServerEvents>, McpError> {
-    let Described { name, settings, .. } = described;
-    let output = BoundedLines::new(output, settings.max_message, ending.clone());
+    let output = BoundedLines::new(output, described.settings.max_message, ending.clone());
     // The reader has the limit.
     let transport = AsyncRwTransport::new(output, input).with_max_line_length(usize::MAX);
+    serve(described, ending, events, transport).await
+}
+
+async fn serve<T, E, A>(
+    described: &Described,
+    ending: &Ending,
+    events: ServerEvents,
+    transport: T,
+) -> Result<RunningService<RoleClient, ServerEvents>, McpError>
+where
+    T: IntoTransport<RoleClient, E, A>,
+    E: std::error::Error + Send + Sync + 'static,
+{
+    let Described { name, settings, .. } = described;
     let mode = ClientLifecycleMode::Auto {
         preferred_versions: vec![ProtocolVersion::V_2026_07_28],
         legacy_version: Some(ProtocolVersion::LATEST_WITH_INITIALIZE),
@@ -96,13 +116,28 @@ async fn handshake(
     match tokio::time::timeout(settings.connect_timeout, serving).await {
         Ok(Ok(service)) => Ok(service),
         Ok(Err(error)) => {
-            let problem = ending.reason().unwrap_or_else(|| head(&error.to_string(), MOST_WORDS).to_owned());
+            let problem = ending.reason().unwrap_or_else(|| described.origin.masked(&reasons(&error)));
+            let problem = head(&problem, MOST_WORDS).to_owned();
             Err(McpError::Connect { server: Arc::clone(name), problem })
         }
         Err(_) => {
             Err(McpError::Silent { server: Arc::clone(name), request: "initialize", limit: settings.connect_timeout })
         }
     }
+}
+
+/// An error with its causes, each once.
+pub(super) fn reasons(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let of = error.to_string();
+        if !text.contains(&of) {
+            text = format!("{text}: {of}");
+        }
+        cause = error.source();
+    }
+    text
 }
 
 /// Of a server that says changes of its lists only to those who listen: listens as long as the connection is there.

@@ -11,9 +11,13 @@ use async_trait::async_trait;
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::mcp_error::McpError;
+#[cfg(feature = "mcp-http")]
+use super::mcp_settings::HttpAddress;
 use super::mcp_settings::{CommandLine, Described, Origin, Settings, Streams};
 use super::server_link::{McpHealth, ServerLink};
 use super::{mirrored_tool, server_list};
+#[cfg(feature = "mcp-http")]
+use crate::model::Secret;
 use crate::tool::{IntoTools, ToolList, ToolPolicy, ToolRef, Toolset, ToolsetRef};
 
 /// A server of the Model Context Protocol, whose tools are a [`Toolset`]: `read` of the server `files` is `mcp.files.read`.
@@ -45,6 +49,14 @@ impl McpClient {
     pub fn stdio(name: impl Into<Arc<str>>, program: impl Into<String>) -> McpClientBuilder {
         let command = CommandLine { program: program.into(), ..CommandLine::default() };
         McpClientBuilder::new(name.into(), Origin::Process(command))
+    }
+
+    /// A server at an address, such as `https://example.com/mcp`, spoken with over streamable HTTP. Redirects are not
+    /// followed. Needs the feature `mcp-http`.
+    #[cfg(feature = "mcp-http")]
+    pub fn http(name: impl Into<Arc<str>>, url: impl Into<String>) -> McpClientBuilder {
+        let address = HttpAddress { url: url.into(), ..HttpAddress::default() };
+        McpClientBuilder::new(name.into(), Origin::Http(address))
     }
 
     /// A server in this process, for tests: `connect` makes a connection, and is called again when that has ended.
@@ -149,6 +161,25 @@ impl McpClientBuilder {
         self
     }
 
+    /// Sends a key with each HTTP request, as `Authorization: Bearer KEY`. It is masked in errors. Needs the feature
+    /// `mcp-http`.
+    #[cfg(feature = "mcp-http")]
+    pub fn bearer(mut self, key: impl Into<String>) -> Self {
+        if let Origin::Http(address) = &mut self.origin {
+            address.bearer = Some(Secret::new(key));
+        }
+        self
+    }
+
+    /// Sends a header with each HTTP request. Its value is masked in errors. Needs the feature `mcp-http`.
+    #[cfg(feature = "mcp-http")]
+    pub fn header(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        if let Origin::Http(address) = &mut self.origin {
+            address.headers.insert(name.into(), value.into());
+        }
+        self
+    }
+
     /// Offers these tools alone, by the server's names; a name that the server does not have is ignored. Default: all.
     pub fn allow_tools<S: Into<String>>(mut self, tools: impl IntoIterator<Item = S>) -> Self {
         self.settings.allow = Some(tools.into_iter().map(Into::into).collect());
@@ -220,13 +251,20 @@ impl McpClientBuilder {
     /// The client. Nothing is started.
     ///
     /// # Errors
-    /// [`McpError::Config`] for a name that cannot be a part of a tool's name.
+    /// [`McpError::Config`] for a name that cannot be a part of a tool's name, for an address that is not one, and for a
+    /// header that cannot be sent.
     pub fn build(self) -> Result<McpClient, McpError> {
         let Self { name, origin, settings } = self;
         let fits = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-';
         if name.is_empty() || !name.bytes().all(fits) {
             let problem = format!("the name `{name}` must be of letters, digits, `_` and `-`");
             return Err(McpError::Config { at: None, problem });
+        }
+        #[cfg(feature = "mcp-http")]
+        if let Origin::Http(address) = &origin {
+            address
+                .check()
+                .map_err(|problem| McpError::Config { at: None, problem: format!("`{name}`: {problem}") })?;
         }
         let toolset = format!("mcp.{name}");
         let link = Arc::new(ServerLink::new(Described { name, origin, settings }));

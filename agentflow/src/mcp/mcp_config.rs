@@ -13,7 +13,8 @@ use crate::text::{did_you_mean, nearest};
 
 /// The servers of a file such as `.mcp.json`: an object `mcpServers` with an entry for each.
 ///
-/// An entry has `command`, `args`, `env` and `cwd`; `disabled: true` leaves it out. In all texts `${NAME}` is a variable of
+/// An entry has `command`, `args`, `env` and `cwd`, or with the feature `mcp-http` a `url` and `headers`; `disabled: true`
+/// leaves it out. In all texts `${NAME}` is a variable of
 /// this program's environment, and `${NAME:-else}` has a text for when that is not set. Fields that are not known, such as
 /// those of other programs, are ignored.
 ///
@@ -51,6 +52,8 @@ struct Entry {
     env: BTreeMap<String, String>,
     cwd: Option<String>,
     url: Option<String>,
+    #[cfg_attr(not(feature = "mcp-http"), allow(dead_code, reason = "read, and not used"))]
+    headers: BTreeMap<String, String>,
     disabled: bool,
     /// Seconds of connecting.
     connection_timeout: Option<u64>,
@@ -135,8 +138,9 @@ impl McpConfig {
 
 impl Entry {
     fn expanded(mut self, variable: &dyn Fn(&str) -> Option<String>) -> Result<Self, String> {
-        let Self { command, args, env, cwd, url, .. } = &mut self;
-        let texts = command.iter_mut().chain(args).chain(env.values_mut()).chain(cwd).chain(url);
+        let Self { command, args, env, cwd, url, headers, .. } = &mut self;
+        let texts =
+            command.iter_mut().chain(args).chain(env.values_mut()).chain(cwd).chain(url).chain(headers.values_mut());
         for text in texts {
             *text = expanded(text, variable)?;
         }
@@ -150,9 +154,24 @@ impl Entry {
                 let builder = self.env.iter().fold(builder, |builder, (name, value)| builder.env(name, value));
                 self.cwd.iter().map(PathBuf::from).fold(builder, McpClientBuilder::current_dir)
             }
-            (None, Some(_), _) => return Err("this program speaks with processes alone, not with a `url`".to_owned()),
-            (_, _, Some(kind)) => return Err(format!("the type `{kind}` does not fit; a process has a `command`")),
-            _ => return Err("it needs a `command`".to_owned()),
+            #[cfg(feature = "mcp-http")]
+            (None, Some(url), None | Some("http" | "streamable-http" | "streamableHttp")) => {
+                let builder = McpClient::http(name, url);
+                self.headers.iter().fold(builder, |builder, (name, value)| builder.header(name, value))
+            }
+            #[cfg(not(feature = "mcp-http"))]
+            (None, Some(_), None | Some("http" | "streamable-http" | "streamableHttp")) => {
+                return Err("a `url` needs the feature `mcp-http`".to_owned());
+            }
+            (_, _, Some("sse")) => {
+                return Err("the type `sse` is one that the protocol no longer has; ask for streamable HTTP".to_owned());
+            }
+            (_, _, Some(kind)) => {
+                return Err(format!(
+                    "the type `{kind}` does not fit; a process has a `command`, a server at an address a `url`"
+                ));
+            }
+            _ => return Err("it needs either a `command` or a `url`".to_owned()),
         };
         let limit = self.connection_timeout.map(Duration::from_secs);
         Ok(limit.into_iter().fold(builder, McpClientBuilder::connect_timeout))
@@ -215,12 +234,21 @@ mod tests {
             let error = read(json).unwrap_err();
             assert!(error.starts_with("the MCP servers cannot be read: ") && error.contains(says), "{json}: {error}");
         }
-        let config =
-            read(r#"{"mcpServers": {"files": {"url": "http://127.0.0.1/mcp"}, "off": {"disabled": true}, "a": {}}}"#);
+        let config = read(
+            r#"{"mcpServers": {
+                "files": {"url": "u", "command": "c"}, "old": {"type": "sse", "url": "http://127.0.0.1/sse"},
+                "off": {"disabled": true}, "a": {}, "new": {"type": "ws", "url": "ws://127.0.0.1"}
+            }}"#,
+        );
         let config = config.unwrap();
-        for (name, says) in
-            [("files", "not with a `url`"), ("a", "it needs a `command`"), ("file", "`files`"), ("off", "no server")]
-        {
+        for (name, says) in [
+            ("files", "either a `command` or a `url`"),
+            ("a", "either a `command` or a `url`"),
+            ("old", "`sse` is one that the protocol no longer has"),
+            ("new", "the type `ws` does not fit"),
+            ("file", "`files`"),
+            ("off", "no server"),
+        ] {
             let error = config.server(name).map(drop).unwrap_err().to_string();
             assert!(error.contains(says), "{name}: {error}");
         }

@@ -12,6 +12,8 @@ use crate::tool::ToolPolicy;
 /// How a server is reached.
 pub(super) enum Origin {
     Process(CommandLine),
+    #[cfg(feature = "mcp-http")]
+    Http(HttpAddress),
     /// In this process, for tests: each call makes a connection.
     Memory(Box<dyn Fn() -> Streams + Send + Sync>),
 }
@@ -28,6 +30,15 @@ pub(super) struct CommandLine {
     pub(super) folder: Option<PathBuf>,
     /// Whether it gets the whole environment of this program.
     pub(super) inherits: bool,
+}
+
+/// An address and what each request to it has.
+#[cfg(feature = "mcp-http")]
+#[derive(Clone, Default)]
+pub(super) struct HttpAddress {
+    pub(super) url: String,
+    pub(super) bearer: Option<crate::model::Secret>,
+    pub(super) headers: BTreeMap<String, String>,
 }
 
 /// Limits, lists and policies.
@@ -65,6 +76,18 @@ impl Default for Settings {
 impl Settings {
     pub(super) fn offers(&self, tool: &str) -> bool {
         self.allow.as_ref().is_none_or(|allow| allow.contains(tool)) && !self.deny.contains(tool)
+    }
+}
+
+impl Origin {
+    /// A text of the server without the keys that it was given.
+    pub(super) fn masked(&self, text: &str) -> String {
+        match self {
+            #[cfg(feature = "mcp-http")]
+            Self::Http(address) => address.masked(text),
+            // Of a process see its last words.
+            Self::Process(_) | Self::Memory(_) => text.to_owned(),
+        }
     }
 }
 

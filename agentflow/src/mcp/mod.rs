@@ -6,6 +6,8 @@ mod bounded_lines;
 mod child_server;
 mod connection;
 mod handshake;
+#[cfg(feature = "mcp-http")]
+mod http_address;
 mod mcp_answer;
 mod mcp_client;
 mod mcp_config;

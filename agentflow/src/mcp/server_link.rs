@@ -41,7 +41,7 @@ pub struct McpHealth {
 
 /// The link to one server.
 pub(super) struct ServerLink {
-    pub(super) described: Described,
+    pub(super) described: Arc<Described>,
     /// Grows when the tools may have changed.
     pub(super) version: Arc<AtomicU64>,
     current: RwLock<Option<Arc<Connection>>>,
@@ -61,7 +61,7 @@ struct Attempts {
 impl ServerLink {
     pub(super) fn new(described: Described) -> Self {
         Self {
-            described,
+            described: Arc::new(described),
             version: Arc::default(),
             current: RwLock::default(),
             attempts: tokio::sync::Mutex::default(),

@@ -25,6 +25,8 @@ pub use self::adapter::anthropic;
 pub use self::adapter::gemini;
 #[cfg(feature = "cli")]
 pub(crate) use self::adapter::http::ServerBuilder;
+#[cfg(feature = "mcp-http")]
+pub(crate) use self::adapter::http::http_client;
 #[cfg(feature = "http")]
 pub use self::adapter::http::{HttpModel, HttpModelBuilder, HttpSettings};
 #[cfg(feature = "openai-chat")]

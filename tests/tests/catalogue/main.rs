@@ -4,6 +4,7 @@
 mod as_tools;
 mod behind_a_function;
 mod mcp_misbehaving;
+mod mcp_over_http;
 mod mcp_processes;
 mod mcp_servers;
 mod mcp_tools;

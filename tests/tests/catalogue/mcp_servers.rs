@@ -4,7 +4,7 @@ use agentflow::mcp::{McpClient, McpClientBuilder};
 use agentflow::message::{ToolCall, ToolResult, ToolStatus};
 use agentflow::prelude::*;
 use agentflow::serde_json::{Value, json};
-use agentflow_tests::{mcp_everything, mcp_time};
+use agentflow_tests::{Process, free_port, mcp_everything, mcp_time};
 
 async fn call(client: &McpClient, tool: &str, arguments: Value) -> ToolResult {
     let runtime = Runtime::builder().toolset(client.clone()).build();
@@ -45,5 +45,20 @@ async fn a_server_of_the_newest_revision_is_used_by_its_tools() {
     let unknown = call(&client, "mcp.time.get_current_time", json!({"timezone": "Nowhere"})).await;
     assert_eq!(unknown.status, ToolStatus::Error, "{}", unknown.text());
     assert_eq!(client.health().protocol.as_deref(), Some("2026-07-28"));
+    client.close().await;
+}
+
+#[tokio::test]
+async fn the_reference_server_is_used_at_an_address() {
+    let Some(stdio) = mcp_everything() else { return };
+    let port = free_port();
+    let script = stdio.get_args().next().expect("a script");
+    let mut command = std::process::Command::new(stdio.get_program());
+    command.arg(script).arg("streamableHttp").env("PORT", port.to_string());
+    let mut process = Process::start(&mut command).unwrap();
+    process.wait_until("it listens", |_| std::net::TcpStream::connect(("127.0.0.1", port)).ok());
+    let client = McpClient::http("everything", format!("http://127.0.0.1:{port}/mcp")).build().unwrap();
+    let echo = call(&client, "mcp.everything.echo", json!({"message": "Hello"})).await;
+    assert_eq!((echo.status, &*echo.text()), (ToolStatus::Success, "Echo: Hello"));
     client.close().await;
 }

@@ -39,7 +39,7 @@ struct Kind {
 }
 
 /// The client for an address, on the runtime this is called on. Cheap: mostly a look into a short list.
-pub(super) fn client(url: &Url, connect_timeout: Duration) -> Result<Client, ModelError> {
+pub(crate) fn client(url: &Url, connect_timeout: Duration) -> Result<Client, ModelError> {
     kept(Kind { tls: url.scheme() == "https", proxies: !is_this_machine(url), connect_timeout })
 }
 

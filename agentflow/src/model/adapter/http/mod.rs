@@ -20,6 +20,8 @@ use reqwest::header::HeaderMap;
 
 pub(crate) use self::adapter::{FromParts, HttpAdapter, WireFormat, decode, http_model, open};
 pub use self::adapter::{HttpModel, HttpModelBuilder};
+#[cfg(feature = "mcp-http")]
+pub(crate) use self::client::client as http_client;
 use self::exchange::{exchange, read_events};
 pub(crate) use self::http_error::{Refusal, kind_of_status};
 pub(crate) use self::server::{Server, ServerBuilder};

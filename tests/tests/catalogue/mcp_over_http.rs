@@ -1,0 +1,286 @@
+//! MCP servers at an address: both forms of an answer, keys, lost answers, servers that forget, servers that misbehave.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use agentflow::mcp::{McpClient, McpClientBuilder, McpConfig, McpError};
+use agentflow::message::{ToolCall, ToolResult, ToolStatus};
+use agentflow::prelude::*;
+use agentflow::serde_json::{Value, json};
+use agentflow::tool::{Effects, ToolPolicy};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+
+/// One request: its head, and its message.
+struct Request {
+    head: String,
+    message: Value,
+}
+
+impl Request {
+    fn method(&self) -> &str {
+        self.message["method"].as_str().unwrap_or_default()
+    }
+
+    fn answer(&self, result: Value) -> Value {
+        json!({"jsonrpc": "2.0", "id": self.message["id"], "result": result})
+    }
+}
+
+/// What a server sends: the whole of a response, and whether it ends the connection in the middle of it.
+enum Response {
+    Json(Value),
+    Events(Vec<String>),
+    Status(&'static str, &'static str),
+    /// A response that says it is longer than it is.
+    Broken(&'static str),
+    Silence,
+}
+
+async fn request(stream: &mut TcpStream) -> Option<Request> {
+    let mut bytes = Vec::new();
+    let end = loop {
+        if let Some(end) = bytes.windows(4).position(|four| four == b"\r\n\r\n") {
+            break end + 4;
+        }
+        let mut piece = [0; 4096];
+        match stream.read(&mut piece).await.ok()? {
+            0 => return None,
+            read => bytes.extend_from_slice(&piece[..read]),
+        }
+    };
+    let head = String::from_utf8(bytes[..end].to_vec()).ok()?;
+    let lower = head.to_ascii_lowercase();
+    let length = lower.lines().find_map(|line| line.strip_prefix("content-length: ")?.trim().parse().ok()).unwrap_or(0);
+    while bytes.len() < end + length {
+        let mut piece = [0; 4096];
+        match stream.read(&mut piece).await.ok()? {
+            0 => return None,
+            read => bytes.extend_from_slice(&piece[..read]),
+        }
+    }
+    let message = serde_json::from_slice(&bytes[end..end + length]).unwrap_or(Value::Null);
+    Some(Request { head, message })
+}
+
+/// A server that answers the handshake, notifications and `tools/list` itself, and the rest as the function says.
+async fn server(answer: impl Fn(&Request) -> Option<Response> + Send + Sync + 'static) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let answer = Arc::new(answer);
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            let answer = Arc::clone(&answer);
+            tokio::spawn(async move {
+                while let Some(request) = request(&mut stream).await {
+                    let response = answer(&request).unwrap_or_else(|| usual(&request));
+                    let bytes = match response {
+                        Response::Json(body) => full("200 OK", "application/json", &body.to_string()),
+                        Response::Events(events) => full("200 OK", "text/event-stream", &events.concat()),
+                        Response::Status(status, body) => full(status, "text/plain", body),
+                        Response::Broken(body) => format!(
+                            "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncontent-length: 100000\r\n\r\n{body}"
+                        ),
+                        Response::Silence => std::future::pending().await,
+                    };
+                    if stream.write_all(bytes.as_bytes()).await.is_err() || bytes.contains("length: 100000\r") {
+                        return;
+                    }
+                }
+            });
+        }
+    });
+    format!("http://{address}/mcp")
+}
+
+fn full(status: &str, kind: &str, body: &str) -> String {
+    let length = body.len();
+    format!("HTTP/1.1 {status}\r\ncontent-type: {kind}\r\ncontent-length: {length}\r\n\r\n{body}")
+}
+
+fn usual(request: &Request) -> Response {
+    let tool = json!({"name": "work", "inputSchema": {"type": "object"}});
+    match request.method() {
+        "initialize" => Response::Json(request.answer(json!({
+            "protocolVersion": "2025-11-25", "capabilities": {"tools": {}}, "serverInfo": {"name": "h", "version": "1"},
+        }))),
+        "tools/list" => Response::Json(request.answer(json!({"tools": [tool]}))),
+        "tools/call" => Response::Json(request.answer(done())),
+        "" => Response::Status("405 Method Not Allowed", ""),
+        method if method.starts_with("notifications/") => Response::Status("202 Accepted", ""),
+        _ => Response::Json(json!({
+            "jsonrpc": "2.0", "id": request.message["id"], "error": {"code": -32601, "message": "unknown"},
+        })),
+    }
+}
+
+fn done() -> Value {
+    json!({"content": [{"type": "text", "text": "done"}]})
+}
+
+async fn work(client: &McpClient) -> ToolResult {
+    let runtime = Runtime::builder().toolset(client.clone()).build();
+    match runtime.invoke(&ToolCall::new("c", "mcp.far.work", "{}"), &[]).await {
+        Ok(result) => result,
+        Err(error) => ToolResult::new(&ToolCall::new("c", "mcp.far.work", "{}"), ToolStatus::Error, error.to_string()),
+    }
+}
+
+fn far(url: &str) -> McpClientBuilder {
+    McpClient::http("far", url).call_timeout(Duration::from_secs(20))
+}
+
+#[tokio::test]
+async fn an_answer_is_json_or_the_event_of_a_stream() {
+    let url = server(|request| {
+        (request.method() == "tools/call").then(|| {
+            let answer = request.answer(done());
+            Response::Events(vec![": a comment\n\n".to_owned(), format!("event: message\ndata: {answer}\n\n")])
+        })
+    })
+    .await;
+    assert_eq!(&*work(&far(&url).build().unwrap()).await.text(), "done");
+    let url = server(|_| None).await;
+    let client = far(&url).build().unwrap();
+    assert_eq!(&*work(&client).await.text(), "done");
+    assert_eq!(client.health().protocol.as_deref(), Some("2025-11-25"));
+}
+
+#[tokio::test]
+async fn keys_are_sent_with_each_request_and_masked_in_errors() {
+    let seen = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&seen);
+    let url = server(move |request| {
+        let has_keys =
+            request.head.contains("authorization: Bearer sk-1234567") && request.head.contains("x-team: blue-team");
+        counted.fetch_add(usize::from(has_keys), Ordering::SeqCst);
+        match (has_keys, request.method()) {
+            (false, _) => Some(Response::Status("401 Unauthorized", "who are you?")),
+            (true, "tools/call") => Some(Response::Status("500 Internal Server Error", "no: sk-1234567 of blue-team")),
+            _ => None,
+        }
+    })
+    .await;
+    let client = far(&url).bearer("sk-1234567").header("x-team", "blue-team").build().unwrap();
+    let result = work(&client).await;
+    assert_eq!(result.status, ToolStatus::Error);
+    assert!(result.output.contains("500"), "{}", result.output);
+    assert!(!result.output.contains("sk-1234567") && !result.output.contains("blue-team"), "{}", result.output);
+    assert!(seen.load(Ordering::SeqCst) >= 3);
+    let refused = far(&url).build().unwrap().connect().await.unwrap_err();
+    assert!(matches!(&refused, McpError::Connect { .. }) && refused.to_string().contains("401"), "{refused}");
+}
+
+#[tokio::test]
+async fn a_lost_answer_is_asked_for_again_only_where_that_does_no_harm() {
+    for (broken, policy, calls) in [
+        ("data: {\"jsonrpc\"", ToolPolicy::default().effects(Effects::Read), 2),
+        ("data: {\"jsonrpc\"", ToolPolicy::default(), 1),
+    ] {
+        let made = Arc::new(AtomicUsize::new(0));
+        let counted = Arc::clone(&made);
+        let url = server(move |request| {
+            if request.method() != "tools/call" {
+                return None;
+            }
+            (counted.fetch_add(1, Ordering::SeqCst) == 0).then_some(Response::Broken(broken))
+        })
+        .await;
+        let client = far(&url).policy(policy).build().unwrap();
+        let result = work(&client).await;
+        assert_eq!(result.status.is_success(), calls == 2, "{}", result.output);
+        assert!(
+            calls == 2 || result.output.contains("whether the call had its effect is unknown"),
+            "{}",
+            result.output
+        );
+        assert_eq!(made.load(Ordering::SeqCst), calls);
+        // What follows is answered.
+        assert_eq!(&*work(&client).await.text(), "done");
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_has_forgotten_the_connection_is_connected_to_again() {
+    let forgot = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&forgot);
+    let url = server(move |request| match request.method() {
+        "tools/call" if counted.fetch_add(1, Ordering::SeqCst) == 1 => {
+            Some(Response::Status("400 Bad Request", "no such session"))
+        }
+        _ => None,
+    })
+    .await;
+    let client = far(&url).policy(ToolPolicy::default().effects(Effects::Read)).build().unwrap();
+    assert_eq!(&*work(&client).await.text(), "done");
+    assert_eq!(&*work(&client).await.text(), "done");
+    assert_eq!((client.health().connections, forgot.load(Ordering::SeqCst)), (2, 3));
+}
+
+#[tokio::test]
+async fn one_that_is_not_there_says_so_and_nothing_is_unknown() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/mcp", listener.local_addr().unwrap());
+    drop(listener);
+    let error = far(&url).build().unwrap().connect().await.unwrap_err();
+    assert!(matches!(error, McpError::Connect { .. }), "{error}");
+}
+
+#[tokio::test]
+async fn one_that_is_silent_costs_the_time_of_its_limits() {
+    let url = server(|request| (request.method() == "tools/call").then_some(Response::Silence)).await;
+    let client = McpClient::http("far", &url).call_timeout(Duration::from_millis(300)).build().unwrap();
+    assert_eq!(work(&client).await.status, ToolStatus::Timeout);
+    let url = server(|_| Some(Response::Silence)).await;
+    let error = far(&url).connect_timeout(Duration::from_millis(300)).build().unwrap().connect().await.unwrap_err();
+    assert!(matches!(error, McpError::Silent { .. }), "{error}");
+}
+
+#[tokio::test]
+async fn an_answer_over_the_limit_is_an_error() {
+    let url = server(|request| {
+        (request.method() == "tools/call").then(|| {
+            let text = "x".repeat(40_000);
+            let answer = request.answer(json!({"content": [{"type": "text", "text": text}]}));
+            Response::Events(vec![format!("data: {answer}\n\n")])
+        })
+    })
+    .await;
+    let client = far(&url).max_message(30_000).call_timeout(Duration::from_secs(5)).build().unwrap();
+    let result = work(&client).await;
+    assert!(!result.status.is_success(), "{}", result.output.len());
+    assert!(result.output.len() < 5000, "{}", result.output.len());
+}
+
+#[tokio::test]
+async fn redirects_are_not_followed_and_pages_are_not_answers() {
+    let url = server(|_| Some(Response::Status("307 Temporary Redirect\r\nlocation: http://127.0.0.1:1/", ""))).await;
+    assert!(far(&url).bearer("sk-1234567").build().unwrap().connect().await.is_err());
+    let url = server(|_| Some(Response::Status("200 OK", "<html>hello</html>"))).await;
+    let error = far(&url).build().unwrap().connect().await.unwrap_err();
+    assert!(matches!(error, McpError::Connect { .. }), "{error}");
+}
+
+#[tokio::test]
+async fn what_is_not_an_address_or_a_header_is_refused_before_anything_is_sent() {
+    for (client, says) in [
+        (far("mcp.example.com"), "is not an address"),
+        (far("ftp://example.com/mcp"), "`ftp:`"),
+        (far("http://127.0.0.1/mcp").header("a b", "c"), "`a b`"),
+        (far("http://127.0.0.1/mcp").header("a", "b\nc"), "cannot be sent"),
+    ] {
+        let error = client.build().unwrap_err().to_string();
+        assert!(error.contains("`far`") && error.contains(says), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn servers_at_addresses_may_stand_in_a_file() {
+    let url =
+        server(|request| (!request.head.contains("x-key: k1")).then_some(Response::Status("401 Unauthorized", "")))
+            .await;
+    let json = json!({"mcpServers": {"far": {"type": "http", "url": url, "headers": {"x-key": "${NO_SUCH:-k1}"}}}});
+    let clients = McpConfig::from_json(&json.to_string()).unwrap().clients().unwrap();
+    assert_eq!(&*work(&clients[0]).await.text(), "done");
+}
