@@ -545,7 +545,7 @@ impl Run {
     }
 
     fn run_end(&self, completed: Arc<AgentCompleted>) -> RunEnd {
-        RunEnd { completed, conversation: self.machine.history().into(), shared: self.shared() }
+        RunEnd { completed, conversation: self.machine.conversation().into(), shared: self.shared() }
     }
 
     pub(super) fn record(&mut self, path: StepPath, kind: EventKind) {

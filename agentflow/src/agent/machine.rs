@@ -17,7 +17,7 @@ use super::limits::Limits;
 use super::typed_output::{OutputRule, repair_text};
 use crate::error::Error;
 use crate::event::{
-    ANSWER_TOOL, AgentCompleted, AgentStarted, Event, EventKind, RunAdvanced, RunCompleted, answer_text,
+    ANSWER_TOOL, AgentCompleted, AgentStarted, AnswerForm, Event, EventKind, RunAdvanced, RunCompleted, answer_text,
 };
 use crate::failure::Failure;
 use crate::message::{Conversation, Message, ToolCall, ToolResult, ToolStatus};
@@ -87,6 +87,8 @@ pub(crate) struct AgentMachine {
     request: Conversation,
     /// Whether the first message of the request is the agent's instructions.
     instructed: bool,
+    /// Whether its answers have a type.
+    has_type: bool,
     usage: Usage,
     /// The current turn, from 1.
     turn: u32,
@@ -155,6 +157,7 @@ impl AgentMachine {
             output,
             request: Conversation::new(),
             instructed: false,
+            has_type: false,
             usage: Usage::default(),
             turn: 0,
             model_calls: 0,
@@ -330,6 +333,7 @@ impl AgentMachine {
     fn begin(&mut self, started: &AgentStarted) {
         self.request = started.request();
         self.instructed = started.instructions.is_some();
+        self.has_type = started.answer != AnswerForm::Text;
         if started.terms.live.is_some() && self.base.is_root() {
             self.inbox().live = true;
         }
@@ -588,9 +592,7 @@ impl Conversation {
             machine.phase = *stopped_in;
         }
         machine.end_tools();
-        let waiting: Vec<_> = machine.take_waiting().collect();
-        waiting.into_iter().for_each(|message| machine.request.push(message));
-        machine.history()
+        machine.conversation()
     }
 }
 

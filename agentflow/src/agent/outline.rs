@@ -8,6 +8,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::Agent;
+use super::large_outputs::read_tool;
 use super::limits::Limits;
 use crate::dry_run::{DryCall, DryRead, DryRun, DryStep};
 use crate::tool::{Effects, ToolPolicy, ToolRef};
@@ -21,7 +22,8 @@ pub struct AgentOutline {
     pub name: Arc<str>,
     /// Its model, such as `openai/gpt-5-mini`; empty when only a runtime has one for it.
     pub model: String,
-    /// Its tools, as they are known by name, in the order in which they were given.
+    /// Its tools, as they are known by name, in the order in which they were given; last the one by which it reads
+    /// [large answers](Limits::large_outputs), when it has that.
     pub tools: Vec<ToolOutline>,
     /// Its toolsets. Their tools are fetched when it runs.
     pub toolsets: Vec<Arc<str>>,
@@ -101,11 +103,12 @@ impl AgentOutline {
             Some(definition) => definition.model_in(&of.host).ok(),
             None => Some(of.model.clone()),
         };
+        let reads = of.limits.large_outputs.map(|large| ToolRef::from(read_tool(large)));
         let model = model.and_then(|model| model.info().ok()).map(|info| format!("{}/{}", info.provider, info.model));
         Self {
             name: Arc::clone(&of.name),
             model: model.unwrap_or_default(),
-            tools: of.tools.iter().map(ToolOutline::of).collect(),
+            tools: of.tools.iter().chain(reads.as_ref()).map(ToolOutline::of).collect(),
             toolsets: of.toolsets.iter().map(|toolset| Arc::clone(toolset.name())).collect(),
             handoffs: of.targets.iter().map(|target| Arc::clone(&target.name)).collect(),
             team: of.members.iter().map(Self::of).collect(),

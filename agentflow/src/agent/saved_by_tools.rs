@@ -10,7 +10,7 @@ use crate::event::EventKind;
 use crate::message::{ToolResult, ToolStatus};
 use crate::path::StepPath;
 use crate::run::Segment;
-use crate::state::{MOST_SAVED, SavedByStep, too_much_saved};
+use crate::state::{EXIT, MOST_SAVED, SavedByStep, too_much_saved};
 
 impl Run {
     /// What the record of a call holds of what it saved. One that failed saved nothing.
@@ -19,6 +19,10 @@ impl Run {
         if !is_success {
             states.discard(call);
             return None;
+        }
+        // A run of its own has no repetition around it.
+        if self.segment.is_run() {
+            states.forget(call, EXIT);
         }
         let turn = u64::from(call.turn().unwrap_or_default());
         let place = || turn << 32 | self.machine.calls_of_turn().position(|of| of == *call).unwrap_or_default() as u64;

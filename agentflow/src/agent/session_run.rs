@@ -14,6 +14,7 @@ use super::session_history::{Past, PastRuns, past_of};
 use super::session_summary::check_summary;
 use crate::error::{Error, Result};
 use crate::event::{Event, EventKind, RunId, RunStarted, SessionPlace, SessionSummarized, SessionWindow, Summary};
+use crate::message::{Conversation, Message};
 use crate::path::StepPath;
 use crate::run::{Host, RunEnd, read_events, session_artifacts, state_of};
 use crate::session::Session;
@@ -189,8 +190,8 @@ impl Run {
                 Ok(Some(begun)) => break begun,
                 Ok(None) => return Ok(()),
                 // Another run has begun and ended since the session was looked at.
-                Err(error) if error.kind() == StoreErrorKind::Fenced => {}
-                Err(error) if error.kind() == StoreErrorKind::SessionBusy => {
+                Err(Error::Store(error)) if error.kind() == StoreErrorKind::Fenced => {}
+                Err(Error::Store(error)) if error.kind() == StoreErrorKind::SessionBusy => {
                     if shared.is_draining() {
                         return Err(Error::Draining);
                     }
@@ -208,7 +209,7 @@ impl Run {
                         () = tokio::time::sleep(EVERY) => {}
                     }
                 }
-                Err(error) => return Err(error.into()),
+                Err(error) => return Err(error),
             }
         };
         let (window, summary) = (session.window, session.summary.clone());
@@ -226,7 +227,7 @@ impl Run {
         store: &Arc<dyn Store>,
         session: &Session,
         id: &Arc<str>,
-    ) -> Result<Option<(EventKind, SessionPlace, Option<Past>)>, StoreError> {
+    ) -> Result<Option<(EventKind, SessionPlace, Option<Past>)>> {
         let shared = self.shared();
         let place = session.place(id, &shared.id, store.session(id).await?.as_ref())?;
         if let (Some(after), true) = (&place.after, session.after.is_some()) {
@@ -239,7 +240,15 @@ impl Run {
                 let events = read_events(store, after, 0).await?;
                 let state = state_of(&events).of_session();
                 let artifacts = session_artifacts(after, &events);
-                (Some(past_of(after, &events)?), (!state.is_empty()).then(|| Arc::new(state)), artifacts)
+                let past = past_of(after, &events)?;
+                if repeats(&started.input, &past.0.messages) {
+                    let problem = format!(
+                        "the request repeats what the session `{id}` has: the conversation of its run `{after}`; give what is new \
+                         alone, such as the next message"
+                    );
+                    return Err(Error::Build { what: "agent", name: started.name, problem });
+                }
+                (Some(past), (!state.is_empty()).then(|| Arc::new(state)), artifacts)
             }
             None => (None, None, Vec::new()),
         };
@@ -249,8 +258,18 @@ impl Run {
         self.session = Some(Box::new(InSession::Beginning(Box::new(first.clone()))));
         let begun = shared.log.begin(first).await;
         self.session = Some(Box::new(InSession::Asked(session.clone())));
-        begun.map(|()| Some((kind, place, past)))
+        begun?;
+        Ok(Some((kind, place, past)))
     }
+}
+
+/// Whether a request has all messages of a run in it, one after the other.
+fn repeats(request: &Conversation, run: &[Arc<Message>]) -> bool {
+    let ids = |message: &Message| message.tool_calls().map(|call| call.id.clone()).collect::<Vec<_>>();
+    let same = |(one, other): (&Arc<Message>, &Arc<Message>)| {
+        one.role() == other.role() && one.text() == other.text() && ids(one) == ids(other)
+    };
+    !run.is_empty() && request.messages().windows(run.len()).any(|part| part.iter().zip(run).all(same))
 }
 
 /// The unfinished run of a session when no process executes it, so that waiting for its end would never end; `None` also

@@ -3,6 +3,8 @@
 
 use std::sync::Arc;
 
+use futures_util::StreamExt;
+
 use super::Runtime;
 use super::changes::accept;
 use super::opened::{Opened, explained};
@@ -82,8 +84,10 @@ impl Runtime {
 
     /// Starts the agent of a name on a task of its own: one that the runtime was given, or an `#[agent]` that is linked into
     /// the program and takes no arguments. The output is JSON: text as a JSON string. A request without a text asks what
-    /// the `#[agent]` asks. Dropping the handle cancels a run in memory; a run with a store continues. Unlike with
-    /// [`start`](Self::start), the store may not have the run yet when this returns: it has it from the run's first event on.
+    /// the `#[agent]` asks. Dropping the handle cancels a run in memory; a run with a store continues. As with
+    /// [`start`](Self::start), the run is kept in the store when this returns. One that [waits](crate::session::Session::waiting)
+    /// for its turn in a session begins later, so this does not wait for it; nor does [`Agent::start`](crate::Agent::start),
+    /// which is not async. Dropping the future may leave a run with a store that has begun and continues.
     ///
     /// ```
     /// use agentflow::prelude::*;
@@ -104,12 +108,20 @@ impl Runtime {
     ///
     /// # Errors
     /// [`RegistryError::Unknown`] when there is no such agent; when it takes arguments, cannot be built, or lacks a
-    /// resource.
+    /// resource; with a store also when the run cannot begin, since the store has one of its id, its session is busy, or a
+    /// middleware refuses it.
     ///
     /// # Panics
     /// Outside of a tokio runtime.
     pub async fn start_agent(&self, name: &str, request: impl Into<RunRequest>) -> Result<RunHandle<Encoded>> {
-        self.agent_named(name)?.started(self.host(), request.into())
+        let request = request.into();
+        let waits = request.session.as_ref().is_some_and(|session| session.waits);
+        let run = self.agent_named(name)?.started(self.host(), request)?;
+        // Nobody sees an event before the store has it. A run that cannot begin has none.
+        if self.store().is_some() && !waits && run.events().next().await.is_none() {
+            drop(run.result().await?);
+        }
+        Ok(run)
     }
 
     /// The shared part of an agent's run that its process left unfinished, with its journal in the log, and what `check`

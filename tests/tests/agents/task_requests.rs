@@ -166,8 +166,7 @@ async fn an_unknown_session_begins_none() {
     let task = task(json!({"session_id": "of-another"}));
     let start = TaskRequest::from_json(&task.to_string()).unwrap().start().unwrap();
     assert_eq!(start.session.as_deref(), Some("of-another"));
-    let run = runtime.start_agent("task_helper", start.request).await.unwrap();
-    let error = run.result().await.unwrap_err();
+    let error = runtime.start_agent("task_helper", start.request).await.err().unwrap();
     assert!(error.to_string().contains("there is no session `of-another`"), "{error}");
     runtime.session("of-another").await.unwrap_err();
 }
@@ -177,7 +176,7 @@ async fn a_task_that_is_sent_twice_is_started_once() {
     let runtime = test_runtime().store(MemoryStore::new()).model(ScriptedModel::new([Turn::text("Yes.")])).build();
     let start = || TaskRequest::from_json(&task(json!({})).to_string()).unwrap().start().unwrap();
     runtime.start_agent("task_helper", start().request).await.unwrap().result().await.unwrap();
-    let second = runtime.start_agent("task_helper", start().request).await.unwrap().result().await.unwrap_err();
+    let second = runtime.start_agent("task_helper", start().request).await.err().unwrap();
     assert!(second.to_string().contains("there is a run `t1` in this store"), "{second}");
 }
 

@@ -4,6 +4,7 @@ mod aimock;
 mod cassette;
 mod first_delta;
 mod hostile_server;
+mod live_runs;
 mod llama_cpp;
 mod llama_cpp_agent;
 mod llama_cpp_chat;

@@ -20,19 +20,19 @@ use super::provider_change::{ANTHROPIC, CHAT, GEMINI, RESPONSES, calls_and_resul
 
 /// Look something up.
 #[tool(effects = "none")]
-fn sess_lookup(what: String) -> String {
+pub(super) fn sess_lookup(what: String) -> String {
     format!("{what} is found")
 }
 
 #[derive(serde::Deserialize, schemars::JsonSchema)]
 #[serde(crate = "agentflow::serde")]
 #[schemars(crate = "agentflow::schemars")]
-struct Note {
-    text: String,
+pub(super) struct Note {
+    pub(super) text: String,
 }
 
 /// A model that gives an answer of a type by a tool.
-struct ByTool(ScriptedModel);
+pub(super) struct ByTool(pub(super) ScriptedModel);
 
 impl Model for ByTool {
     fn info(&self) -> &ModelInfo {

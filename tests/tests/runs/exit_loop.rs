@@ -174,6 +174,15 @@ async fn until_and_max_hold_as_before() {
     assert_eq!(exit_or_until::workflow().run(&test_runtime().build(), 1).await.unwrap(), (5, 3, 9));
 }
 
+#[workflow(name = "exit_outside")]
+async fn outside(cx: &Context, numbers: Vec<u32>) -> Result<u32> {
+    let step = up(cx, 12, 13).await?;
+    let nested = exit_at_thirteen(cx, 12).await?;
+    let items = map!(numbers, |number| up(cx, number, 13)).await?;
+    let last = items[0];
+    Ok(step + nested + last)
+}
+
 #[tokio::test]
 async fn outside_of_a_repetition_it_changes_nothing_and_no_session_keeps_it() {
     let model = ScriptedModel::new([
@@ -190,6 +199,14 @@ async fn outside_of_a_repetition_it_changes_nothing_and_no_session_keeps_it() {
     let result = agent.run(RunRequest::new("go").session("s")).await.unwrap();
     assert_eq!(result.output(), "done");
     assert!(runtime.session_state("s").await.unwrap().is_empty());
+    assert!(saved_in(&result.events()).is_empty(), "nobody asks for it any more");
+    assert!(runtime.run_state(result.run_id()).await.unwrap().is_empty());
+    // Of a workflow too, whoever of it asked: a step, what the step calls, an item.
+    let flow = outside::workflow();
+    let run = runtime.start(flow.clone(), vec![12, 12]).await.unwrap();
+    assert_eq!(run.result().await.unwrap(), 39);
+    assert!(runtime.run_state(run.run_id()).await.unwrap().is_empty());
+    CrashTest::new(&flow, || vec![12_u32, 12]).run().await;
     // No program has that key.
     assert!("loop:exit".parse::<StateKey<bool>>().is_err());
 }

@@ -96,3 +96,25 @@ async fn a_process_that_ends_at_any_write_loses_and_repeats_no_message() {
 async fn the_same_of_a_live_run() {
     ends_at_each_of(12, async |store: Ending<MemoryStore>| talk(store, true).await, check).await;
 }
+
+#[tokio::test]
+async fn a_run_whose_id_its_host_has_is_in_the_store() {
+    for request in [RunRequest::new("zero"), RunRequest::new("zero").session("s"), RunRequest::new("zero").live()] {
+        let store = MemoryStore::new();
+        let runtime = test_runtime().store(store.clone()).agent(&clerk()).build();
+        let run = runtime.start_agent("mcrash_clerk", request.clone().run_id(id())).await.unwrap();
+        // Nothing has been waited for since.
+        assert!(store.record(&id()).await.unwrap().is_some());
+        let again = runtime.start_agent("mcrash_clerk", request.run_id(id())).await.err().unwrap();
+        assert!(again.to_string().contains("there is a run `live` in this store"), "{again}");
+        run.cancel("enough").await.unwrap();
+    }
+    // One that waits for its turn begins later.
+    let runtime = test_runtime().store(MemoryStore::new()).agent(&clerk()).build();
+    let first = runtime.start_agent("mcrash_clerk", RunRequest::new("zero").session("s").live()).await.unwrap();
+    let waits = RunRequest::new("one").session(agentflow::session::Session::from("s").waiting());
+    let second = runtime.start_agent("mcrash_clerk", waits).await.unwrap();
+    assert!(second.recorded().is_empty());
+    first.cancel("enough").await.unwrap();
+    second.result().await.unwrap();
+}

@@ -569,3 +569,36 @@ async fn a_run_that_is_cancelled_as_it_begins_is_in_nobodys_way() {
     let runtime = test_runtime().store(store).run_ids(sequential_ids("next")).build();
     assert_eq!(answer(&agent(&model, &runtime), "b", "s").await, "b");
 }
+
+#[tokio::test]
+async fn a_request_that_repeats_what_its_session_has_is_refused() {
+    let store = MemoryStore::new();
+    let runtime = test_runtime().store(store.clone()).build();
+    let model =
+        ScriptedModel::from_fn(|request| Turn::text(format!("answer to {}", request.messages.last().unwrap().text())));
+    let agent = Agent::new(model).instruct("Be short.").runtime(&runtime);
+    let mut last = agent.run(RunRequest::new("one").session("s")).await.unwrap();
+    for (at, question) in [(2, "two"), (3, "three")] {
+        let (known, whole) = (last.run_id().clone(), last.conversation().clone());
+        let mut more = whole.clone();
+        more.push(Message::user(question));
+        for given in [whole, more.clone()] {
+            let error = agent.run(RunRequest::new(given).session("s")).await.unwrap_err().to_string();
+            let what = format!(
+                "the request repeats what the session `s` has: the conversation of its run `{known}`; give what is new \
+                 alone, such as the next message"
+            );
+            assert!(error.ends_with(&what), "{error}");
+        }
+        // Nothing of it has begun, and nobody is in the way of the next one.
+        assert_eq!(store.session("s").await.unwrap().unwrap().runs, at - 1);
+        // Another session, or none, takes it: it continues there.
+        agent.run(RunRequest::new(more.clone()).session(format!("other-{at}"))).await.unwrap();
+        agent.run(more).await.unwrap();
+        last = agent.run(RunRequest::new(question).session("s")).await.unwrap();
+    }
+    // The same words again are not the same conversation.
+    agent.run(RunRequest::new("three").session("s")).await.unwrap();
+    let shown = agentflow::message::Conversation::from_iter([Message::user("three"), Message::assistant("not that")]);
+    agent.run(RunRequest::new(shown).session("s")).await.unwrap();
+}

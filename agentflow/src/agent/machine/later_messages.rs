@@ -7,7 +7,8 @@
 use std::sync::Arc;
 
 use super::{AgentMachine, Answer, Command, Outcome, Phase};
-use crate::message::Message;
+use crate::event::{ANSWER_TOOL, answer_text};
+use crate::message::{Conversation, Message};
 
 /// What was sent to the run.
 #[derive(Clone, Debug, Default)]
@@ -45,6 +46,7 @@ impl AgentMachine {
     pub(super) fn deliver(&mut self, number: u32) {
         let turn = self.turn;
         let has_answered = matches!(self.phase, Phase::Answered(_));
+        self.say_answer();
         let inbox = self.inbox();
         inbox.delivered = number;
         if has_answered {
@@ -58,6 +60,37 @@ impl AgentMachine {
             self.misfits = 0;
             self.begin_turn();
         }
+    }
+
+    /// An answer that was given by a tool is said as well before anybody says more: not every provider takes a question after
+    /// the result of a call.
+    fn say_answer(&mut self) {
+        if let Some(answer) = self.answer_by_tool() {
+            self.request.push(answer);
+        }
+    }
+
+    /// What the model said by the tool for answers, when the conversation ends with that.
+    fn answer_by_tool(&self) -> Option<Message> {
+        let may_be = match &self.output {
+            Some(rule) => rule.by_tool && matches!(self.phase, Phase::Answered(_) | Phase::Ended(_)),
+            // A journal alone does not say how the answer of a type was given.
+            None => self.has_type,
+        };
+        let [.., asked, results] = self.request.messages() else { return None };
+        let gave = |message: &Message| {
+            message.results().any(|result| result.name == ANSWER_TOOL && result.status.is_success())
+        };
+        (may_be && gave(results)).then(|| Message::assistant(answer_text(asked).into_owned()))
+    }
+
+    /// The conversation with an answer that was given by a tool and the messages that wait: another run can continue it.
+    pub(crate) fn conversation(&self) -> Conversation {
+        let mut conversation = self.history();
+        self.answer_by_tool().into_iter().for_each(|answer| conversation.push(answer));
+        let waiting = self.inbox.iter().flat_map(|inbox| &inbox.waiting);
+        waiting.for_each(|(_, message)| conversation.push(Arc::clone(message)));
+        conversation
     }
 
     /// In a snapshot: what stands in the place of the messages that were delivered.
@@ -78,12 +111,6 @@ impl AgentMachine {
     /// The turns since the model had answered last.
     pub(super) fn turns_of_answer(&self) -> u32 {
         self.turn.saturating_sub(self.delivered().1)
-    }
-
-    /// The messages that are not part of the conversation yet.
-    pub(super) fn take_waiting(&mut self) -> impl Iterator<Item = Arc<Message>> {
-        let waiting = self.inbox.as_mut().map(|inbox| std::mem::take(&mut inbox.waiting));
-        waiting.into_iter().flatten().map(|(_, message)| message)
     }
 
     /// The record that makes what is waiting part of the conversation.

@@ -140,15 +140,16 @@ impl WorkflowRun {
                 }
             }
         }
-        if unit.child.is_none() && matches!(self.machine.spec().node(unit.node).body, Body::Repeat { .. }) {
-            // The repetition is over, and one around it is not for that.
+        let is_own = self.segment.is_run() && unit.child.is_none();
+        let is_over = || matches!(self.machine.spec().node(unit.node).body, Body::Repeat { .. });
+        // The repetition is over, and one around it is not for that; or there is no repetition around the step.
+        if is_own || unit.child.is_none() && is_over() {
             states.forget(path, EXIT);
         }
         // On top of what was written within it.
         for (key, value) in self.values_to_save(unit, &output).unwrap_or_default() {
             states.change(path, &key, Some(value));
         }
-        let is_own = self.segment.is_run() && unit.child.is_none();
         let saved = states.end(path, is_own.then_some(unit.node.into()));
         EventKind::NodeCompleted { output, duration_ms, saved }
     }
