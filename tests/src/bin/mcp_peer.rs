@@ -1,6 +1,8 @@
 //! A server of the Model Context Protocol as a process that misbehaves as its first argument says. It uses no library of
 //! the protocol, and takes no part in any test but those of clients.
 
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "it speaks with its client over them")]
+
 use std::io::{BufRead, Write};
 use std::process::{Command, Stdio, exit};
 use std::time::Duration;
