@@ -1,5 +1,5 @@
 //! Nodes that are data read the state of the run and save to it: values, texts, conditions; also after a crash at every write,
-//! in sessions, in items of a list, elsewhere, and within another workflow.
+//! in items of a list, elsewhere, and within another workflow.
 
 use std::sync::Arc;
 use std::time::Duration;
