@@ -28,6 +28,9 @@ pub(super) fn read(tree: &Tree, problems: &mut Problems) -> Option<Drafted> {
     if let Some(card) = card {
         check_card(card, problems);
     }
+    if items.is_empty() {
+        problems.note(&tree.at, "a document of agents has at least one agent");
+    }
     let order = Orchestration::read(orchestration?, &members, problems)?;
     let (name, members) = (name?, order.members(&members));
     let mut graph = empty(name, description);

@@ -78,12 +78,11 @@ impl<'t> Call<'t> {
         let tool = fields.need_text("tool", problems).map(|(tool, _)| tool);
         let mut roots = Vec::new();
         let with = match fields.get("args_template") {
-            Some(arguments) => {
-                // Its fields are arguments.
-                Fields::of(arguments, "`args_template`", problems)?;
+            // Its fields are arguments.
+            Some(arguments) if Fields::of(arguments, "`args_template`", problems).is_some() => {
                 mapping(arguments, &mut roots, problems)
             }
-            None => Mapping::Object(Default::default()),
+            _ => Mapping::Object(Default::default()),
         };
         let depends_on = fields.texts("depends_on", problems);
         let retries = fields.read("retry_limit", problems).unwrap_or(RETRIES);

@@ -302,6 +302,17 @@ async fn an_agent_ends_a_loop() {
     assert_eq!(run(&runtime, "exchange_tracker", json!({"message": "?"})).await, json!("enough"));
 }
 
+#[test]
+fn a_mistake_hides_no_other() {
+    let text = "id: x\nnodes:\n  - {id: a, tool: doc_search, args_template: [q], depends_on: [b], retry: 1}\n";
+    let found = problems(text);
+    assert!(found[0].starts_with("3:46: `args_template` is an object, and this is a list"), "{found:?}");
+    assert!(found[1].starts_with("3:64: `a` depends on `b`, and there is no such node"), "{found:?}");
+    assert!(found[2].starts_with("3:68: a node has no `retry`"), "{found:?}");
+    let none = problems("name: x\nagents: []\norchestration: {type: sequential, agents: []}\n");
+    assert_eq!(none, ["1:1: a document of agents has at least one agent"]);
+}
+
 #[tokio::test]
 async fn mistakes_of_a_document_of_agents() {
     let text = TRACKER
