@@ -10,7 +10,7 @@ use super::args::{BeganArgs, GraphFormat, WorkflowCommand, WorkflowRunArgs};
 use super::print::{Answer, BOLD, DIM, Stop, json_line, line, note};
 use super::tree::Tree;
 use super::{ctrl_c, runs, validate};
-use crate::document::schema_of_all_forms;
+use crate::document::DocumentForm;
 use crate::error::Error;
 use crate::event::{EventKind, RunId};
 use crate::run::RunHandle;
@@ -28,7 +28,7 @@ pub(super) async fn workflow(host: &Runtime, command: WorkflowCommand) -> Result
         WorkflowCommand::Run(args) => run(&validate::with(host, &args.documents)?, args).await,
         WorkflowCommand::Validate(args) => validate::validate(host, &args).await,
         WorkflowCommand::Schema { form } => {
-            json_line(&form.map_or_else(schema_of_all_forms, crate::document::DocumentForm::schema))
+            json_line(&form.map_or_else(DocumentForm::schema_of_all, DocumentForm::schema))
         }
     }
 }

@@ -71,11 +71,13 @@ impl Context {
     }
 
     /// All that is seen of the state here, but for values that outlive the run.
+    #[cfg_attr(not(feature = "dynamic"), allow(dead_code, reason = "graphs are executed with the feature `dynamic`"))]
     pub(crate) fn seen_state(&self) -> SavedByStep {
         self.run.states().map(|states| states.seen_by(&self.path)).unwrap_or_default()
     }
 
     /// The same with values that outlive the run, by their keys.
+    #[cfg_attr(not(feature = "dynamic"), allow(dead_code, reason = "graphs are executed with the feature `dynamic`"))]
     pub(crate) async fn seen_state_with(&self, keys: &[String]) -> Result<SavedByStep> {
         let mut seen = self.seen_state();
         for key in keys {

@@ -23,15 +23,15 @@ impl DocumentForm {
         schema["title"] = format!("agentflow workflow: {self}").into();
         schema
     }
-}
 
-/// The schema of all forms: a document fits one of them.
-pub(crate) fn of_all() -> Value {
-    let mut any: Vec<Value> = DocumentForm::ALL.iter().map(|form| form.schema()).collect();
-    for schema in &mut any {
-        schema.as_object_mut().map(|schema| schema.remove("$schema"));
+    /// The JSON Schema of all documents: each is of one of the forms.
+    pub fn schema_of_all() -> Value {
+        let mut any = Self::ALL.map(Self::schema);
+        for schema in &mut any {
+            schema.as_object_mut().map(|schema| schema.remove("$schema"));
+        }
+        json!({"$schema": DIALECT, "title": "agentflow workflow", "anyOf": any})
     }
-    json!({"$schema": DIALECT, "title": "agentflow workflow", "anyOf": any})
 }
 
 fn text(about: &str) -> Value {

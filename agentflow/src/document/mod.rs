@@ -27,8 +27,6 @@ use self::document_agent::DocumentAgent;
 pub use self::document_error::{DocumentError, Problem};
 pub use self::document_folder::FolderError;
 pub use self::document_form::DocumentForm;
-#[cfg(feature = "cli")]
-pub(crate) use self::form_schema::of_all as schema_of_all_forms;
 use self::object_fields::Problems;
 use self::text_tree::{Misread, Tree};
 use crate::agent::Agent;

@@ -48,7 +48,7 @@ impl ClientHandler for ServerEvents {
 
 /// Starts the server and connects to it. `version` grows when its tools change.
 pub(super) async fn connect(described: &Arc<Described>, version: &Arc<AtomicU64>) -> Result<Connection, McpError> {
-    let Described { name, origin, settings } = &**described;
+    let Described { name, origin, .. } = &**described;
     let ending = Ending::default();
     let progress = Arc::new(ProgressRoutes::default());
     let events = ServerEvents { version: Arc::clone(version), progress: Arc::clone(&progress) };
@@ -70,7 +70,7 @@ pub(super) async fn connect(described: &Arc<Described>, version: &Arc<AtomicU64>
         }
         #[cfg(feature = "mcp-http")]
         Origin::Http(address) => {
-            let transport = super::http_address::transport(address, settings)
+            let transport = super::http_address::transport(address, &described.settings)
                 .map_err(|problem| McpError::Connect { server: Arc::clone(name), problem })?;
             (serve(described, &ending, events, transport).await?, None)
         }

@@ -113,6 +113,7 @@ impl From<McpClient> for ToolsetRef {
     }
 }
 
+#[diagnostic::do_not_recommend]
 impl IntoTools for McpClient {
     fn into_tools(self) -> ToolList {
         self.toolset.into_tools()

@@ -1,12 +1,11 @@
 //! The library's own tools for models by their names, for those who cannot write a path: agents that are data.
 
-use std::sync::Arc;
-
+#[cfg(feature = "documents")]
 use serde_json::{Value, json};
 
-use super::{
-    AskUser, Effects, FnTool, MemoryTool, MemoryToolKind, ToolDefinition, ToolError, ToolOutput, ToolPolicy, ToolRef,
-};
+#[cfg(feature = "documents")]
+use super::{AskUser, Effects, FnTool, MemoryTool, MemoryToolKind, ToolDefinition, ToolPolicy, ToolRef};
+use super::{ToolError, ToolOutput};
 use crate::context::Context;
 
 /// What `exit_loop` is for, as a model reads it.
@@ -14,6 +13,7 @@ pub(crate) const EXIT_LOOP: &str =
     "Ends the repetition that this is a round of. Call it when the work is finished, then give the final answer.";
 
 /// The names.
+#[cfg(feature = "documents")]
 pub(crate) const BUILT_IN: [&str; 5] = ["ask_user", "exit_loop", "forget", "recall", "remember"];
 
 /// Ends the repetition around an agent.
@@ -23,6 +23,7 @@ pub(crate) fn exit_loop(cx: &Context) -> Result<ToolOutput, ToolError> {
 }
 
 /// The tool of a name.
+#[cfg(feature = "documents")]
 pub(crate) fn built_in(name: &str) -> Option<ToolRef> {
     let memory = |kind| Some(ToolRef::from(MemoryTool::new(kind)));
     match name {
@@ -33,7 +34,7 @@ pub(crate) fn built_in(name: &str) -> Option<ToolRef> {
         "exit_loop" => {
             let nothing = json!({"type": "object", "properties": {}, "additionalProperties": false});
             let policy = ToolPolicy { effects: Effects::None, ..ToolPolicy::default() };
-            let definition = ToolDefinition::new(Arc::<str>::from(name), EXIT_LOOP, nothing);
+            let definition = ToolDefinition::new(name, EXIT_LOOP, nothing);
             let tool = FnTool::dynamic(definition, |cx, _: Value| async move { exit_loop(&cx) });
             Some(tool.policy(policy).into())
         }

@@ -39,6 +39,7 @@ pub(super) fn problem_in_edge(key: &str) -> Option<String> {
 }
 
 /// The same of what a step reads, which can wait.
+#[cfg_attr(not(feature = "dynamic"), allow(dead_code, reason = "graphs are executed with the feature `dynamic`"))]
 pub(super) fn problem_in_step(key: &str) -> Option<String> {
     problem_of_read(key)
 }
