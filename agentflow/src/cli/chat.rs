@@ -14,6 +14,7 @@ use super::print::{Answer, BOLD, DIM, Stop, note, prompt, short};
 use super::runs::{operator, with_store};
 use super::typed_answer::{Asked, asked_at};
 use crate::agent::RunRequest;
+use crate::error::Error;
 use crate::event::{ApprovalRequest, Event, EventKind, ModelDelta, RunId};
 use crate::message::{Message, Role, ToolCall};
 use crate::path::StepPath;
@@ -56,8 +57,14 @@ impl Chat {
             let session = Session::from(self.args.session.as_str()).summarized(Summary::default());
             let request = RunRequest::new(line).session(session);
             let request = self.args.caller.clone().into_iter().fold(request, RunRequest::caller);
-            let handle = self.runtime.start_agent(&self.args.agent, request).await?;
-            self.follow(&handle, 0, &mut lines).await?;
+            match self.runtime.start_agent(&self.args.agent, request).await {
+                Ok(handle) => self.follow(&handle, 0, &mut lines).await?,
+                // This run cannot begin, such as while the session has another; the next one may.
+                Err(error @ (Error::Store(_) | Error::Middleware { .. } | Error::RunResource { .. })) => {
+                    not_answered(&error);
+                }
+                Err(error) => return Err(error.into()),
+            }
         }
     }
 
@@ -130,7 +137,7 @@ impl Chat {
         }
         match handle.result().await {
             Ok(_) => {}
-            Err(error) => note(format_args!("{DIM}this was not answered: {}{DIM:#}", OneLine(error))),
+            Err(error) => not_answered(&error),
         }
         Ok(())
     }
@@ -187,6 +194,10 @@ impl Chat {
             }
         }
     }
+}
+
+fn not_answered(error: &Error) {
+    note(format_args!("{DIM}this was not answered: {}{DIM:#}", OneLine(error)));
 }
 
 /// Sends the run what the person has typed meanwhile. One that takes it no more has ended: it is the next question.

@@ -1,6 +1,6 @@
 //! `agentwf chat`: lines go in, answers come out, questions are answered in between, and a session remembers.
 
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::path::Path;
 use std::process::{Child, Stdio};
 use std::time::Duration;
@@ -99,6 +99,35 @@ fn a_chat_whose_process_is_killed_continues_in_the_next() {
     let again = chat(folder.path(), "echo", "");
     assert_eq!(again.stdout, "first\nthere\nlast\n");
     assert_eq!(again.stderr.matches("await ").count(), 1, "{again:?}");
+}
+
+/// Two chats over one session: a line that comes while the other's run is unfinished is not answered, and the chat
+/// continues.
+#[test]
+fn a_session_that_is_busy_ends_no_chat() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut other = begun(folder.path(), "echo");
+    let mut typed = other.stdin.take().unwrap();
+    let mut said = BufReader::new(other.stderr.take().unwrap()).lines().map_while(Result::ok);
+    assert_eq!(said.next().as_deref(), Some("a new session"));
+    let file = folder.path().join("there");
+    let mut first = begun(folder.path(), "echo");
+    let mut stdin = first.stdin.take().unwrap();
+    stdin.write_all(format!("await {}\n", file.display()).as_bytes()).unwrap();
+    let waits = BufReader::new(first.stderr.take().unwrap()).lines().map_while(Result::ok);
+    assert!(waits.into_iter().any(|line| line.starts_with("waiting for ")), "it does not wait");
+    typed.write_all(b"hello\n").unwrap();
+    let busy = said.next().unwrap_or_default();
+    assert!(busy.starts_with("this was not answered: "), "{busy}");
+    std::fs::write(&file, "").unwrap();
+    drop(stdin);
+    assert!(first.wait().unwrap().success());
+    typed.write_all(b"again\n").unwrap();
+    drop(typed);
+    let mut answers = String::new();
+    other.stdout.take().unwrap().read_to_string(&mut answers).unwrap();
+    assert!(other.wait().unwrap().success());
+    assert_eq!(answers, "again\n");
 }
 
 /// While the run waits for a person, and no process executes it.
