@@ -138,7 +138,9 @@ async fn control_at_rest(
     let undoes = state.compensating && !state.status.has_ended();
     // A message is known by its id, whoever was asked before.
     let asked_after = asked_after.or(matches!(request, ControlRequest::Message { .. }).then_some(0));
-    if asked_after.is_some_and(|after| events.iter().any(|event| event.seq > after && is_done(request, event))) {
+    let recorded = host.redactor.as_ref().map(|redactor| request.recorded_by(redactor));
+    let recorded = recorded.as_ref().unwrap_or(request);
+    if asked_after.is_some_and(|after| events.iter().any(|event| event.seq > after && is_done(recorded, event))) {
         // It was done, and the run stopped before that was told.
         return Ok(match request {
             ControlRequest::Retry { .. } => Then::Continues,
@@ -166,7 +168,10 @@ async fn control_at_rest(
         }
     };
     let events_of = |new: Vec<(StepPath, EventKind)>, after: u64| -> Vec<Event> {
-        let event = |(seq, (path, kind))| Event { run_id: run.clone(), seq, part: 0, time, path, kind };
+        let event = |(seq, (path, kind))| {
+            let kind = if let Some(redactor) = &host.redactor { redactor.event(kind) } else { kind };
+            Event { run_id: run.clone(), seq, part: 0, time, path, kind }
+        };
         (after + 1..).zip(new).map(event).collect()
     };
     if new.is_empty() {
@@ -249,7 +254,7 @@ async fn is_compensating(store: &Arc<dyn Store>, run: &RunId) -> Result<bool, St
     Ok(store.record(run).await?.is_some_and(|record| record.status == RunStatus::Compensating))
 }
 
-/// Whether an event is what a request asked for.
+/// Whether an event is what a request asked for; both as they are recorded.
 fn is_done(request: &ControlRequest, event: &Event) -> bool {
     let is_of = |node: &str| event.path.to_string() == *node;
     match (request, &event.kind) {
@@ -284,5 +289,37 @@ async fn wait_for(store: &Arc<dyn Store>, run: &RunId, message: MessageId) -> Re
             return Ok(());
         }
         pause = longest.min(pause * 2);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::middleware::{Middleware, redact};
+    use crate::value::Encoded;
+
+    #[test]
+    fn a_request_is_known_by_its_record_whatever_is_taken_out_of_it() {
+        let redactor = redact().secret("swordfish").redactor().unwrap();
+        let (node, by) = ("gate".to_owned(), "bob of swordfish".to_owned());
+        let answer = Encoded::from_json("{\"comment\":\"swordfish, please\"}".to_owned()).unwrap();
+        let reason = "no swordfish".to_owned();
+        let kinds = [
+            EventKind::RunCancelled { reason: reason.as_str().into() },
+            EventKind::NodeReset { by: by.as_str().into() },
+            EventKind::ApprovalResolved { answer: answer.clone(), by: by.as_str().into() },
+        ];
+        let requests = [
+            ControlRequest::Cancel { reason },
+            ControlRequest::Retry { node: node.clone(), by: by.clone() },
+            ControlRequest::Answer { node, answer, by },
+        ];
+        for (kind, request) in kinds.into_iter().zip(requests) {
+            let (run_id, path) = (RunId::new("r"), "gate".parse().unwrap());
+            let time = crate::time::Timestamp::from_millis(0);
+            let event = Event { run_id, seq: 1, part: 0, time, path, kind: redactor.event(kind) };
+            assert!(!is_done(&request, &event));
+            assert!(is_done(&request.recorded_by(&redactor), &event), "{request:?}");
+        }
     }
 }

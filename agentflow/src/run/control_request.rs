@@ -7,7 +7,9 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::oneshot;
 
 use super::done_calls::is_of_undo;
+use super::redaction::Redactor;
 use crate::error::ControlError;
+use crate::event::EventKind;
 use crate::message::Message;
 use crate::store::MessageId;
 use crate::value::Encoded;
@@ -42,6 +44,28 @@ pub(crate) enum ControlRequest {
 }
 
 impl ControlRequest {
+    /// The same as its record has it, where texts are taken out of records.
+    pub(super) fn recorded_by(&self, redactor: &Redactor) -> Self {
+        let recorded = match self {
+            Self::Cancel { reason } => EventKind::RunCancelled { reason: reason.as_str().into() },
+            Self::Retry { by, .. } => EventKind::NodeReset { by: by.as_str().into() },
+            Self::Answer { answer, by, .. } => {
+                EventKind::ApprovalResolved { answer: answer.clone(), by: by.as_str().into() }
+            }
+            Self::Pause | Self::Unpause | Self::Drain | Self::Message { .. } | Self::Close => return self.clone(),
+        };
+        match (self, redactor.event(recorded)) {
+            (Self::Cancel { .. }, EventKind::RunCancelled { reason }) => Self::Cancel { reason: reason.to_string() },
+            (Self::Retry { node, .. }, EventKind::NodeReset { by }) => {
+                Self::Retry { node: node.clone(), by: by.to_string() }
+            }
+            (Self::Answer { node, .. }, EventKind::ApprovalResolved { answer, by }) => {
+                Self::Answer { node: node.clone(), answer, by: by.to_string() }
+            }
+            _ => self.clone(),
+        }
+    }
+
     /// What is done to the run, as in "the run cannot be paused".
     pub(crate) fn done(&self) -> &'static str {
         match self {
