@@ -1,6 +1,7 @@
 //! `cost_tracker`: the cost of model calls by the host's own prices. It computes amounts from the journal's tokens, so
 //! a resumed run knows its spending.
 
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -222,10 +223,12 @@ impl Middleware for CostTracker {
             let ask = |step: &ModelStep, others: &[Spending], own: &Spending| {
                 let sum = |rows: &[Spending]| self.prices.sum(rows);
                 let (spent, expected) = (sum(&step.spent()), sum(others) + sum(std::slice::from_ref(own)));
-                match () {
-                    () if spent >= most || spent + sum(&step.at_least()) > most => Verdict::Refuse,
-                    () if spent + expected > most => Verdict::Wait,
-                    () => Verdict::Go,
+                let room = spent < most && spent + sum(&step.at_least()) <= most;
+                // A price or a limit that is not a number leaves no room.
+                match (spent + expected).partial_cmp(&most) {
+                    Some(Ordering::Less | Ordering::Equal) if room => Verdict::Go,
+                    Some(Ordering::Greater) if room => Verdict::Wait,
+                    _ => Verdict::Refuse,
                 }
             };
             if !self.reservations.admit(step, ask).await {

@@ -492,6 +492,17 @@ async fn an_unpriced_model_is_an_error_before_it_is_called() {
 }
 
 #[tokio::test]
+async fn a_budget_that_is_not_a_number_lets_nothing_pass() {
+    for (price, most) in [(1.0, f64::NAN), (f64::NAN, 5.0)] {
+        let prices = Prices::new().model("scripted", Price::per_million(price, price));
+        let model = ScriptedModel::new([]);
+        let runtime = test_runtime().with(cost_tracker(prices).max_cost(most)).build();
+        let error = Agent::new(model).runtime(&runtime).run("go").await.unwrap_err();
+        assert!(matches!(error, Error::BudgetExceeded { .. }), "{error}");
+    }
+}
+
+#[tokio::test]
 async fn costs_are_reported_by_agent_and_in_total() {
     let told: Arc<Mutex<Vec<Cost>>> = Arc::default();
     let sink = Arc::clone(&told);
