@@ -177,8 +177,10 @@ impl Chat {
                     note(format_args!("this is not JSON: {}", OneLine(error)));
                     continue;
                 }
-                ("y" | "yes", None) => self.runtime.approve(run, at, Approval::granted(), &self.by).await,
-                ("n" | "no", None) => {
+                (word, None) if is_one_of(word, ["y", "yes"]) => {
+                    self.runtime.approve(run, at, Approval::granted(), &self.by).await
+                }
+                (word, None) if is_one_of(word, ["n", "no"]) => {
                     self.runtime.approve(run, at, Approval::denied("the person said no"), &self.by).await
                 }
                 (reason, None) => self.runtime.approve(run, at, Approval::denied(reason), &self.by).await,
@@ -194,6 +196,11 @@ impl Chat {
             }
         }
     }
+}
+
+/// Whether somebody typed one of these words, in letters of any size.
+fn is_one_of(typed: &str, words: [&str; 2]) -> bool {
+    words.iter().any(|word| typed.eq_ignore_ascii_case(word))
 }
 
 fn not_answered(error: &Error) {

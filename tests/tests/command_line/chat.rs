@@ -49,6 +49,8 @@ fn a_question_is_answered_between_the_lines() {
     assert_eq!((yes.code, &*yes.stdout), (Some(0), "letters is gone\n"), "{yes:?}");
     assert!(yes.stderr.contains("  shred({\"what\":\"letters\"})\n"), "{yes:?}");
     assert!(yes.stderr.contains("call `shred(what: \"letters\")`? {\"what\":\"letters\"}\n"), "{yes:?}");
+    let loud = chat(folder.path(), "echo", "shred letters\nYes\n");
+    assert!(loud.stdout.ends_with("letters is gone\n"), "{loud:?}");
     let no = chat(folder.path(), "echo", "shred photos\nthey are dear to me\n");
     assert!(no.stdout.contains("they are dear to me"), "{no:?}");
     assert!(!no.stdout.contains("photos is gone"), "{no:?}");
