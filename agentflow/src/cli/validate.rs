@@ -28,13 +28,14 @@ pub(super) fn with(host: &Runtime, args: &DocumentArgs) -> Result<Runtime, Stop>
             }
         }
     }
-    if failed { Err(Stop::Said) } else { Ok(host.with_documents(documents)) }
+    if failed { Err(Stop::Said) } else { Ok(host.with_documents(&documents)) }
 }
 
 pub(super) async fn validate(host: &Runtime, args: &ValidateArgs) -> Result<(), Stop> {
     let all = read_all(&args.paths)?;
     // Workflows of documents may call each other.
-    let host = host.with_documents(all.iter().filter_map(|read| read.as_ref().ok()).cloned());
+    let documents: Vec<Document> = all.iter().flatten().cloned().collect();
+    let host = host.with_documents(&documents);
     let (mut reports, mut failed) = (Vec::new(), false);
     for read in all {
         let checked = match &read {

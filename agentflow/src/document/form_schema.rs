@@ -11,7 +11,7 @@ impl DocumentForm {
     /// All forms.
     pub const ALL: [Self; 3] = [Self::Agents, Self::Tools, Self::Graph];
 
-    /// The JSON Schema (draft 7) of the form. What it refuses is no document of the form; what it takes may still have
+    /// The JSON Schema (draft 7) of the form. A document of the form fits it; what fits may still have
     /// mistakes that a schema cannot say, such as the name of a node that is not there.
     pub fn schema(self) -> Value {
         let mut schema = match self {
@@ -171,63 +171,11 @@ mod tests {
     use super::super::text_tree::Tree;
     use super::*;
 
-    const COUNT: &str = r#"name: doc-count-found
-output: count
-nodes:
-  - name: topic
-    kind: input
-    schema: {type: string}
-  - name: found
-    does:
-      call: {kind: tool, name: doc_search, with: {object: {query: {from: topic}}}}
-  - name: count
-    does:
-      call: {kind: tool, name: doc_count, with: {object: {texts: {from: found}}}}
-"#;
+    const COUNT: &str = include_str!("../../tests/documents/count.yaml");
 
-    const RESEARCH: &str = r#"id: research_report
-nodes:
-  - id: discover
-    tool: doc_search
-    args_template: {query: "{task}", most: 3}
-  - id: count
-    tool: doc_count
-    args_template:
-      texts: "{discover}"
-    depends_on: [discover]
-  - id: note
-    tool: doc_search
-    args_template: {query: "{task}: {count} words, of {discover.0}", most: 1}
-    depends_on: [count]
-    retry_limit: 0
-"#;
+    const RESEARCH: &str = include_str!("../../tests/documents/research.yaml");
 
-    const TRACKER: &str = r#"name: exchange_tracker
-description: Follows exchange rates.
-agents:
-  - name: fetcher
-    type: llm
-    model: openai-chat/gpt-5-mini
-    instruction: Find the rates that are asked for.
-    tools: [doc_search]
-    output_key: rate_data
-  - name: analyzer
-    type: llm
-    model: openai-chat/gpt-5-mini
-    instruction: |
-      You write for traders.
-
-      Analyse these rates: {rate_data}
-    tools: []
-    output_key: analysis
-orchestration:
-  type: sequential
-  agents: [fetcher, analyzer]
-a2a:
-  version: "1.0"
-  skills:
-    - {id: rate_tracking, name: Rates, tags: [money]}
-"#;
+    const TRACKER: &str = include_str!("../../tests/documents/tracker.yaml");
 
     /// What a form's reader takes and refuses for its fields, its schema takes and refuses.
     #[test]

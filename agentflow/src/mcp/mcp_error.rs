@@ -19,7 +19,7 @@ pub enum McpError {
         /// What was wrong.
         problem: String,
     },
-    /// It was there, and did not speak the protocol as it should.
+    /// It could be reached, and did not speak the protocol as it should.
     #[error("the MCP server `{server}` could not be connected to: {problem}")]
     Connect {
         /// The name that the program gave it.

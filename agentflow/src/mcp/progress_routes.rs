@@ -49,7 +49,7 @@ impl ProgressRoutes {
         routes.early.retain(|(of, progress)| {
             let is_its = *of == token;
             if is_its {
-                // As many fit as there can be early ones.
+                // It has room for all early ones.
                 let _ = sender.try_send(progress.clone());
             }
             !is_its

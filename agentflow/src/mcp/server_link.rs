@@ -73,7 +73,7 @@ impl ServerLink {
         &self.described.name
     }
 
-    /// The connection, made if there is none. Whoever needs it meanwhile waits for the same one.
+    /// The connection, made unless it exists. Whoever needs it meanwhile waits for the same one.
     pub(super) async fn connection(&self) -> Result<Arc<Connection>, McpError> {
         if let Some(connection) = self.live() {
             return Ok(connection);

@@ -29,8 +29,6 @@ pub(super) struct Given {
     pub(super) workflows: Vec<(Arc<Spec>, Origin)>,
     #[cfg(feature = "dynamic")]
     pub(super) graphs: Vec<(super::graphs::GivenGraph, Origin)>,
-    #[cfg(feature = "documents")]
-    pub(super) documents: Vec<(crate::document::Document, Origin)>,
     pub(super) schemas: Vec<((Arc<str>, Value), Origin)>,
     /// The providers of models.
     pub(super) providers: Vec<(Arc<str>, Origin)>,

@@ -1,7 +1,6 @@
 //! Workflows that were given as documents: their agents are made and their graphs known when the runtime is built. It
 //! reads no document.
 
-use std::panic::Location;
 use std::sync::Arc;
 
 use super::Runtime;
@@ -14,7 +13,7 @@ use crate::document::{Document, DocumentError, Source};
 use crate::model::ModelRef;
 #[cfg(feature = "cli")]
 use crate::run::Host;
-use crate::text::{did_you_mean, nearest};
+use crate::text::{OneLine, did_you_mean, nearest};
 use crate::tool::{BUILT_IN, IntoTools, ToolList, ToolRef, built_in, linked_tools};
 use crate::workflow::ReferenceKind;
 use crate::workflow::reference_steps::Callee;
@@ -59,22 +58,20 @@ impl RuntimeBuilder {
     ///
     /// What is wrong with the names in it is an error where the workflow is used and a problem of the
     /// [`catalogue`](Runtime::catalogue), all of it at once with line and column; [`Runtime::check`] asks for it.
-    #[track_caller]
     pub fn document(mut self, document: Document) -> Self {
-        self.given.documents.push((document, Origin::given(Location::caller())));
+        self.documents.push(document);
         self
     }
 
     /// The same of several, such as those of a [folder](Document::read_folder).
-    #[track_caller]
     pub fn documents(self, documents: impl IntoIterator<Item = Document>) -> Self {
         documents.into_iter().fold(self, Self::document)
     }
 }
 
 /// With agents and graphs of the documents.
-pub(super) fn with_documents(mut given: Given, models: &AgentModels) -> Given {
-    for (document, _) in given.documents.clone() {
+pub(super) fn with_documents(mut given: Given, documents: &[Document], models: &AgentModels) -> Given {
+    for document in documents {
         let origin = Origin::Document { name: Arc::clone(document.source().name()) };
         let (agents, problems) = document.made_agents(&|name| models.of(name), &|name| tools_of(&given, name));
         let named = agents.into_iter().map(|agent| (ErasedAgent::new(agent), origin.clone()));
@@ -116,13 +113,10 @@ fn tools_of(given: &Given, name: &str) -> Result<ToolList, String> {
 impl Runtime {
     /// The same runtime with these documents, too.
     #[cfg(feature = "cli")]
-    #[track_caller]
-    pub(crate) fn with_documents(&self, documents: impl IntoIterator<Item = Document>) -> Self {
+    pub(crate) fn with_documents(&self, documents: &[Document]) -> Self {
         let mut host = Host::clone(self.host());
-        let place = Origin::given(Location::caller());
-        let mut given = host.part::<Given>().cloned().unwrap_or_default();
-        given.documents = documents.into_iter().map(|document| (document, place.clone())).collect();
-        let given = with_documents(given, host.part::<AgentModels>().unwrap_or(&AgentModels::default()));
+        let given = host.part::<Given>().cloned().unwrap_or_default();
+        let given = with_documents(given, documents, host.part::<AgentModels>().unwrap_or(&AgentModels::default()));
         host.set_part(given);
         super::runtime_builder::knows_names(&mut host);
         Self(Arc::new(host))
@@ -135,11 +129,10 @@ impl Runtime {
     /// # Errors
     /// All problems, each with its place in the document.
     pub async fn check(&self, document: &Document) -> Result<(), DocumentError> {
-        let mut given = self.host().part::<Given>().cloned().unwrap_or_default();
-        given.documents.retain(|(other, _)| other.name() != document.name());
+        let given = self.host().part::<Given>().cloned().unwrap_or_default();
+        let mut unfetched = Vec::new();
         for toolset in super::graphs::toolsets_named(&given.toolsets, document.graph()) {
-            // One that cannot be fetched is among the problems.
-            let _ = toolset.tools().await;
+            unfetched.extend(toolset.tools().await.err().map(|error| OneLine(error).to_string()));
         }
         let no_models = AgentModels::default();
         let models = self.host().part::<AgentModels>().unwrap_or(&no_models);
@@ -147,7 +140,7 @@ impl Runtime {
         let (agents, problems) = document.made_agents(&|name| models.of(name), &find);
         let agents: Vec<ErasedAgent> = agents.into_iter().map(ErasedAgent::new).collect();
         let mut inner: Vec<Arc<Spec>> = Vec::new();
-        let mut sentences = problems;
+        let mut sentences = [unfetched, problems].concat();
         let named = document.models().filter(|(agent, _)| models.of(agent).is_none());
         let named: Vec<_> = named.filter_map(|(agent, model)| Some((agent, model.parse::<ModelRef>().ok()?))).collect();
         if !named.is_empty() {
@@ -155,7 +148,7 @@ impl Runtime {
             let known = || providers.iter().map(|provider| &*provider.name);
             for (agent, model) in named.iter().filter(|(_, model)| !known().any(|name| name == model.provider())) {
                 let (model, near) = (model.provider(), did_you_mean(nearest(model.provider(), known())));
-                sentences.push(format!("the agent `{agent}`: there is no provider of models `{model}`{near}"));
+                sentences.push(format!("the agent `{agent}`: `{model}` does not name a provider of models{near}"));
             }
         }
         for graph in document.graphs() {

@@ -32,7 +32,9 @@ pub struct RuntimeBuilder {
     sinks: Vec<Arc<dyn EventSink>>,
     middleware: Vec<Arc<dyn Middleware>>,
     agents: AgentModels,
-    pub(super) given: Given,
+    given: Given,
+    #[cfg(feature = "documents")]
+    pub(super) documents: Vec<crate::document::Document>,
 }
 
 impl RuntimeBuilder {
@@ -352,9 +354,11 @@ impl RuntimeBuilder {
 
     /// The runtime.
     pub fn build(self) -> Runtime {
-        let Self { mut host, sinks, middleware, agents, given } = self;
         #[cfg(feature = "documents")]
-        let given = super::given_documents::with_documents(given, &agents);
+        let given = super::given_documents::with_documents(self.given, &self.documents, &self.agents);
+        #[cfg(not(feature = "documents"))]
+        let given = self.given;
+        let Self { mut host, sinks, middleware, agents, .. } = self;
         host.sinks = sinks.into();
         knows_names(&mut host);
         host.set_part(middleware::OfRuntime::new(middleware));

@@ -41,3 +41,16 @@ pub(crate) fn built_in(name: &str) -> Option<ToolRef> {
         _ => None,
     }
 }
+
+#[cfg(all(test, feature = "documents"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_name_leads_to_the_tool_of_the_name() {
+        for name in BUILT_IN {
+            assert_eq!(built_in(name).map(|tool| tool.name().to_owned()).as_deref(), Some(name));
+        }
+        assert!(built_in("exit").is_none());
+    }
+}

@@ -29,7 +29,7 @@ fn running(words: &[&str]) -> Vec<u32> {
     ids.filter(of).collect()
 }
 
-/// Waits until there is none.
+/// Waits until the last one has ended.
 async fn gone(words: &[&str]) {
     for _ in 0..400 {
         if running(words).is_empty() {

@@ -1,18 +1,19 @@
 //! Workflows as documents: every mistake is named with its place, and what is read runs like any other workflow.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
-use agentflow::RunId;
 use agentflow::document::{Document, DocumentError, DocumentForm};
 use agentflow::model::{ModelEvent, ModelInfo, ModelRequest, ModelResponse, ModelStream};
 use agentflow::prelude::*;
 use agentflow::runtime::RuntimeBuilder;
-use agentflow::store::{MemoryStore, Store};
+use agentflow::store::MemoryStore;
+use agentflow::tool::{ToolRef, Toolset, ToolsetRef};
 use agentflow::value::Encoded;
-use agentflow_testing::{ScriptedModel, Turn};
+use agentflow_testing::{ScriptedModel, Turn, check_events};
 use serde_json::{Value, json};
 
-use crate::store::{Cut, MortalStore};
+use crate::every_crash::every_crash;
 
 /// Find pages about a topic.
 #[tool(effects = "read")]
@@ -46,20 +47,7 @@ pub(super) async fn run(runtime: &Runtime, name: &str, input: Value) -> Value {
     handle.result().await.unwrap_or_else(|error| panic!("{error}")).decode().unwrap()
 }
 
-const COUNT: &str = r#"# Counts what was found.
-name: doc-count-found
-output: count
-nodes:
-  - name: topic
-    kind: input
-    schema: {type: string}
-  - name: found
-    does:
-      call: {kind: tool, name: doc_search, with: {object: {query: {from: topic}}}}
-  - name: count
-    does:
-      call: {kind: tool, name: doc_count, with: {object: {texts: {from: found}}}}
-"#;
+const COUNT: &str = include_str!("../../../agentflow/tests/documents/count.yaml");
 
 #[tokio::test]
 async fn a_graph_document_runs_like_the_graph_it_describes() {
@@ -156,22 +144,7 @@ fn a_cycle_is_named() {
     );
 }
 
-const RESEARCH: &str = r#"id: research_report
-nodes:
-  - id: discover
-    tool: doc_search
-    args_template: {query: "{task}", most: 3}
-  - id: count
-    tool: doc_count
-    args_template:
-      texts: "{discover}"
-    depends_on: [discover]
-  - id: note
-    tool: doc_search
-    args_template: {query: "{task}: {count} words, of {discover.0}", most: 1}
-    depends_on: [count]
-    retry_limit: 0
-"#;
+const RESEARCH: &str = include_str!("../../../agentflow/tests/documents/research.yaml");
 
 #[tokio::test]
 async fn a_document_of_tools_fills_its_templates() {
@@ -218,32 +191,7 @@ async fn mistakes_of_a_document_of_tools() {
     );
 }
 
-const TRACKER: &str = r#"name: exchange_tracker
-description: Follows exchange rates.
-agents:
-  - name: fetcher
-    type: llm
-    model: openai-chat/gpt-5-mini
-    instruction: Find the rates that are asked for.
-    tools: [doc_search]
-    output_key: rate_data
-  - name: analyzer
-    type: llm
-    model: openai-chat/gpt-5-mini
-    instruction: |
-      You write for traders.
-
-      Analyse these rates: {rate_data}
-    tools: []
-    output_key: analysis
-orchestration:
-  type: sequential
-  agents: [fetcher, analyzer]
-a2a:
-  version: "1.0"
-  skills:
-    - {id: rate_tracking, name: Rates, tags: [money]}
-"#;
+const TRACKER: &str = include_str!("../../../agentflow/tests/documents/tracker.yaml");
 
 #[tokio::test]
 async fn agents_work_one_after_another() {
@@ -288,6 +236,36 @@ async fn agents_work_at_the_same_time_or_in_rounds() {
     assert_eq!(run(&runtime, "exchange_tracker", json!({"message": "?"})).await, json!("b"));
 }
 
+static NICK: StateKey<String> = StateKey::user("nick");
+
+/// Remember how somebody wants to be called.
+#[tool]
+async fn doc_call_me(cx: &Context, nick: String) -> Result<()> {
+    cx.set(&NICK, &nick)
+}
+
+#[tokio::test]
+async fn an_agent_is_shown_what_is_known_of_its_user() {
+    let text = TRACKER.replace("Find the rates that are asked for.", "\"Greet {user:nick?}.\"");
+    let naming = "id: naming\nnodes:\n  - {id: a, tool: doc_call_me, args_template: {nick: Countess}}\n";
+    let model = ScriptedModel::new([
+        Turn::text("Hello.").expect_last("Greet .\n\nHi"),
+        Turn::text("So."),
+        Turn::text("Hello.").expect_last("Greet Countess.\n\nHi"),
+        Turn::text("So."),
+    ]);
+    let runtime = Runtime::builder().store(MemoryStore::new()).documents([read(&text), read(naming)]).model(model);
+    let runtime = runtime.build();
+    for (name, input) in [
+        ("exchange_tracker", json!({"message": "Hi"})),
+        ("naming", json!({})),
+        ("exchange_tracker", json!({"message": "Hi"})),
+    ] {
+        let start = runtime.start_named(name, Encoded::new(&input).unwrap()).caller("ada").await.unwrap();
+        start.result().await.unwrap_or_else(|error| panic!("{name}: {error}"));
+    }
+}
+
 #[tokio::test]
 async fn an_agent_ends_a_loop() {
     let text = TRACKER.replace("type: sequential", "type: loop").replace("tools: []", "tools: [exit_loop]");
@@ -300,6 +278,59 @@ async fn an_agent_ends_a_loop() {
     ]);
     let runtime = Runtime::builder().document(read(&text)).model(model).build();
     assert_eq!(run(&runtime, "exchange_tracker", json!({"message": "?"})).await, json!("enough"));
+}
+
+/// A server that cannot be reached.
+struct Away;
+
+#[agentflow::async_trait]
+impl Toolset for Away {
+    fn name(&self) -> &str {
+        "mcp.away"
+    }
+
+    async fn tools(&self) -> Result<Vec<ToolRef>, Box<dyn std::error::Error + Send + Sync>> {
+        Err("nobody is at home".into())
+    }
+}
+
+#[tokio::test]
+async fn a_toolset_that_cannot_be_fetched_is_a_problem_of_the_document() {
+    let document = read("id: reads\nnodes:\n  - {id: a, tool: mcp.away.read}\n");
+    let runtime = Runtime::builder().toolset(ToolsetRef::new(Away)).build();
+    let error = runtime.check(&document).await.unwrap_err();
+    assert!(places(&error).iter().any(|problem| problem.contains("nobody is at home")), "{error}");
+    let agents = TRACKER.replace("[doc_search]", "[mcp.away]");
+    Runtime::builder().toolset(ToolsetRef::new(Away)).build().check(&read(&agents)).await.unwrap();
+    let one = Runtime::builder().toolset(ToolsetRef::new(Away)).build();
+    let error = one.check(&read(&TRACKER.replace("[doc_search]", "[mcp.away.read]"))).await.unwrap_err();
+    assert_eq!(
+        places(&error),
+        [
+            "8:13: the agent `fetcher`: an agent has all tools of a toolset, so write `mcp.away` in the place of `mcp.away.read`"
+        ]
+    );
+}
+
+/// Fails each time.
+#[tool(effects = "read")]
+fn doc_fails(count: Inject<AtomicUsize>) -> Result<(), String> {
+    count.fetch_add(1, Ordering::Relaxed);
+    Err("it is broken".to_owned())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_is_tried_again_as_often_as_its_document_says() {
+    for (limit, attempts) in [("", 3), (", retry_limit: 0", 1), (", retry_limit: 4", 5)] {
+        let count = Arc::new(AtomicUsize::new(0));
+        let text = format!(
+            "id: fails\nnodes:\n  - {{id: a, tool: doc_fails{limit}}}\n  - {{id: b, tool: doc_fails, depends_on: [a]}}\n"
+        );
+        let runtime = Runtime::builder().resource(Arc::clone(&count)).document(read(&text)).build();
+        let error = runtime.start_named("fails", Encoded::new(&json!({})).unwrap()).await.unwrap().result().await;
+        assert!(error.unwrap_err().to_string().contains("it is broken"));
+        assert_eq!(count.load(Ordering::Relaxed), attempts, "{text}");
+    }
 }
 
 #[test]
@@ -350,7 +381,7 @@ async fn mistakes_of_a_document_of_agents() {
     let document = read(&TRACKER.replacen("openai-chat/", "openai-chatt/", 1));
     let error = Runtime::default().check(&document).await.unwrap_err();
     let unknown =
-        "6:12: the agent `fetcher`: there is no provider of models `openai-chatt`; did you mean `openai-chat`?";
+        "6:12: the agent `fetcher`: `openai-chatt` does not name a provider of models; did you mean `openai-chat`?";
     assert_eq!(places(&error), [unknown]);
     // Another model stands in its place.
     Runtime::builder().model(Echo::default()).build().check(&document).await.unwrap();
@@ -416,43 +447,22 @@ async fn doc_in_code(cx: &Context, task: String) -> Result<usize> {
     Ok(count)
 }
 
-/// Runs the workflow of a document once for each write at which a process can end, and resumes it in another runtime.
+/// The output of a document's workflow, which is the same after a crash at each of its writes.
 async fn after_every_crash(text: &str, input: Value, with: impl Fn(RuntimeBuilder) -> RuntimeBuilder) -> Value {
     let document = read(text);
-    let build = |store: MortalStore| with(Runtime::builder().store(store)).document(document.clone()).build();
-    let whole = run(
-        &build(MortalStore::new(&(Arc::new(MemoryStore::new()) as Arc<dyn Store>), None)),
+    let described = || with(Runtime::builder()).document(document.clone());
+    let whole = run(&described().store(MemoryStore::new()).build(), document.name(), input.clone()).await;
+    let crashes = every_crash(
+        |store| described().store(store).build(),
         document.name(),
-        input.clone(),
-    )
-    .await;
-    for write in 1.. {
-        for kept_write in [false, true] {
-            let kept: Arc<dyn Store> = Arc::new(MemoryStore::new());
-            let (id, cut) = (RunId::new("crashed"), Cut { write, kept: kept_write });
-            let store = MortalStore::new(&kept, Some(cut));
-            let first = build(store.clone());
-            let started = async {
-                let start = first.start_named(document.name(), Encoded::new(&input).unwrap()).run_id(id.clone());
-                start.await.unwrap().result().await
-            };
-            let ended = tokio::select! {
-                ended = started => Some(ended.unwrap()),
-                () = store.died() => None,
-            };
-            let second = build(MortalStore::new(&kept, None));
-            let ended = match ended {
-                Some(_) => return whole,
-                None if kept.record(&id).await.unwrap().is_none() => continue,
-                None => match second.resume(&id).await {
-                    Ok(handle) => handle.result().await.unwrap_or_else(|error| panic!("{cut}: {error}")),
-                    Err(_) => second.output(&id).await.unwrap_or_else(|error| panic!("{cut}: {error}")),
-                },
-            };
-            assert_eq!(ended.decode::<Value>().unwrap(), whole, "{cut}");
-        }
-    }
-    unreachable!("every run has a last write")
+        input,
+        |found, _, journal, how| {
+            assert_eq!(*found, whole, "{how}");
+            check_events(&journal).unwrap();
+        },
+    );
+    assert!(crashes.await > 2, "{text}");
+    whole
 }
 
 #[tokio::test]

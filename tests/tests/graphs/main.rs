@@ -13,6 +13,7 @@ mod documents;
 mod dry_run;
 mod elsewhere;
 mod every_caller;
+mod every_crash;
 mod known;
 mod linked_agents;
 mod mistakes;

@@ -1,23 +1,17 @@
 //! Nodes that are data read the state of the run and save to it: values, texts, conditions; also after a crash at every write,
 //! in items of a list, elsewhere, and within another workflow.
 
-use std::sync::Arc;
-use std::time::Duration;
-
+use agentflow::Event;
 use agentflow::prelude::*;
-use agentflow::store::{MemoryStore, Store};
+use agentflow::store::MemoryStore;
 use agentflow::tool::{Effects, FnTool, ToolDefinition, ToolPolicy};
 use agentflow::value::Encoded;
 use agentflow::workflow::{Graph, GraphBody, GraphNode, Mapping};
-use agentflow::{Event, RunId};
 use agentflow_testing::{check_events, test_runtime};
 use agentflow_tests::Elsewhere;
 use serde_json::{Value, json};
-use tokio::time::timeout;
 
-use crate::store::{Cut, MortalStore};
-
-const PATIENCE: Duration = Duration::from_secs(3600);
+use crate::every_crash::every_crash;
 
 static TONE: StateKey<String> = StateKey::session("tone");
 
@@ -105,49 +99,16 @@ async fn nodes_read_the_state_and_save_to_it() {
 }
 
 /// Runs a graph once for each place where a process can end, and gives what was left.
-async fn after_every_crash(graph: Graph, input: Value, check: impl Fn(&Value, &Value, Vec<Event>, &str)) -> usize {
-    let build = |store: MortalStore| known(&graph).store(store).build();
-    let (mut crashes, mut write) = (0, 0);
-    loop {
-        write += 1;
-        for kept_write in [false, true] {
-            let kept: Arc<dyn Store> = Arc::new(MemoryStore::new());
-            let (id, cut) = (RunId::new("crashed"), Cut { write, kept: kept_write });
-            let store = MortalStore::new(&kept, Some(cut));
-            let first = build(store.clone());
-            let started = async {
-                let start = first.start_named(&graph.name, Encoded::new(&input).unwrap());
-                start.run_id(id.clone()).caller("ada").await.unwrap().result().await
-            };
-            let ended = tokio::select! {
-                ended = started => Some(ended.unwrap()),
-                () = store.died() => None,
-            };
-            let second = build(MortalStore::new(&kept, None));
-            let (ended, is_over) = match ended {
-                Some(ended) => (ended, true),
-                None if kept.record(&id).await.unwrap().is_none() => continue,
-                None => match second.resume(&id).await {
-                    // It is over at once when it waits for somebody.
-                    Ok(handle) => (timeout(PATIENCE, handle.result()).await.expect("it waits").unwrap(), false),
-                    Err(_) => (second.output(&id).await.unwrap(), false),
-                },
-            };
-            let state = serde_json::to_value(second.run_state(&id).await.unwrap()).unwrap();
-            check(&ended.decode().unwrap(), &state, second.journal(&id).await.unwrap(), &cut.to_string());
-            if is_over {
-                return crashes;
-            }
-            crashes += 1;
-        }
-    }
+async fn after_every_crash(graph: &Graph, input: Value, check: impl Fn(&Value, &Value, Vec<Event>, &str)) -> usize {
+    every_crash(|store| known(graph).store(store).build(), &graph.name, input, check).await
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_crash_at_any_write_changes_nothing_that_is_read_or_saved() {
+    let letter = letter();
     for total in [120, 3] {
         let (output, state) = expected(total);
-        let crashes = after_every_crash(letter(), order(total), |found, values, journal, how| {
+        let crashes = after_every_crash(&letter, order(total), |found, values, journal, how| {
             assert_eq!((found, values), (&output, &state), "{how}");
             check_events(&journal).unwrap();
         });
@@ -174,7 +135,7 @@ async fn lists_rounds_branches_and_nested_workflows_save_with_their_node() {
     let output = json!({"last": "b", "tone": "a of !!", "nothing": null, "t": "a of !!"});
     let mut state = output.clone();
     state["all"] = "a of !!".into();
-    let crashes = after_every_crash(graph, json!({"list": ["a", "b"]}), |found, values, _, how| {
+    let crashes = after_every_crash(&graph, json!({"list": ["a", "b"]}), |found, values, _, how| {
         assert_eq!((found, values), (&output, &state), "{how}");
     });
     assert!(crashes.await > 10);

@@ -124,7 +124,7 @@ async fn every_prefix_of_a_live_run_is_a_request_that_providers_take() {
         let result = run.result().await.unwrap();
         check_order(result.conversation().messages());
         assert_eq!(sent, result.conversation().messages().iter().any(|message| message.text() == "one more"));
-        // Another run continues the conversation as it was there, at one of the four in turn.
+        // Another run continues the conversation as it is then, at one of the four in turn.
         for (conversation, what) in [
             (agentflow::message::Conversation::from_events(journal), "stopped"),
             (result.conversation().clone(), "ended"),

@@ -107,7 +107,7 @@ pub(crate) struct Machine {
     /// A failure stops everything from this node on: in a workflow with written order, what is below it. What is above
     /// it goes to its end first, as it would have in a function; a failure there counts in its place.
     stopped_from: Option<NodeIndex>,
-    /// The state that was there when the workflow began.
+    /// The state as it was when the workflow began.
     began_with: Option<Arc<SavedByStep>>,
 }
 

@@ -13,7 +13,7 @@ impl Machine {
         self.began_with = state;
     }
 
-    /// The state where a node has ended: what was there at the beginning, what the nodes before it saved, and what it saved.
+    /// The state where a node has ended: that of the beginning, what the nodes before it saved, and what it saved.
     pub(super) fn state_behind(&self, node: NodeIndex) -> SavedByStep {
         let mut state = self.began_with.as_deref().cloned().unwrap_or_default();
         for before in self.spec.all_before(node).chain([node]) {
