@@ -250,6 +250,7 @@ fn node(attr: &Attribute, policy: &mut Policy, errors: &mut Errors) {
                 Expr::Lit(syn::ExprLit { lit: Lit::Bool(bool), .. }) => policy.repeatable = Some(bool),
                 other => errors.at(other, "`repeatable` is `true` or `false`"),
             },
+            ("tap", Value::Flag) => policy.tap = Some(given.name),
             ("write", Value::Flag) => policy.write = true,
             ("unordered", Value::Flag) => policy.unordered = true,
             _ => errors.at(&given.name, format!("`{name}` cannot be written like this")),

@@ -189,6 +189,8 @@ pub(super) struct Policy {
     pub(super) on_timeout: Option<(Ident, Unanswered)>,
     pub(super) concurrency: Option<syn::LitInt>,
     pub(super) repeatable: Option<syn::LitBool>,
+    /// With its name, for errors.
+    pub(super) tap: Option<Ident>,
     pub(super) write: bool,
     pub(super) unordered: bool,
     pub(super) after: Vec<Ident>,
@@ -205,6 +207,7 @@ impl Policy {
             || self.approve_timeout_ms.is_some()
             || self.on_timeout.is_some()
             || self.repeatable.is_some()
+            || self.tap.is_some()
             || self.write
             || self.unordered
     }

@@ -54,6 +54,9 @@ impl Reader<'_> {
                 "a gate has no `retry`, `approve` or `repeatable`, since it asks a person once; remove them",
             );
         }
+        if let (Work::Gate { .. }, Some(option)) = (work, &policy.tap) {
+            self.errors.at(option, "a gate changes nothing of the state in any case; remove `tap`");
+        }
         if let Some((option, unanswered)) = &policy.on_timeout {
             let is_gate = matches!(work, Work::Gate { .. });
             if is_gate && policy.timeout_ms.is_none() {
@@ -103,6 +106,9 @@ impl Policy {
         }
         if let Some(repeatable) = &self.repeatable {
             meta.extend(quote!(.repeatable(#repeatable)));
+        }
+        if self.tap.is_some() {
+            meta.extend(quote!(.tap()));
         }
         if let Some(timeout_ms) = self.approve_timeout_ms {
             meta.extend(quote!(.approve_timeout(#private::Duration::from_millis(#timeout_ms))));

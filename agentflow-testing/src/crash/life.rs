@@ -17,6 +17,7 @@ use agentflow::{Error, Event, RunId, Runtime};
 use futures_util::StreamExt;
 
 use super::decisions::Decisions;
+use super::messages::{Due, Mail, Scripted};
 use super::store::{CrashStore, Cut};
 use super::subject::{Alive, Subject};
 use crate::time::TestClock;
@@ -40,6 +41,8 @@ pub(super) struct World {
     pub(super) answers: BTreeMap<String, Value>,
     /// The questions whose time-out is to pass.
     pub(super) unanswered: BTreeSet<String>,
+    /// What is sent to the run.
+    pub(super) messages: Vec<Scripted>,
     pub(super) decide: Decide,
     pub(super) patience: Duration,
 }
@@ -80,6 +83,25 @@ pub(super) async fn live(
     if record.is_some_and(|record| record.status.has_ended()) {
         return life(LifeEnd::Ended);
     }
+    let mailed = async {
+        if anew {
+            return Ok::<(), String>(());
+        }
+        let mut mail = Mail::default();
+        let events = kept.read(run, 0, usize::MAX).await.map_err(|error| error.to_string())?;
+        events.iter().for_each(|event| mail.apply(event));
+        while let Some(text) = mail.of_a_step(&world.messages) {
+            send(&runtime, run, text).await?;
+            mail.sent(text);
+        }
+        Ok(())
+    };
+    tokio::select! {
+        biased;
+        () = store.died() => return life(LifeEnd::Crashed),
+        mailed = mailed => mailed?,
+        () = tokio::time::sleep(world.patience) => return Err("sending a message hangs".to_owned()),
+    }
     let begun = async {
         match anew {
             true => subject.start(&runtime, run.clone()).await,
@@ -102,6 +124,7 @@ pub(super) async fn live(
         asking: BTreeMap::new(),
         asked: BTreeSet::new(),
         decisions: Decisions::default(),
+        mail: Mail::default(),
     };
     let mut events = alive.events();
     let ended = tokio::select! {
@@ -144,6 +167,12 @@ async fn gone(mut events: Events, patience: Duration) -> Result<(), String> {
     ended.map_err(|_| "the run was dropped and something of it continues".to_owned())
 }
 
+/// A person sends the run a message.
+async fn send(runtime: &Runtime, run: &RunId, text: &str) -> Result<(), String> {
+    let sent = runtime.send_message(run, text).await;
+    sent.map_err(|error| format!("the message `{text}` is refused: {error}"))
+}
+
 struct Driven<'a> {
     world: &'a World,
     runtime: &'a Runtime,
@@ -154,13 +183,18 @@ struct Driven<'a> {
     asked: BTreeSet<String>,
     /// What a crash interrupted.
     decisions: Decisions,
+    /// What was sent.
+    mail: Mail,
 }
 
 impl Driven<'_> {
     /// Follows the run to its last event, and does what people do meanwhile.
     async fn follow(&mut self, events: &mut Events) -> Result<(), String> {
         loop {
-            let todo = self.decisions.are_due() || self.asking.keys().any(|node| self.world.answers.contains_key(node));
+            let is_answered = |node: &String| self.world.answers.contains_key(node);
+            let todo = self.decisions.are_due()
+                || self.asking.keys().any(is_answered)
+                || self.mail.due(&self.world.messages).is_some();
             let longest = self.asking.values().copied().flatten().max().unwrap_or_default();
             tokio::select! {
                 biased;
@@ -212,6 +246,7 @@ impl Driven<'_> {
 
     fn apply(&mut self, event: &Event) {
         self.decisions.apply(event);
+        self.mail.apply(event);
         let path = event.path.to_string();
         match &event.kind {
             EventKind::ApprovalRequested(request) => {
@@ -228,6 +263,21 @@ impl Driven<'_> {
             self.asking.remove(node);
             let answered = self.runtime.answer(self.run, node, answer, OPERATOR).await;
             return answered.map_err(|error| format!("`{node}` asks, and does not take its answer: {error}"));
+        }
+        if let Some(due) = self.mail.due(&self.world.messages) {
+            return match due {
+                Due::Send(text) => {
+                    send(self.runtime, self.run, text).await?;
+                    self.mail.sent(text);
+                    Ok(())
+                }
+                Due::Close => {
+                    let closed = self.runtime.close(self.run).await;
+                    closed.map_err(|error| format!("the run waits for a message, and is not closed: {error}"))?;
+                    self.mail.close();
+                    Ok(())
+                }
+            };
         }
         let (due, mut decided, mut problems) = (self.decisions.take(), Vec::new(), Vec::new());
         for path in due.steps() {

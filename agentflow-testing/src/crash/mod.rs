@@ -6,6 +6,7 @@ mod decisions;
 mod effects;
 mod kill;
 mod life;
+mod messages;
 mod report;
 mod store;
 mod subject;
@@ -29,6 +30,7 @@ pub use self::effects::EffectLog;
 pub use self::kill::{KillReport, KillTest};
 pub use self::life::Interruption;
 use self::life::{LifeEnd, World, live};
+use self::messages::{Mail, Moment, Scripted};
 pub use self::report::{CrashReport, StepReport};
 use self::store::{Cut, Side};
 use self::subject::{OfAgent, OfWorkflow, Subject};
@@ -100,6 +102,7 @@ impl CrashTest {
             describe: Arc::new(|builder| builder),
             answers: BTreeMap::new(),
             unanswered: BTreeSet::new(),
+            messages: Vec::new(),
             decide: Arc::new(|_| Interruption::Retry),
             patience: Duration::from_secs(60 * 60),
         };
@@ -131,6 +134,35 @@ impl CrashTest {
     /// Nobody answers this question of a gate: its time-out passes, each time it is asked.
     pub fn unanswered(mut self, node: impl Into<String>) -> Self {
         self.world.unanswered.insert(node.into());
+        self
+    }
+
+    /// A person sends the agent this when its [live run](RunRequest::live) waits for a message; of several, one each time it
+    /// waits, in the order in which they are given here. After the last one the person closes the run the next time it waits.
+    /// After a crash the person sends again what the journal does not have. A message that is never sent fails the test.
+    ///
+    /// ```
+    /// use agentflow::agent::RunRequest;
+    /// use agentflow::prelude::*;
+    /// use agentflow_testing::{CrashTest, ScriptedModel, Turn};
+    ///
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// let model = ScriptedModel::from_fn(|request| Turn::text(format!("after {} messages", request.messages.len())));
+    /// CrashTest::agent(&Agent::new(model), || RunRequest::new("zero").live()).message("one").message("two").run().await;
+    /// # }
+    /// ```
+    pub fn message(mut self, text: impl Into<String>) -> Self {
+        self.world.messages.push(Scripted { moment: Moment::Waits, text: text.into() });
+        self
+    }
+
+    /// A person sends the agent this when the step of a path has begun, such as `tool#1.pay` of the first call, when that is one of the tool `pay`. The
+    /// step must take its time, so that the run is not over before: a tool that sleeps for a second of paused time. After a
+    /// crash the person sends it, unless the journal has it, before another process continues the run. A step that never
+    /// begins fails the test.
+    pub fn message_during(mut self, step: impl Into<String>, text: impl Into<String>) -> Self {
+        self.world.messages.push(Scripted { moment: Moment::Begun(step.into()), text: text.into() });
         self
     }
 
@@ -204,6 +236,11 @@ impl CrashTest {
         let mut asked = BTreeSet::new();
         asked.extend(undisturbed.questions());
         self.judge(&mut report, &[], &undisturbed, &expected);
+        let mut mail = Mail::default();
+        undisturbed.events.iter().for_each(|event| mail.apply(event));
+        if let Some(why) = mail.never_sent(&self.world.messages) {
+            panic!("{}: {why}", report.subject);
+        }
         for cut in cuts(undisturbed.writes) {
             let once = self.lives(&[cut]).await;
             asked.extend(once.questions());

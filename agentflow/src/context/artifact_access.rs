@@ -25,7 +25,7 @@ impl Context {
     ///
     /// # Errors
     /// [`Error::Artifact`] when the name or the media type is not one, when there are more than 64 MiB, when a session would
-    /// have more than 1,000 names, in a condition, which saves nothing, and in a step that is executed elsewhere.
+    /// have more than 1,000 names, in a condition or a tap, which save nothing, and in a step that is executed elsewhere.
     /// [`Error::Store`] when the run's store keeps no artifacts, or not these.
     pub async fn save_artifact(
         &self,
@@ -36,11 +36,11 @@ impl Context {
         let bytes: Arc<[u8]> = bytes.into().into();
         let size = bytes.len();
         let has_room = || self.run.states().is_none_or(|states| states.has_room_for(name));
-        let problem = match (self.of_value, size > MOST) {
+        let problem = match (self.saves_nothing(), size > MOST) {
             _ if self.session().is_some() && !has_room() => Some(format!(
                 "the session has artifacts of {MOST_NAMES} names, and there may be no more; save it under one of them, as its next version"
             )),
-            (true, _) => Some("a condition or a value saves nothing; save it in a step".to_owned()),
+            (Some(why), _) => Some(why.to_owned()),
             (_, true) => Some(format!("it has {size} bytes, more than the {MOST} of one artifact; save it in parts")),
             _ => problem_of(name, media_type),
         };

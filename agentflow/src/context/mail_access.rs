@@ -14,7 +14,7 @@ impl Context {
     ///
     /// # Errors
     /// [`Error::Mailbox`] when the mailbox does not have one of the names, when the message has no JSON form that gives it
-    /// back or more than 16 KiB, when 256 messages wait for that agent, and in a condition, which saves nothing.
+    /// back or more than 16 KiB, when 256 messages wait for that agent, and in a condition or a tap, which save nothing.
     /// [`Error::State`] when the step has saved more than 1 MiB. Nothing was sent then.
     pub fn send_mail<M: NodeValue>(&self, mailbox: &Mailbox<M>, from: &str, to: &str, message: &M) -> Result<()> {
         let refused = |problem: String| Error::Mailbox { mailbox: mailbox.name(), problem };
@@ -60,7 +60,7 @@ impl Context {
     ///
     /// # Errors
     /// [`Error::Mailbox`] when the mailbox does not have that name, when a message is not of its type, which another version
-    /// of the program may have sent, and in a condition. Nothing is taken then.
+    /// of the program may have sent, and in a condition or a tap. Nothing is taken then.
     pub fn take_mail<M: NodeValue>(&self, mailbox: &Mailbox<M>, of: &str) -> Result<Vec<Mail<M>>> {
         Ok(self.take_mail_within(mailbox, of, usize::MAX)?.0)
     }

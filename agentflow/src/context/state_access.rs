@@ -7,7 +7,9 @@ use crate::error::{Error, Result};
 use crate::event::EventKind;
 use crate::path::StepPath;
 use crate::run::StepStates;
-use crate::state::{EXIT, MOST_SAVED, SavedByStep, StateKey, StateOwner, too_much_in_session, too_much_saved};
+use crate::state::{
+    EXIT, IN_TAP, MOST_SAVED, SavedByStep, StateKey, StateOwner, StateTransform, too_much_in_session, too_much_saved,
+};
 use crate::store::Store;
 use crate::value::{Encoded, NodeValue};
 
@@ -42,7 +44,7 @@ impl Context {
     /// # Errors
     /// [`Error::State`] of a `user:` key in a run without a caller, of a `user:` or `app:` key in a run whose store keeps none or
     /// that has none, and in a step that is executed elsewhere; when the value has no JSON form that gives it back, when the step has written more than 1 MiB of
-    /// state or its session would have more than that, and in a condition, which saves nothing. Nothing was set then.
+    /// state or its session would have more than that, and in a condition or a tap, which save nothing. Nothing was set then.
     pub fn set<T: NodeValue>(&self, key: &StateKey<T>, value: &T) -> Result<()> {
         let text = key.to_string();
         match value.encode() {
@@ -71,13 +73,11 @@ impl Context {
     }
 
     /// All that is seen of the state here, but for values that outlive the run.
-    #[cfg_attr(not(feature = "dynamic"), allow(dead_code, reason = "graphs are executed with the feature `dynamic`"))]
     pub(crate) fn seen_state(&self) -> SavedByStep {
         self.run.states().map(|states| states.seen_by(&self.path)).unwrap_or_default()
     }
 
     /// The same with values that outlive the run, by their keys.
-    #[cfg_attr(not(feature = "dynamic"), allow(dead_code, reason = "graphs are executed with the feature `dynamic`"))]
     pub(crate) async fn seen_state_with(&self, keys: &[String]) -> Result<SavedByStep> {
         let mut seen = self.seen_state();
         for key in keys {
@@ -93,11 +93,55 @@ impl Context {
     /// value may be removed. It is seen and recorded as what [`set`](Self::set) sets.
     ///
     /// # Errors
-    /// [`Error::State`] in a condition, which saves nothing.
+    /// [`Error::State`] in a condition or a tap, which save nothing.
     pub fn remove<T>(&self, key: &StateKey<T>) -> Result<()> {
-        let text = self.writable(key.owner(), key.to_string())?;
-        self.run.states_or_new().change(&self.path, &text, None);
+        self.remove_key(key.owner(), key.to_string())
+    }
+
+    fn remove_key(&self, owner: StateOwner, key: String) -> Result<()> {
+        let key = self.writable(owner, key)?;
+        self.run.states_or_new().change(&self.path, &key, None);
         Ok(())
+    }
+
+    /// Changes the state by data: keeps, removes, merges and moves keys, and makes texts of them. What it changes is seen and
+    /// recorded as what [`set`](Self::set) and [`remove`](Self::remove) change.
+    ///
+    /// ```
+    /// use agentflow::prelude::*;
+    /// use agentflow::state::StateTransform;
+    ///
+    /// async fn hand_over(cx: &Context) -> Result<()> {
+    ///     cx.transform(&[
+    ///         StateTransform::merge(["law", "market"], "notes"),
+    ///         StateTransform::pick(["notes", "tone"]),
+    ///         StateTransform::default_value("tone", "dry"),
+    ///     ])
+    ///     .await
+    /// }
+    /// ```
+    ///
+    /// Dropping the future changes nothing, or some of it: a step that is dropped saves nothing in any case.
+    ///
+    /// # Errors
+    /// [`Error::State`] as [`set`](Self::set) says, and when values are not merged, when a text cannot be made, and of a name
+    /// that is not one of a key. Some keys may have been changed then, so that the step fails with the error, as a rule.
+    pub async fn transform(&self, transforms: &[StateTransform]) -> Result<()> {
+        self.transformed(transforms).await.map(drop)
+    }
+
+    /// The same, and what was set.
+    pub(crate) async fn transformed(&self, transforms: &[StateTransform]) -> Result<Vec<(String, Encoded)>> {
+        let seen = self.seen_state_with(&StateTransform::lasting_keys(transforms)).await?;
+        let changes =
+            StateTransform::changes(transforms, seen).map_err(|(key, problem)| Error::State { key, problem })?;
+        // What is removed makes room.
+        let (set, removed): (Vec<_>, Vec<_>) = changes.into_iter().partition(|(_, value)| value.is_some());
+        for (key, _) in removed {
+            self.remove_key(StateOwner::split(&key).0, key)?;
+        }
+        let set = set.into_iter().filter_map(|(key, value)| Some((key, value?)));
+        set.map(|(key, value)| self.set_encoded(key.clone(), value.clone()).map(|()| (key, value))).collect()
     }
 
     /// Ends the repetition that this is within, `repeat!` or a graph's, after this round: no further one begins, whatever
@@ -130,7 +174,7 @@ impl Context {
     /// ```
     ///
     /// # Errors
-    /// [`Error::State`] in a condition, which saves nothing.
+    /// [`Error::State`] in a condition or a tap, which save nothing.
     #[doc(alias = "escalate")]
     pub fn exit_loop(&self) -> Result<()> {
         let key = self.writable(StateOwner::Session, EXIT.to_owned())?;
@@ -147,16 +191,21 @@ impl Context {
         }
     }
 
+    /// Why nothing is saved here, where that is so.
+    pub(super) fn saves_nothing(&self) -> Option<&'static str> {
+        let in_tap = || self.run.states().is_some_and(|states| states.is_in_tap(&self.path));
+        match self.of_value {
+            true => Some("a condition or a value saves nothing; write it in a step, such as `let _ = function(cx);`"),
+            false => in_tap().then_some(IN_TAP),
+        }
+    }
+
     /// The key, where state may be written.
     pub(super) fn writable(&self, owner: StateOwner, key: String) -> Result<String> {
-        match self.of_value {
-            false if owner.outlives_runs() => self.place_of(owner, &key).map(|_| key),
-            false => Ok(key),
-            true => {
-                let problem =
-                    "a condition or a value saves nothing; write it in a step, such as `let _ = function(cx);`";
-                Err(Error::State { key, problem: problem.to_owned() })
-            }
+        match self.saves_nothing() {
+            None if owner.outlives_runs() => self.place_of(owner, &key).map(|_| key),
+            None => Ok(key),
+            Some(why) => Err(Error::State { key, problem: why.to_owned() }),
         }
     }
 

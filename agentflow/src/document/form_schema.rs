@@ -139,7 +139,7 @@ fn graph() -> Value {
         "kind": {"type": "string", "description": "`input` for an input of the workflow; of all others, `does` says it"},
         "does": {
             "type": ["object", "string", "null"],
-            "description": "what it does: call, value, route, ask, map, race, fallback or repeat"
+            "description": "what it does: call, value, transform, route, ask, map, race, fallback or repeat"
         },
         "reads": texts("nodes whose outputs it needs"),
         "after": texts("nodes that must have ended before"),
@@ -147,7 +147,7 @@ fn graph() -> Value {
         "begins": {"description": "how many of its edges must be taken: all, any, {join: 2} or {barrier: 2}"},
         "ends": {"type": "boolean", "description": "whether the workflow ends with its output"},
         "saves": {"type": "object", "description": "what of its output is saved to the state: a JSON Pointer for each key"},
-        "policy": {"type": "object", "description": "retries, time-out, approval"},
+        "policy": {"type": "object", "description": "retries, time-out, approval, and whether it only observes"},
         "schema": {"type": ["object", "boolean"], "description": "the JSON Schema of its output"},
     });
     object(

@@ -4,7 +4,7 @@
 //! A run in which nobody touches state has none. It decides nothing about the order of steps: whoever starts a step says
 //! what it sees, and whoever ends one says when.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use crate::artifact::ArtifactRef;
@@ -20,6 +20,8 @@ pub(crate) const MOST_NAMES: usize = 1000;
 pub(crate) struct StepStates {
     /// Of the steps that are running.
     open: HashMap<StepPath, OpenState>,
+    /// Those steps that may change nothing.
+    taps: HashSet<StepPath>,
     /// What the outcomes of steps hold, by the steps' paths.
     done: HashMap<StepPath, Arc<SavedByStep>>,
     /// The values that outlive the run, as it has read them.
@@ -95,6 +97,16 @@ impl StepStates {
             Some(_) => drop(self.open.insert(step.clone(), OpenState { sees, wrote: Written::default() })),
             None => drop(self.open.remove(step)),
         }
+    }
+
+    /// A step that begins, and all within it, may change nothing.
+    pub(crate) fn open_tap(&mut self, step: &StepPath) {
+        self.taps.insert(step.clone());
+    }
+
+    /// Whether a step may change nothing.
+    pub(crate) fn is_in_tap(&self, step: &StepPath) -> bool {
+        !self.taps.is_empty() && std::iter::once(step.clone()).chain(step.parents()).any(|at| self.taps.contains(&at))
     }
 
     /// A further attempt at a step begins.

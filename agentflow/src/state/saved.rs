@@ -12,6 +12,10 @@ use crate::value::Encoded;
 /// The most bytes that one step may save, with what it calls: they are part of one record.
 pub(crate) const MOST_SAVED: usize = 1 << 20;
 
+/// The sentence about a change in a step that may make none.
+pub(crate) const IN_TAP: &str =
+    "this step is a tap, which sees the state and changes nothing of it; do it in another step, or remove `tap`";
+
 /// The sentence about more than that.
 pub(crate) fn too_much_saved(size: usize) -> String {
     format!(

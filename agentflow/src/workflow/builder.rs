@@ -25,6 +25,7 @@ use super::spec::{
 };
 use super::step_error::{StepError, StepFailure};
 use super::taken_arms::problems_of_arms;
+use super::taps::problems_of_taps;
 use crate::context::Context;
 use crate::error::FailureKind;
 use crate::event::ApprovalRequest;
@@ -576,6 +577,7 @@ impl Builder {
         }
         self.problems.extend(names::problems_of_places(&self.nodes));
         self.problems.extend(problems_of_questions(&self.nodes));
+        self.problems.extend(problems_of_taps(&self.nodes));
         if self.problems.is_empty() {
             self.problems = problems_of_arms(&self.nodes, output.node);
             self.problems.extend(problems_of_keys(&self.nodes));

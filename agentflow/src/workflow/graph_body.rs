@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::condition::Condition;
 use super::mapping::{IsNode, Mapping};
 use super::node_schema::NodeSchema;
+use crate::state::StateTransform;
 
 /// An edge that leads to a node of a [`Graph`](super::Graph): `{"from": "fetch"}` is taken when `fetch` has its output.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -67,6 +68,8 @@ pub enum GraphBody {
     Call(Reference),
     /// It is a value.
     Value(Mapping),
+    /// It changes the state, as [`Context::transform`](crate::Context::transform) does. Its output is an object of what it set.
+    Transform(Vec<StateTransform>),
     /// It chooses arms.
     Route(Routes),
     /// It asks a person.
@@ -258,6 +261,14 @@ impl GraphBody {
         of_mappings.chain(self.conditions().flat_map(|condition| condition.state_keys(is_node))).collect()
     }
 
+    /// The changes of the state that it makes.
+    pub(crate) fn transforms(&self) -> &[StateTransform] {
+        match self {
+            Self::Transform(transforms) => transforms,
+            _ => &[],
+        }
+    }
+
     /// The values that it makes.
     fn mappings(&self) -> impl Iterator<Item = &Mapping> {
         let own = match self {
@@ -282,7 +293,7 @@ impl GraphBody {
         match self {
             Self::Call(call) | Self::Map { call, .. } | Self::Repeat { call, .. } => std::slice::from_ref(call),
             Self::Race(calls) | Self::Fallback(calls) => calls,
-            Self::Value(_) | Self::Route(_) | Self::Ask(_) => &[],
+            Self::Value(_) | Self::Transform(_) | Self::Route(_) | Self::Ask(_) => &[],
         }
     }
 }

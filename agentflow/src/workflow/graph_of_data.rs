@@ -117,7 +117,7 @@ impl GraphNode {
 /// What a node is that does this.
 fn kind_of(does: &GraphBody) -> NodeKind {
     match does {
-        GraphBody::Call(_) => NodeKind::Step,
+        GraphBody::Call(_) | GraphBody::Transform(_) => NodeKind::Step,
         GraphBody::Value(_) => NodeKind::Value,
         GraphBody::Route(_) => NodeKind::Router,
         GraphBody::Ask(_) => NodeKind::Gate,

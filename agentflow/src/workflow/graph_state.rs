@@ -37,8 +37,9 @@ impl<'a> Loading<'a> {
     }
 
     /// What a node saves of its output.
-    pub(super) fn check_saves(&mut self, node: &GraphNode) {
+    pub(super) fn check_saves(&mut self, node: &'a GraphNode) {
         let name = &node.name;
+        self.check_transforms(node);
         let is_value = !matches!(node.does, None | Some(GraphBody::Route(_) | GraphBody::Ask(_)));
         if !node.saves.is_empty() && (!is_value || node.kind == NodeKind::Input) {
             self.problems.push(format!(
@@ -66,6 +67,36 @@ impl<'a> Loading<'a> {
                 self.saves_any_key |= part["additionalProperties"] != false;
             }
             self.known_keys.insert(key.clone());
+        }
+    }
+
+    /// The changes of the state that a node makes.
+    fn check_transforms(&mut self, node: &'a GraphNode) {
+        let transforms = node.does.as_ref().map(GraphBody::transforms).unwrap_or_default();
+        if let Some(GraphBody::Transform(_)) = &node.does
+            && transforms.is_empty()
+        {
+            self.problems.push(format!(
+                "the node `{}` changes nothing; name a change, such as `{{\"drop\": [\"draft\"]}}`",
+                node.name
+            ));
+        }
+        for transform in transforms {
+            let problems = transform.problems();
+            self.problems.extend(problems.into_iter().map(|problem| format!("the node `{}`: {problem}", node.name)));
+            for (key, placeholder) in transform.placeholders() {
+                if self.names.contains_key(key) && !self.known_keys.contains(key) {
+                    self.problems.push(format!(
+                        "the node `{}` has the placeholder `{{{}}}`, and a change of the state sees the state alone; save the \
+                         output of `{key}` with `saves`, or make the text in a node of `value`",
+                        node.name,
+                        placeholder.path()
+                    ));
+                } else if !placeholder.is_optional() && placeholder.parts().first().is_some_and(|first| first == key) {
+                    self.bare_keys.push((&node.name, key.to_owned()));
+                }
+            }
+            self.known_keys.extend(transform.set_keys().into_iter().map(str::to_owned));
         }
     }
 

@@ -74,6 +74,9 @@ mod state_reads;
 pub(crate) mod step_error;
 mod steps;
 mod taken_arms;
+mod taps;
+#[cfg(feature = "dynamic")]
+mod transform_step;
 mod workflow_parts;
 mod workflow_tool;
 

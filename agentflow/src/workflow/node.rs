@@ -222,6 +222,13 @@ impl Node {
         self.policy = self.policy.repeatable(repeatable);
         self
     }
+
+    /// Says that it observes: it sees the [state](crate::state), and a change of the state in it, or in what it calls, is an
+    /// error.
+    pub fn tap(mut self) -> Self {
+        self.policy = self.policy.tap();
+        self
+    }
 }
 
 impl<T: Into<String>> From<T> for Node {

@@ -23,6 +23,7 @@ use super::node_schema::{Fits, NodeSchema};
 use super::reference_steps::{Callee, item_step, step};
 use super::spec::{After, Body, Branch, Derived, NodeIndex, NodeKind, NodeSpec, OrderReason, Spec};
 use super::taken_arms::problems_of_arms;
+use super::taps::problems_of_taps;
 use crate::dry_run::DryCall;
 use crate::path::StepPath;
 use crate::run::Approval;
@@ -68,6 +69,7 @@ impl Graph {
         }
         problems.extend(names::problems_of_places(&nodes));
         problems.extend(problems_of_questions(&nodes));
+        problems.extend(problems_of_taps(&nodes));
         let output = nodes.iter().position(|node| *node.path.names() == *self.output);
         if output.is_none() {
             let near = did_you_mean(nearest(&self.output, self.nodes.iter().map(|node| node.name.as_str())));
@@ -384,6 +386,7 @@ impl<'a> Loading<'a> {
                     false => (NodeKind::Value, Body::Pure(pure(value.clone(), names))),
                 }
             }
+            GraphBody::Transform(transforms) => (NodeKind::Step, Body::Step(super::transform_step::step(transforms))),
             GraphBody::Route(_) => self.router(node, does),
             GraphBody::Ask(question) => self.gate(name, question),
             GraphBody::Map { items, call } => {
@@ -414,6 +417,7 @@ impl<'a> Loading<'a> {
             None | Some(GraphBody::Route(_)) => Value::Bool(true),
             Some(GraphBody::Call(_)) => output(),
             Some(GraphBody::Value(value)) => of(value),
+            Some(GraphBody::Transform(_)) => json!({"type": "object"}),
             Some(GraphBody::Ask(question)) => {
                 question.answer.as_ref().map_or_else(|| closed(Approval::schema()), NodeSchema::to_value)
             }

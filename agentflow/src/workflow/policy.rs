@@ -144,6 +144,10 @@ pub struct NodePolicy {
     /// everything else may.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub repeatable: Option<bool>,
+    /// Whether it observes: it sees the [state](crate::state), and a change of the state, an artifact or a message of a
+    /// mailbox in it, or in what it calls, is an error. Default: `false`.
+    #[serde(skip_serializing_if = "is_default")]
+    pub tap: bool,
 }
 
 fn is_default<T: Default + PartialEq>(value: &T) -> bool {
@@ -211,6 +215,13 @@ impl NodePolicy {
     #[must_use]
     pub fn repeatable(mut self, repeatable: bool) -> Self {
         self.repeatable = Some(repeatable);
+        self
+    }
+
+    /// Says that the node observes: it sees the state and changes nothing of it.
+    #[must_use]
+    pub fn tap(mut self) -> Self {
+        self.tap = true;
         self
     }
 

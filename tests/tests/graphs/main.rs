@@ -26,3 +26,4 @@ mod state;
 #[allow(dead_code, unreachable_pub, reason = "it is written for another test program")]
 mod store;
 mod toolsets;
+mod transforms;

@@ -28,12 +28,12 @@ async fn state_sets_tone(cx: &Context, tone: String) -> Result<()> {
     cx.set(&TONE, &tone)
 }
 
-fn graph(name: &str, output: &str, nodes: Value) -> Graph {
+pub(super) fn graph(name: &str, output: &str, nodes: Value) -> Graph {
     let graph = json!({"version": 1, "name": name, "output": output, "concurrency": 4, "nodes": nodes});
     serde_json::from_value(graph).unwrap()
 }
 
-fn call(tool: &str, with: Value) -> Value {
+pub(super) fn call(tool: &str, with: Value) -> Value {
     json!({"call": {"kind": "tool", "name": tool, "with": with}})
 }
 

@@ -8,7 +8,7 @@ use agentflow::prelude::*;
 use agentflow::serde_json::json;
 use agentflow::store::{MemoryStore, RunStatus, Store};
 use agentflow::{Error, Event, RunId};
-use agentflow_testing::{ScriptedModel, Turn, check_events, test_runtime};
+use agentflow_testing::{CrashTest, ScriptedModel, Turn, check_events, test_runtime};
 
 use super::sessions_crash::{Ending, ends_at_each_of};
 
@@ -95,6 +95,38 @@ async fn a_process_that_ends_at_any_write_loses_and_repeats_no_message() {
 #[tokio::test(start_paused = true)]
 async fn the_same_of_a_live_run() {
     ends_at_each_of(12, async |store: Ending<MemoryStore>| talk(store, true).await, check).await;
+}
+
+/// Two crashes in each run: while it is sent, while it is answered, and while it is resumed.
+#[tokio::test(start_paused = true)]
+async fn with_a_second_crash_the_conversation_is_the_same() {
+    let live = CrashTest::agent(&clerk(), || RunRequest::new("zero").live()).message("one").message("two");
+    let report = live.twice().run().await;
+    assert!(report.crashes() > 500, "{report}");
+    let during = CrashTest::agent(&clerk(), || RunRequest::new("zero")).message_during("tool#1.mcrash_note", "one");
+    let report = during.message_during("tool#2.mcrash_note", "two").twice().run().await;
+    assert!(report.crashes() > 500, "{report}");
+    let both = CrashTest::agent(&clerk(), || RunRequest::new("zero").session("s").live()).message("two");
+    both.message_during("tool#1.mcrash_note", "one").run().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_live_run_that_nobody_writes_to_is_closed() {
+    CrashTest::agent(&clerk(), || RunRequest::new("zero").live()).run().await;
+}
+
+#[tokio::test(start_paused = true)]
+#[should_panic(
+    expected = "the agent: the run never waits for the message `one`: only a live run does; what begins is `model#1`"
+)]
+async fn a_message_to_a_run_that_waits_for_none_fails_the_test() {
+    CrashTest::agent(&clerk(), || RunRequest::new("zero")).message("one").run().await;
+}
+
+#[tokio::test(start_paused = true)]
+#[should_panic(expected = "no step `tool#7` begins, so that the message `one` is never sent")]
+async fn a_message_during_a_step_that_never_begins_fails_the_test() {
+    CrashTest::agent(&clerk(), || RunRequest::new("zero")).message_during("tool#7", "one").run().await;
 }
 
 #[tokio::test]

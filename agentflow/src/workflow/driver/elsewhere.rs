@@ -96,6 +96,9 @@ fn begun(spec: &Arc<Spec>, call: &StepCall, run: FarRun) -> Result<FarStep, Erro
     if let Some(state) = &call.state {
         shared.states_or_new().open(&call.path, Some(Arc::clone(state)));
     }
+    if node.policy.tap {
+        shared.states_or_new().open_tap(&call.path);
+    }
     let step = Around::of_depth(call.depth).sync_scope(|| {
         let cx = Context::new(Arc::clone(shared), call.path.clone(), resources)
             .granted(&call.grants.as_slice().into())

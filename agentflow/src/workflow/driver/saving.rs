@@ -12,7 +12,7 @@ use crate::error::FailureKind;
 use crate::event::EventKind;
 use crate::path::StepPath;
 use crate::run::{RunShared, StepStates};
-use crate::state::{EXIT, MOST_SAVED, SavedByStep, too_much_saved};
+use crate::state::{EXIT, IN_TAP, MOST_SAVED, SavedByStep, too_much_saved};
 use crate::value::Encoded;
 use crate::workflow::machine::Unit;
 use crate::workflow::outputs::WithState;
@@ -112,13 +112,17 @@ impl WorkflowRun {
     /// Whether the record of a unit has room for what the unit and those within it have saved: the size of that.
     ///
     /// # Errors
-    /// [`FailureKind::TooLarge`] when it is more than one step may save.
+    /// [`FailureKind::TooLarge`] when it is more than one step may save; [`FailureKind::Value`] of a tap that has saved anything.
     pub(super) fn saved_size(&self, unit: Unit) -> Result<usize, StepError> {
         let Some(states) = self.segment.shared.states() else { return Ok(0) };
         let own = states.size(&self.path(unit));
         let within = self.machine.units(unit.node).filter(|within| unit.child.is_none() && within.child.is_some());
         let within = within.filter_map(|within| states.saved_by(&self.path(within))).map(|saved| saved.size());
         let size = own + within.sum::<usize>();
+        // Such as the answer of an agent, which it saves itself.
+        if size > 0 && self.machine.spec().node(unit.node).policy.tap {
+            return Err(StepError::new(FailureKind::Value, IN_TAP.to_owned()));
+        }
         match size > MOST_SAVED {
             true => Err(StepError::new(FailureKind::TooLarge, too_much_saved(size))),
             false => Ok(size),

@@ -28,6 +28,9 @@ impl WorkflowRun {
             .granted(&self.grants)
             .with_attempt(attempt, scope);
         self.open_state(unit, cx.path());
+        if node.policy.tap {
+            self.segment.shared.states_or_new().open_tap(cx.path());
+        }
         cx.begin_attempt();
         // An attempt before this one may have recorded calls. Those of a step that is handed out are judged where it is
         // executed: nothing is called here.

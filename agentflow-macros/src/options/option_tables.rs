@@ -1,19 +1,9 @@
-//! The options of the attributes: one table for the parser, the errors and the documentation. The parser reads from comma to
-//! comma, so that a mistake in one option does not hide one in the next. What a value means is left to each attribute.
-
-use proc_macro2::{Delimiter, Group, Ident, TokenStream, TokenTree};
-use quote::ToTokens;
-use syn::ext::IdentExt;
-use syn::parse::{ParseStream, Parser};
-use syn::punctuated::Punctuated;
-use syn::{Expr, Lit, LitInt, LitStr, Path, Token};
-
-use crate::errors::{Errors, nearest};
+//! The tables of the options: the parser, the errors and the documentation read one. It parses nothing.
 
 /// What an option is called and how it is written.
 pub(crate) struct OptionSpec {
     pub(crate) name: &'static str,
-    form: Form,
+    pub(super) form: Form,
     /// As a user writes it.
     pub(crate) example: &'static str,
     /// For the table of the documentation.
@@ -26,12 +16,12 @@ pub(crate) struct OptionSpec {
 /// The options of one attribute at one place.
 pub(crate) struct OptionTable {
     /// As a user writes it, such as `#[tool]`.
-    attribute: &'static str,
-    specs: &'static [OptionSpec],
+    pub(super) attribute: &'static str,
+    pub(super) specs: &'static [OptionSpec],
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Form {
+pub(super) enum Form {
     Flag,
     Text,
     Number,
@@ -373,6 +363,13 @@ const NODE_LET: &[OptionSpec] = &[
         meaning: "whether it may run again after its process ended during it",
     },
     OptionSpec {
+        name: "tap",
+        form: Form::Flag,
+        example: "tap",
+        default: "off",
+        meaning: "it observes: it sees the state, and a change of the state in it is an error",
+    },
+    OptionSpec {
         name: "write",
         form: Form::Flag,
         example: "write",
@@ -387,185 +384,6 @@ const NODE_LET: &[OptionSpec] = &[
         meaning: "it writes, and neither waits for what is above it nor lets what is below wait for it",
     },
 ];
-
-/// One option as it was given.
-pub(crate) struct GivenOption {
-    pub(crate) name: Ident,
-    pub(crate) value: Value,
-}
-
-pub(crate) enum Value {
-    Flag,
-    Text(LitStr),
-    Number(LitInt),
-    Decimal(Lit),
-    Path(Path),
-    Paths(Vec<Path>),
-    Names(Vec<LitStr>),
-    Expr(Box<Expr>),
-}
-
-/// The options that are well-formed; everything else went to `errors`.
-pub(crate) fn parse(tokens: TokenStream, table: &OptionTable, errors: &mut Errors) -> Vec<GivenOption> {
-    let mut all: Vec<GivenOption> = Vec::new();
-    let everything = |input: ParseStream<'_>| {
-        while !input.is_empty() {
-            match option(input, table, errors) {
-                Ok(Some(given)) if all.iter().any(|other| other.name == given.name) => {
-                    errors.at(&given.name, format!("`{}` is given twice; remove one", given.name));
-                }
-                Ok(given) => all.extend(given),
-                Err(error) => errors.push(error),
-            }
-            let rest = until_comma(input)?;
-            if !rest.is_empty() && errors.is_empty() {
-                errors.at(rest, "expected `,` before the next option");
-            }
-            input.parse::<Option<Token![,]>>()?;
-        }
-        Ok(())
-    };
-    if let Err(error) = everything.parse2(tokens) {
-        errors.push(error);
-    }
-    all
-}
-
-fn until_comma(input: ParseStream<'_>) -> syn::Result<TokenStream> {
-    let mut rest = TokenStream::new();
-    while !input.is_empty() && !input.peek(Token![,]) {
-        rest.extend([input.parse::<TokenTree>()?]);
-    }
-    Ok(rest)
-}
-
-fn option(input: ParseStream<'_>, table: &OptionTable, errors: &mut Errors) -> syn::Result<Option<GivenOption>> {
-    let Ok(name) = input.call(Ident::parse_any) else {
-        let wrong = until_comma(input)?;
-        let message = format!("expected an option: one of {}", names(table.specs));
-        // Between two commas there is only the comma to point at.
-        return Err(match wrong.is_empty() {
-            true => input.error(message),
-            false => syn::Error::new_spanned(wrong, message),
-        });
-    };
-    let Some(spec) = table.specs.iter().find(|spec| name == spec.name) else {
-        let hint = match nearest(&name.to_string(), table.specs.iter().map(|spec| spec.name)) {
-            Some(near) => format!("did you mean `{near}`?"),
-            None => format!("the options are {}", names(table.specs)),
-        };
-        errors.at(&name, format!("`{}` has no option `{name}` here; {hint}", table.attribute));
-        until_comma(input)?;
-        return Ok(None);
-    };
-    let value = value(input, spec, &name)?;
-    Ok(Some(GivenOption { name, value }))
-}
-
-fn value(input: ParseStream<'_>, spec: &OptionSpec, name: &Ident) -> syn::Result<Value> {
-    let ends = input.is_empty() || input.peek(Token![,]);
-    if spec.form == Form::Flag {
-        return match ends {
-            true => Ok(Value::Flag),
-            false => Err(syn::Error::new_spanned(
-                until_comma(input)?,
-                format!("`{name}` takes no value; write `{name}` alone, or remove it"),
-            )),
-        };
-    }
-    if spec.form == Form::MaybeExpr && ends {
-        return Ok(Value::Flag);
-    }
-    if spec.form == Form::Names {
-        return match input.parse::<Group>() {
-            Ok(group) if group.stream().is_empty() => Err(syn::Error::new_spanned(
-                group,
-                "name at least one scope, as in `scopes(read)`, or remove the option",
-            )),
-            Ok(group) if group.delimiter() == Delimiter::Parenthesis => {
-                Ok(Value::Names(name_list.parse2(group.stream())?))
-            }
-            Ok(other) => Err(written(spec, other)),
-            Err(_) => Err(written(spec, or_name(until_comma(input)?, name))),
-        };
-    }
-    if input.parse::<Option<Token![=]>>()?.is_none() {
-        return Err(written(spec, or_name(until_comma(input)?, name)));
-    }
-    let ahead = input.fork();
-    let parsed = match spec.form {
-        Form::Text => input.parse().map(Value::Text),
-        Form::Number => input.parse().map(Value::Number),
-        Form::Decimal => input.parse::<Lit>().and_then(decimal).map(Value::Decimal),
-        Form::Path => input.call(Path::parse_mod_style).map(Value::Path),
-        Form::Paths => path_list(input).map(Value::Paths),
-        _ => return input.parse().map(Value::Expr).map_err(|error| with_example(error, spec)),
-    };
-    parsed.or_else(|_| {
-        let wrong = until_comma(&ahead)?;
-        Err(written(spec, or_name(wrong, name)))
-    })
-}
-
-fn decimal(literal: Lit) -> syn::Result<Lit> {
-    match literal {
-        Lit::Int(_) | Lit::Float(_) => Ok(literal),
-        other => Err(syn::Error::new_spanned(other, "expected a number")),
-    }
-}
-
-/// `[search, orders::find]`
-fn path_list(input: ParseStream<'_>) -> syn::Result<Vec<Path>> {
-    let group = input.parse::<Group>()?;
-    if group.delimiter() != Delimiter::Bracket {
-        return Err(syn::Error::new(group.span(), "expected `[`"));
-    }
-    let paths =
-        |input: ParseStream<'_>| Punctuated::<_, Token![,]>::parse_terminated_with(input, Path::parse_mod_style);
-    Ok(paths.parse2(group.stream())?.into_iter().collect())
-}
-
-/// The literal without its suffix, if it is in the range of `u32`.
-pub(crate) fn small(number: LitInt, errors: &mut Errors) -> Option<LitInt> {
-    match number.base10_parse::<u32>() {
-        Ok(_) => Some(LitInt::new(number.base10_digits(), number.span())),
-        Err(_) => {
-            errors.at(number, "this number is not in the range from 0 to 4294967295; write one that is");
-            None
-        }
-    }
-}
-
-/// `read, "billing:write"`
-fn name_list(input: ParseStream<'_>) -> syn::Result<Vec<LitStr>> {
-    let one = |input: ParseStream<'_>| {
-        if input.peek(LitStr) {
-            return input.parse::<LitStr>();
-        }
-        match input.call(Ident::parse_any) {
-            Ok(name) => Ok(LitStr::new(&name.unraw().to_string(), name.span())),
-            Err(_) => Err(input.error("a scope is a word or a text, as in `scopes(read, \"billing:write\")`")),
-        }
-    };
-    let all = Punctuated::<_, Token![,]>::parse_terminated_with(input, one)?;
-    Ok(all.into_iter().collect())
-}
-
-fn or_name(tokens: TokenStream, name: &Ident) -> TokenStream {
-    if tokens.is_empty() { name.to_token_stream() } else { tokens }
-}
-
-fn written(spec: &OptionSpec, at: impl ToTokens) -> syn::Error {
-    syn::Error::new_spanned(at, format!("`{}` is not written like this; write `{}`", spec.name, spec.example))
-}
-
-fn with_example(error: syn::Error, spec: &OptionSpec) -> syn::Error {
-    syn::Error::new(error.span(), format!("{error}; write `{}`", spec.example))
-}
-
-fn names(specs: &[OptionSpec]) -> String {
-    specs.iter().map(|spec| format!("`{}`", spec.name)).collect::<Vec<_>>().join(", ")
-}
 
 #[cfg(test)]
 mod tests {

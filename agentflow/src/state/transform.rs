@@ -1,0 +1,531 @@
+//! `StateTransform`: a change of the state as data, such as in a graph or a document. It says what changes; a step makes the
+//! change.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use super::key::{StateKey, StateOwner};
+use super::reserved::is_reserved;
+use super::saved::SavedByStep;
+use crate::template::{Placeholder, Template, part_of};
+use crate::value::Encoded;
+
+/// The most bytes of a text that a template makes of the state: no step may save more.
+const LARGEST_TEXT: usize = super::saved::MOST_SAVED;
+
+/// A key with its value, `None` when it is removed.
+type Change = (String, Option<Encoded>);
+
+/// The key, or else what is wrong as a whole, and a sentence.
+type Wrong = (String, String);
+
+/// A change of the state as data. Several are made one after another, each of what the one before it left:
+/// [`Context::transform`](crate::Context::transform) makes them in a step, a
+/// [`GraphBody::Transform`](crate::workflow::GraphBody::Transform) in a node of a graph.
+///
+/// Keys are written as in text, such as `tone` or `user:name`. A key without a value is left out, and is an error only in the
+/// text of a template.
+///
+/// ```
+/// use agentflow::state::StateTransform;
+///
+/// let read: Vec<StateTransform> = serde_json::from_str(
+///     r#"[{"pick": ["draft", "notes"]}, {"rename": {"draft": "text"}}, {"default": {"tone": "dry"}}]"#,
+/// )
+/// .unwrap();
+/// assert_eq!(
+///     read,
+///     [
+///         StateTransform::pick(["draft", "notes"]),
+///         StateTransform::rename([("draft", "text")]),
+///         StateTransform::default_value("tone", "dry"),
+///     ]
+/// );
+/// ```
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", expecting = "a change of the state, such as {\"drop\": [\"draft\"]}")]
+#[non_exhaustive]
+pub enum StateTransform {
+    /// Of the keys of the session, these are kept and all others removed. Those of `user:`, `app:` and `temp:` stay.
+    Pick(BTreeSet<String>),
+    /// These keys are removed, whosever they are.
+    Drop(BTreeSet<String>),
+    /// Several values become one.
+    Merge(StateMerge),
+    /// Values move to other keys, all at once, so that two can change places: `{"draft": "text"}` moves `draft` to `text`, and
+    /// replaces what `text` was.
+    Rename(BTreeMap<String, String>),
+    /// Keys without a value get these. One that is `null` has a value.
+    Default(BTreeMap<String, Value>),
+    /// Each key gets the text of a template over the state as it was before, or the value itself where the text is one
+    /// placeholder: `{"city": "{order.address.city}", "greeting": "Dear {user:name}"}`. A missing value is an error, unless
+    /// its placeholder is optional; a key whose text is one optional placeholder without a value stays as it is.
+    Map(BTreeMap<String, Template>),
+}
+
+/// Which values become one, and under which key.
+///
+/// Texts are joined, lists are put one behind the other, and of objects the fields come together, the later ones over those
+/// before them. A single value stays as it is. Values of which one is something else, or of more than one of these, are an
+/// error that names them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, expecting = "a merge, such as {\"sources\": [\"law\", \"market\"], \"into\": \"notes\"}")]
+#[non_exhaustive]
+pub struct StateMerge {
+    /// The keys whose values they are, in order. They stay.
+    pub sources: Vec<String>,
+    /// The key that the result has. Where no source has a value, it stays as it is.
+    pub into: String,
+    /// What stands between two texts. Default: a line break.
+    #[serde(default = "line_break", skip_serializing_if = "is_line_break")]
+    pub separator: String,
+}
+
+fn line_break() -> String {
+    "\n".to_owned()
+}
+
+fn is_line_break(separator: &str) -> bool {
+    separator == "\n"
+}
+
+fn owned<K: Into<String>>(keys: impl IntoIterator<Item = K>) -> BTreeSet<String> {
+    keys.into_iter().map(Into::into).collect()
+}
+
+impl StateTransform {
+    /// Keeps these keys of the session.
+    pub fn pick<K: Into<String>>(keys: impl IntoIterator<Item = K>) -> Self {
+        Self::Pick(owned(keys))
+    }
+
+    /// Removes these keys.
+    pub fn drop<K: Into<String>>(keys: impl IntoIterator<Item = K>) -> Self {
+        Self::Drop(owned(keys))
+    }
+
+    /// Makes one value of several; texts are joined with a line break.
+    pub fn merge<K: Into<String>>(sources: impl IntoIterator<Item = K>, into: impl Into<String>) -> Self {
+        let sources = sources.into_iter().map(Into::into).collect();
+        Self::Merge(StateMerge { sources, into: into.into(), separator: line_break() })
+    }
+
+    /// The same with something else between texts.
+    pub fn merge_with<K: Into<String>>(
+        sources: impl IntoIterator<Item = K>,
+        into: impl Into<String>,
+        separator: impl Into<String>,
+    ) -> Self {
+        let sources = sources.into_iter().map(Into::into).collect();
+        Self::Merge(StateMerge { sources, into: into.into(), separator: separator.into() })
+    }
+
+    /// Moves values from the first key of each pair to the second.
+    pub fn rename<F: Into<String>, T: Into<String>>(keys: impl IntoIterator<Item = (F, T)>) -> Self {
+        Self::Rename(keys.into_iter().map(|(from, to)| (from.into(), to.into())).collect())
+    }
+
+    /// Gives a key a value where it has none.
+    #[doc(alias = "default")]
+    pub fn default_value(key: impl Into<String>, value: impl Into<Value>) -> Self {
+        Self::Default(BTreeMap::from([(key.into(), value.into())]))
+    }
+
+    /// Gives a key the text of a template.
+    pub fn map(key: impl Into<String>, template: Template) -> Self {
+        Self::Map(BTreeMap::from([(key.into(), template)]))
+    }
+
+    /// The keys that it may set or remove; `None` when that can be any key of the session.
+    pub fn affected_keys(&self) -> Option<BTreeSet<&str>> {
+        Some(match self {
+            Self::Pick(_) => return None,
+            Self::Drop(keys) => keys.iter().map(String::as_str).collect(),
+            Self::Merge(merge) => BTreeSet::from([merge.into.as_str()]),
+            Self::Rename(keys) => keys.iter().flat_map(|(from, to)| [from.as_str(), to.as_str()]).collect(),
+            Self::Default(values) => values.keys().map(String::as_str).collect(),
+            Self::Map(texts) => texts.keys().map(String::as_str).collect(),
+        })
+    }
+
+    /// The keys that it sets where it sets any.
+    #[cfg_attr(not(feature = "dynamic"), allow(dead_code, reason = "graphs are executed with the feature `dynamic`"))]
+    pub(crate) fn set_keys(&self) -> Vec<&str> {
+        match self {
+            Self::Pick(_) | Self::Drop(_) => Vec::new(),
+            Self::Rename(keys) => keys.values().map(String::as_str).collect(),
+            other => other.affected_keys().into_iter().flatten().collect(),
+        }
+    }
+
+    /// The placeholders of its templates, each with the key that it begins with.
+    pub(crate) fn placeholders(&self) -> impl Iterator<Item = (&str, &Placeholder)> {
+        let texts = match self {
+            Self::Map(texts) => Some(texts.values()),
+            _ => None,
+        };
+        texts
+            .into_iter()
+            .flatten()
+            .flat_map(Template::placeholders)
+            .map(|placeholder| (root(placeholder).0, placeholder))
+    }
+
+    /// The keys that it looks at.
+    fn reads(&self) -> Vec<&str> {
+        match self {
+            Self::Pick(_) | Self::Drop(_) => Vec::new(),
+            Self::Merge(merge) => merge.sources.iter().map(String::as_str).collect(),
+            Self::Rename(keys) => keys.keys().map(String::as_str).collect(),
+            Self::Default(values) => values.keys().map(String::as_str).collect(),
+            Self::Map(_) => self.placeholders().map(|(key, _)| key).collect(),
+        }
+    }
+
+    /// The keys that transforms look at and that outlive the run.
+    pub(crate) fn lasting_keys(transforms: &[Self]) -> Vec<String> {
+        let keys = transforms.iter().flat_map(Self::reads);
+        let lasting: BTreeSet<&str> = keys.filter(|key| StateOwner::split(key).0.outlives_runs()).collect();
+        lasting.into_iter().map(str::to_owned).collect()
+    }
+
+    /// What is wrong with it whatever the state is.
+    pub(crate) fn problems(&self) -> Vec<String> {
+        let mut named: Vec<&str> = self.affected_keys().into_iter().flatten().chain(self.reads()).collect();
+        if let Self::Pick(keys) = self {
+            named.extend(keys.iter().map(String::as_str));
+        }
+        let named: BTreeSet<&str> = named.into_iter().collect();
+        let mut problems: Vec<String> = named
+            .into_iter()
+            .filter_map(|key| key.parse::<StateKey<Value>>().err())
+            .map(|error| error.to_string())
+            .collect();
+        match self {
+            Self::Pick(keys) => {
+                let others = keys.iter().filter(|key| StateOwner::split(key).0 != StateOwner::Session);
+                problems.extend(others.map(|key| {
+                    format!("`pick` says which keys of the session stay, and `{key}` stays in any case; remove it")
+                }));
+            }
+            Self::Merge(merge) if merge.sources.is_empty() => {
+                problems.push(format!("nothing is merged into `{}`; name its sources", merge.into));
+            }
+            Self::Rename(keys) => {
+                let mut seen = BTreeSet::new();
+                let twice = keys.values().filter(|to| !seen.insert(*to));
+                problems.extend(twice.map(|to| format!("two keys are renamed to `{to}`; give them different names")));
+            }
+            _ => {}
+        }
+        problems
+    }
+
+    /// What transforms change of a state: each key with its value, `None` when it is removed.
+    ///
+    /// # Errors
+    /// What is wrong.
+    pub(crate) fn changes(
+        transforms: &[Self],
+        mut state: SavedByStep,
+    ) -> Result<BTreeMap<String, Option<Encoded>>, Wrong> {
+        let mut all = BTreeMap::new();
+        for transform in transforms {
+            if let Some(problem) = transform.problems().into_iter().next() {
+                return Err((transform.word().to_owned(), problem));
+            }
+            for (key, value) in transform.changes_of(&state)? {
+                state.change(&key, value.clone());
+                all.insert(key, value);
+            }
+        }
+        Ok(all)
+    }
+
+    fn word(&self) -> &'static str {
+        match self {
+            Self::Pick(_) => "pick",
+            Self::Drop(_) => "drop",
+            Self::Merge(_) => "merge",
+            Self::Rename(_) => "rename",
+            Self::Default(_) => "default",
+            Self::Map(_) => "map",
+        }
+    }
+
+    fn changes_of(&self, state: &SavedByStep) -> Result<Vec<Change>, Wrong> {
+        let value = |key: &str| state.get(key).flatten();
+        Ok(match self {
+            Self::Pick(keys) => {
+                let is_dropped = |key: &str| {
+                    StateOwner::split(key).0 == StateOwner::Session && !is_reserved(key) && !keys.contains(key)
+                };
+                let there = state.changes().filter(|(key, value)| value.is_some() && is_dropped(key));
+                there.map(|(key, _)| (key.to_owned(), None)).collect()
+            }
+            Self::Drop(keys) => keys.iter().map(|key| (key.clone(), None)).collect(),
+            Self::Merge(merge) => match merge.merged(value).map_err(|problem| (merge.into.clone(), problem))? {
+                Some(merged) => vec![(merge.into.clone(), Some(merged))],
+                None => Vec::new(),
+            },
+            Self::Rename(keys) => {
+                let there: Vec<_> =
+                    keys.iter().filter_map(|(from, to)| Some((from, to, value(from)?.clone()))).collect();
+                let gone = there.iter().map(|(from, ..)| ((*from).clone(), None));
+                gone.chain(there.iter().map(|(_, to, value)| ((*to).clone(), Some(value.clone())))).collect()
+            }
+            Self::Default(values) => {
+                let missing = values.iter().filter(|(key, _)| value(key).is_none());
+                let made = missing.map(|(key, value)| Ok((key.clone(), Some(encoded(key, value)?))));
+                made.collect::<Result<_, Wrong>>()?
+            }
+            Self::Map(texts) => {
+                let mut made = Vec::new();
+                for (key, text) in texts {
+                    let text = filled(text, value).map_err(|problem| (key.clone(), problem))?;
+                    if let Some(text) = text {
+                        made.push((key.clone(), Some(encoded(key, &text)?)));
+                    }
+                }
+                made
+            }
+        })
+    }
+}
+
+impl StateMerge {
+    fn merged<'v>(&self, value: impl Fn(&str) -> Option<&'v Encoded>) -> Result<Option<Encoded>, String> {
+        let there: Vec<(&str, &Encoded)> =
+            self.sources.iter().filter_map(|key| Some((key.as_str(), value(key)?))).collect();
+        if let [] | [_] = there.as_slice() {
+            return Ok(there.first().map(|(_, value)| (*value).clone()));
+        }
+        let read = |(key, value): &(&str, &Encoded)| {
+            value.decode::<Value>().map_err(|error| format!("the value of `{key}` is not JSON: {error}"))
+        };
+        let values = there.iter().map(read).collect::<Result<Vec<_>, _>>()?;
+        let merged = if let Some(texts) = values.iter().map(Value::as_str).collect::<Option<Vec<_>>>() {
+            Value::String(texts.join(&self.separator))
+        } else if let Some(lists) = values.iter().map(Value::as_array).collect::<Option<Vec<_>>>() {
+            Value::Array(lists.into_iter().flatten().cloned().collect())
+        } else if let Some(objects) = values.iter().map(Value::as_object).collect::<Option<Vec<_>>>() {
+            let fields = objects.into_iter().flatten().map(|(name, value)| (name.clone(), value.clone()));
+            Value::Object(fields.collect::<Map<_, _>>())
+        } else {
+            let kinds = there.iter().zip(&values).map(|((key, _), value)| format!("`{key}` is {}", kind(value)));
+            return Err(format!(
+                "{} are not merged: {}; all of them must be texts, lists or objects",
+                self.sources.iter().map(|key| format!("`{key}`")).collect::<Vec<_>>().join(", "),
+                kinds.collect::<Vec<_>>().join(", ")
+            ));
+        };
+        encoded(&self.into, &merged).map(Some).map_err(|(_, problem)| problem)
+    }
+}
+
+fn kind(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "a boolean",
+        Value::Number(_) => "a number",
+        Value::String(_) => "a text",
+        Value::Array(_) => "a list",
+        Value::Object(_) => "an object",
+    }
+}
+
+fn encoded(key: &str, value: &Value) -> Result<Encoded, Wrong> {
+    Encoded::new(value).map_err(|error| (key.to_owned(), format!("the value has no JSON form: {error}")))
+}
+
+/// The key that a placeholder begins with, and the names of the part behind it.
+fn root(placeholder: &Placeholder) -> (&str, &[String]) {
+    match placeholder.parts() {
+        [of, key, rest @ ..] if of == "state" => (key, rest),
+        [key, rest @ ..] => (key, rest),
+        // A path has a name.
+        [] => ("", &[]),
+    }
+}
+
+/// The text of a template; nothing where it is one optional placeholder without a value.
+fn filled<'v>(text: &Template, value: impl Fn(&str) -> Option<&'v Encoded>) -> Result<Option<Value>, String> {
+    let mut is_missing = false;
+    let filled = text.filled(LARGEST_TEXT, |placeholder| {
+        let (key, parts) = root(placeholder);
+        let whole = value(key).map(Encoded::decode::<Value>).transpose();
+        let whole = whole.map_err(|error| format!("the value of `{key}` is not JSON: {error}"))?;
+        match whole.as_ref().map(|whole| part_of(whole, parts).cloned()) {
+            Some(Some(part)) => Ok(Some(part)),
+            _ if placeholder.is_optional() => {
+                is_missing = true;
+                Ok(None)
+            }
+            Some(None) => Err(format!("the value of `{key}` has nothing at `{}`", parts.join("."))),
+            None => Err(format!("the state has no `{key}`; write `{{{key}?}}` where it may be missing")),
+        }
+    });
+    let filled = filled.map_err(|error| error.to_string())?;
+    Ok((!is_missing || text.only().is_none()).then_some(filled))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    use super::*;
+
+    type Values = BTreeMap<String, Value>;
+
+    fn after(transforms: &[StateTransform], state: &Values) -> Result<Values, String> {
+        let mut seen = SavedByStep::default();
+        state.iter().for_each(|(key, value)| seen.change(key, Some(Encoded::new(value).unwrap())));
+        let mut state = state.clone();
+        for (key, value) in StateTransform::changes(transforms, seen).map_err(|(_, problem)| problem)? {
+            match value {
+                Some(value) => drop(state.insert(key, value.decode().unwrap())),
+                None => drop(state.remove(&key)),
+            }
+        }
+        Ok(state)
+    }
+
+    /// One transform of a map, without any of the code above.
+    fn naive(transform: &StateTransform, state: &Values) -> Values {
+        let mut next = state.clone();
+        match transform {
+            StateTransform::Pick(keys) => next.retain(|key, _| key.contains(':') || keys.contains(key)),
+            StateTransform::Drop(keys) => next.retain(|key, _| !keys.contains(key)),
+            StateTransform::Merge(merge) => {
+                let texts: Vec<&str> =
+                    merge.sources.iter().filter_map(|key| state.get(key)).map(|text| text.as_str().unwrap()).collect();
+                if !texts.is_empty() {
+                    next.insert(merge.into.clone(), texts.join(&merge.separator).into());
+                }
+            }
+            StateTransform::Rename(keys) => {
+                keys.keys().for_each(|from| drop(next.remove(from)));
+                for (from, to) in keys {
+                    if let Some(value) = state.get(from) {
+                        next.insert(to.clone(), value.clone());
+                    }
+                }
+            }
+            StateTransform::Default(values) => {
+                for (key, value) in values {
+                    next.entry(key.clone()).or_insert(value.clone());
+                }
+            }
+            StateTransform::Map(texts) => {
+                for (key, text) in texts {
+                    // All of them are `<{k?}>`.
+                    let of = text.as_str().trim_start_matches("<{").trim_end_matches("?}>");
+                    let value = state.get(of).map_or("", |value| value.as_str().unwrap());
+                    next.insert(key.clone(), format!("<{value}>").into());
+                }
+            }
+        }
+        next
+    }
+
+    fn key() -> impl Strategy<Value = String> {
+        proptest::sample::select(&["a", "b", "c", "d", "user:a", "app:b", "temp:c"][..]).prop_map(str::to_owned)
+    }
+
+    fn session_key() -> impl Strategy<Value = String> {
+        proptest::sample::select(&["a", "b", "c", "d"][..]).prop_map(str::to_owned)
+    }
+
+    fn text() -> impl Strategy<Value = Value> {
+        "[a-c{}]{0,3}".prop_map(Value::from)
+    }
+
+    fn transform() -> impl Strategy<Value = StateTransform> {
+        let some = || proptest::collection::btree_set(key(), 0..4);
+        prop_oneof![
+            proptest::collection::btree_set(session_key(), 0..4).prop_map(StateTransform::Pick),
+            some().prop_map(StateTransform::Drop),
+            (proptest::collection::vec(key(), 1..4), key(), proptest::sample::select(&["\n", ", "][..]))
+                .prop_map(|(sources, into, separator)| StateTransform::merge_with(sources, into, separator)),
+            (some(), some()).prop_map(|(from, to)| StateTransform::rename(from.into_iter().zip(to))),
+            proptest::collection::btree_map(key(), text(), 0..3).prop_map(StateTransform::Default),
+            proptest::collection::btree_map(key(), key(), 0..3).prop_map(|texts| {
+                let text = |(key, of): (String, String)| (key, format!("<{{{of}?}}>").parse().unwrap());
+                StateTransform::Map(texts.into_iter().map(text).collect())
+            }),
+        ]
+    }
+
+    proptest! {
+        /// They change what one that knows nothing of this code changes, and nothing else; written and read they are the same.
+        #[test]
+        fn they_change_what_a_naive_reader_expects(
+            state in proptest::collection::btree_map(key(), text(), 0..6),
+            transforms in proptest::collection::vec(transform(), 0..5),
+        ) {
+            let expected = transforms.iter().fold(state.clone(), |state, transform| naive(transform, &state));
+            prop_assert_eq!(&after(&transforms, &state).unwrap(), &expected);
+            let written = serde_json::to_string(&transforms).unwrap();
+            let read: Vec<StateTransform> = serde_json::from_str(&written).unwrap();
+            prop_assert_eq!(&read, &transforms);
+            // What is said to be touched is all that is touched.
+            for transform in &transforms {
+                let next = after(std::slice::from_ref(transform), &state).unwrap();
+                let of = |key: &String| (state.get(key), next.get(key));
+                let changed = state.keys().chain(next.keys()).filter(|key| of(key).0 != of(key).1);
+                if let Some(affected) = transform.affected_keys() {
+                    let changed: Vec<&String> = changed.filter(|key| !affected.contains(key.as_str())).collect();
+                    prop_assert!(changed.is_empty(), "{transform:?} changed {changed:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn values_of_several_kinds_are_merged_by_their_kind() {
+        let merged = |a: Value, b: Value| {
+            let state = Values::from([("a".to_owned(), a), ("b".to_owned(), b)]);
+            after(&[StateTransform::merge(["a", "missing", "b"], "c")], &state).map(|state| state["c"].clone())
+        };
+        assert_eq!(merged(json!("x"), json!("y")), Ok(json!("x\ny")));
+        assert_eq!(merged(json!([1]), json!([2, 3])), Ok(json!([1, 2, 3])));
+        assert_eq!(merged(json!({"x": 1, "y": 1}), json!({"y": 2})), Ok(json!({"x": 1, "y": 2})));
+        let error = merged(json!("x"), json!(null)).unwrap_err();
+        assert_eq!(
+            error,
+            "`a`, `missing`, `b` are not merged: `a` is a text, `b` is null; all of them must be texts, lists or objects"
+        );
+        let alone = after(&[StateTransform::merge(["a"], "c")], &Values::from([("a".to_owned(), json!(7))])).unwrap();
+        assert_eq!(alone["c"], 7);
+    }
+
+    #[test]
+    fn a_text_keeps_the_type_of_one_placeholder_and_leaves_out_what_is_missing() {
+        let state = Values::from([("order".to_owned(), json!({"items": ["lamp"], "city": "Rome"}))]);
+        let map = |text: &str| {
+            after(&[StateTransform::map("to", text.parse().unwrap())], &state).map(|state| state.get("to").cloned())
+        };
+        assert_eq!(map("{order.items}"), Ok(Some(json!(["lamp"]))));
+        assert_eq!(map("{state.order.city}!"), Ok(Some(json!("Rome!"))));
+        assert_eq!(map("{nothing?}"), Ok(None));
+        assert_eq!(map("<{nothing?}>"), Ok(Some(json!("<>"))));
+        assert!(map("{nothing}").unwrap_err().contains("the state has no `nothing`; write `{nothing?}` where"));
+        assert!(map("{order.town}").unwrap_err().contains("the value of `order` has nothing at `town`"));
+        assert!(map(&"{order}".repeat(60_000)).unwrap_err().contains("more than 1048576 bytes"));
+    }
+
+    #[test]
+    fn what_cannot_be_is_refused() {
+        let problem = |json: Value| {
+            let read: StateTransform = serde_json::from_value(json).unwrap();
+            after(&[read], &Values::new()).unwrap_err()
+        };
+        assert!(problem(json!({"pick": ["user:name"]})).contains("`user:name` stays in any case; remove it"));
+        assert!(problem(json!({"drop": ["how many"]})).contains("`how many` is not the name of a state key"));
+        assert!(problem(json!({"merge": {"sources": [], "into": "a"}})).contains("nothing is merged into `a`"));
+        assert!(problem(json!({"rename": {"a": "c", "b": "c"}})).contains("two keys are renamed to `c`"));
+    }
+}

@@ -1,0 +1,32 @@
+//! Whether the nodes of a workflow that only observe can do so: what they are, and what they would save. It runs nothing.
+
+use super::callee;
+use super::spec::{NodeKind, NodeSpec};
+
+/// What is wrong with the nodes that are taps.
+pub(super) fn problems_of_taps(nodes: &[NodeSpec]) -> Vec<String> {
+    nodes.iter().filter(|node| node.policy.tap).filter_map(problem_of).collect()
+}
+
+fn problem_of(node: &NodeSpec) -> Option<String> {
+    let path = &node.path;
+    if matches!(
+        node.kind,
+        NodeKind::Input | NodeKind::Value | NodeKind::Join | NodeKind::Router | NodeKind::Gate | NodeKind::Check
+    ) {
+        return Some(format!(
+            "`{path}` is a tap, and it is not a step: a value, a choice or a question saves nothing in any case; remove `tap`"
+        ));
+    }
+    if !node.saves.is_empty() || is_transform(node) {
+        return Some(format!("`{path}` is a tap, and it changes the state itself; remove `tap`, or what it saves"));
+    }
+    let key = callee::saved_keys(node).into_iter().next()?;
+    Some(format!(
+        "`{path}` is a tap, and an agent in it saves its answer under `{key}`; remove `tap`, or the `output_key` of the agent"
+    ))
+}
+
+fn is_transform(node: &NodeSpec) -> bool {
+    node.does.as_ref().is_some_and(|does| !does.transforms().is_empty())
+}
