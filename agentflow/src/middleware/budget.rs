@@ -39,17 +39,17 @@ use crate::model::{ModelResponse, StopReason};
 /// ```
 pub fn token_budget(max_tokens: u64) -> TokenBudget {
     let name = format!("token_budget_{max_tokens}").into();
-    TokenBudget { max_tokens, name, scope: Scope::Session, fails: false, reservations: Arc::default() }
+    TokenBudget { max_tokens, name, scope: Scope::Run, fails: false, reservations: Arc::default() }
 }
 
 /// Whose tokens a [`TokenBudget`] counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Scope {
-    /// Those of the session: of the run, with every agent and workflow that it starts. A run that is resumed is the
-    /// same session. The key is `_token_count`.
+    /// Those of the run, with every agent and workflow that it starts, in all its lives. Of a [session](crate::session) each
+    /// run is counted by itself. The key is `_token_count`.
     #[default]
-    Session,
+    Run,
     /// Those of one invocation: of one agent of the run. The key is `temp:_token_count`.
     Invocation,
 }
@@ -98,7 +98,7 @@ impl TokenBudget {
     /// The name of what is counted, as in answers' `usage.raw`: `_token_count` or `temp:_token_count`.
     pub fn key(&self) -> &'static str {
         match self.scope {
-            Scope::Session => "_token_count",
+            Scope::Run => "_token_count",
             Scope::Invocation => "temp:_token_count",
         }
     }
@@ -123,7 +123,7 @@ impl Middleware for TokenBudget {
                 let (spent, least) = step.own_tokens();
                 !refuses(spent, least)
             }
-            Scope::Session => {
+            Scope::Run => {
                 let ask = |step: &ModelStep, others: &[Spending], own: &Spending| {
                     let spent = tokens(&step.spent());
                     let expected = tokens(others).saturating_add(own.usage.total_tokens());
@@ -140,7 +140,7 @@ impl Middleware for TokenBudget {
             return Ok(Flow::Continue);
         }
         let spent = match self.scope {
-            Scope::Session => tokens(&step.spent()),
+            Scope::Run => tokens(&step.spent()),
             Scope::Invocation => step.own_tokens().0,
         };
         let message = format!("Token budget of {} exceeded.", self.max_tokens);

@@ -25,6 +25,7 @@ mod nested;
 mod nesting;
 mod options;
 mod outcomes;
+mod personal_data;
 mod read;
 mod records;
 mod redaction;

@@ -390,7 +390,7 @@ async fn a_token_budget_stops_before_the_call_that_would_exceed_it_also_after_a_
         Agent::new(talker(9, calls)).tools(tools![look_up]).runtime(runtime)
     };
     // Two calls cost 30; the third would read 15 more at least.
-    for scope in [Scope::Session, Scope::Invocation] {
+    for scope in [Scope::Run, Scope::Invocation] {
         let builder = move || test_runtime().with(token_budget(44).scope(scope));
         holds_over_a_crash(make, builder, 2, Ok("Token budget of 44 exceeded.")).await;
         let builder = move || test_runtime().with(token_budget(45).scope(scope).failing());

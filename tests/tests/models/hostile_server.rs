@@ -298,7 +298,7 @@ async fn a_lying_server_neither_overflows_a_run_nor_its_budget() {
     // Its journal is read by whoever resumes the run.
     let events = result.events();
     assert_eq!(Conversation::from_events(&events).len(), 6);
-    for (cut, scope) in (1..events.len()).flat_map(|cut| [(cut, Scope::Session), (cut, Scope::Invocation)]) {
+    for (cut, scope) in (1..events.len()).flat_map(|cut| [(cut, Scope::Run), (cut, Scope::Invocation)]) {
         let store = MemoryStore::new();
         store.create(&events[0].run_id, events[..cut].to_vec()).await.unwrap();
         let runtime = Runtime::builder().store(store).with(token_budget(10).scope(scope)).build();

@@ -352,7 +352,7 @@ impl Tables {
         self.insert(key, rows)?;
         for Answered { message, outcome } in answered {
             self.connection
-                .prepare_cached("UPDATE messages SET outcome = ?2 WHERE id = ?1 AND outcome IS NULL")?
+                .prepare_cached("UPDATE messages SET outcome = ?2, body = '' WHERE id = ?1 AND outcome IS NULL")?
                 .execute(params![number(message.0), outcome])?;
         }
         self.put_state(writes)?;
