@@ -2,23 +2,21 @@
 //! comes, the calls of tools, and asks the person what the run asks. The session remembers; nothing is kept here.
 
 use std::collections::VecDeque;
-use std::io::{self, BufRead, IsTerminal};
-use std::thread;
 
 use futures_util::StreamExt;
-use tokio::sync::mpsc;
 
 use super::args::ChatArgs;
 use super::ctrl_c;
-use super::print::{Answer, BOLD, DIM, Stop, note, prompt, short};
+use super::print::{Answer, BOLD, DIM, Stop, note, short};
 use super::runs::{operator, with_store};
 use super::typed_answer::{Asked, asked_at};
+use super::typed_lines::{Lines, is_one_of};
 use crate::agent::RunRequest;
 use crate::error::Error;
-use crate::event::{ApprovalRequest, Event, EventKind, ModelDelta, RunId};
+use crate::event::{ApprovalRequest, Edge, Event, EventKind, ModelDelta, RunId};
 use crate::message::{Message, Role, ToolCall};
 use crate::path::StepPath;
-use crate::run::{Approval, RunHandle};
+use crate::run::{Approval, Events, RunHandle};
 use crate::runtime::Runtime;
 use crate::session::{Session, Summary};
 use crate::text::OneLine;
@@ -58,7 +56,7 @@ impl Chat {
             let request = RunRequest::new(line).session(session);
             let request = self.args.caller.clone().into_iter().fold(request, RunRequest::caller);
             match self.runtime.start_agent(&self.args.agent, request).await {
-                Ok(handle) => self.follow(&handle, 0, &mut lines).await?,
+                Ok(handle) => self.follow(&handle, Followed::after(&handle, 0), &mut lines).await?,
                 // This run cannot begin, such as while the session has another; the next one may.
                 Err(error @ (Error::Store(_) | Error::Middleware { .. } | Error::RunResource { .. })) => {
                     not_answered(&error);
@@ -86,32 +84,38 @@ impl Chat {
         }
         let open = self.runtime.inspect(&run).await?;
         let handle = self.runtime.resume(&run).await?;
+        // Also what was answered since it was looked at.
+        let mut followed = Followed::after(&handle, seen);
         for node in open.nodes.iter().filter(|node| node.question.is_some()) {
             let about = node.about.as_ref().map(ToString::to_string).unwrap_or_default();
             let asked = asked_at(&self.runtime, &run, &node.name).await?;
-            self.ask(&run, &node.name, (node.question.as_deref().unwrap_or_default(), about), &asked, lines).await?;
+            let question = Question {
+                run: &run,
+                at: &node.name,
+                text: node.question.as_deref().unwrap_or_default(),
+                about: &about,
+                asked: &asked,
+            };
+            self.ask(question, &mut followed, lines).await?;
         }
-        self.follow(&handle, seen, lines).await
+        self.follow(&handle, followed, lines).await
     }
 
     /// Shows a run to its end. That it failed is said, and ends nothing.
-    async fn follow(&self, handle: &RunHandle<Encoded>, seen: u64, lines: &mut Lines) -> Result<(), Stop> {
-        let (mut events, mut answer) = (handle.events(), Answer::new());
+    async fn follow(&self, handle: &RunHandle<Encoded>, mut run: Followed, lines: &mut Lines) -> Result<(), Stop> {
+        let mut answer = Answer::new();
         // Whether the answer that is coming was shown piece by piece.
         let mut shown = false;
         loop {
             let event = tokio::select! {
                 biased;
-                event = events.next() => event,
+                event = run.next() => event,
                 line = lines.meanwhile() => {
                     send(handle, line, lines).await;
                     continue;
                 }
             };
             let Some(event) = event else { break };
-            if event.seq <= seen && event.is_recorded() {
-                continue;
-            }
             match &event.kind {
                 EventKind::ModelDelta(ModelDelta::Text(text)) if is_own(&event.path) => {
                     answer.push(text)?;
@@ -129,8 +133,14 @@ impl Chat {
                 }
                 EventKind::ApprovalRequested(request) => {
                     let ApprovalRequest { message, payload, answer, .. } = &**request;
-                    let about = (message.as_str(), payload.to_string());
-                    self.ask(&event.run_id, &event.path.to_string(), about, &Asked::of(answer), lines).await?;
+                    let question = Question {
+                        run: &event.run_id,
+                        at: &event.path.to_string(),
+                        text: message,
+                        about: &payload.to_string(),
+                        asked: &Asked::of(answer),
+                    };
+                    self.ask(question, &mut run, lines).await?;
                 }
                 _ => {}
             }
@@ -142,24 +152,30 @@ impl Chat {
         Ok(())
     }
 
-    /// Asks the person what a run asks. Where that is a yes or a no, JSON is given as it is, and everything else but a yes is a
-    /// no, with the text as the reason.
-    async fn ask(
-        &self,
-        run: &RunId,
-        at: &str,
-        (question, about): (&str, String),
-        asked: &Asked,
-        lines: &mut Lines,
-    ) -> Result<(), Stop> {
-        note(format_args!("{BOLD}{}{BOLD:#} {DIM}{}{DIM:#}", OneLine(question), short(&about)));
+    /// Asks the person what a run asks, until it is answered, here or elsewhere. Where that is a yes or a no, JSON is given as
+    /// it is, and everything else but a yes is a no, with the text as the reason.
+    async fn ask(&self, question: Question<'_>, followed: &mut Followed, lines: &mut Lines) -> Result<(), Stop> {
+        let Question { run, at, text, about, asked } = question;
+        note(format_args!("{BOLD}{}{BOLD:#} {DIM}{}{DIM:#}", OneLine(text), short(about)));
         if let Asked::Choice(choices) = asked {
             for (number, choice) in (1..).zip(choices) {
                 note(format_args!("  {number}  {}", OneLine(choice)));
             }
         }
         loop {
-            let Some(line) = lines.answer(asked.prompt()).await else {
+            let line = tokio::select! {
+                biased;
+                by = followed.answered(at) => {
+                    match by {
+                        Some(by) => note(format_args!("\n{DIM}answered by {}{DIM:#}", OneLine(by))),
+                        None => note(format_args!("\n{DIM}nothing asks this any more{DIM:#}")),
+                    }
+                    lines.question_is_over();
+                    return Ok(());
+                }
+                line = lines.answer(asked.prompt()) => line,
+            };
+            let Some(line) = line else {
                 note(format_args!("{DIM}the run waits for the answer{DIM:#}"));
                 return Err(Stop::Said);
             };
@@ -198,13 +214,58 @@ impl Chat {
     }
 }
 
-/// Whether somebody typed one of these words, in letters of any size.
-fn is_one_of(typed: &str, words: [&str; 2]) -> bool {
-    words.iter().any(|word| typed.eq_ignore_ascii_case(word))
-}
-
 fn not_answered(error: &Error) {
     note(format_args!("{DIM}this was not answered: {}{DIM:#}", OneLine(error)));
+}
+
+/// What a run asks.
+struct Question<'q> {
+    run: &'q RunId,
+    /// The path of what asks.
+    at: &'q str,
+    text: &'q str,
+    about: &'q str,
+    asked: &'q Asked,
+}
+
+/// The events of a run, of which some are looked at before their turn.
+struct Followed {
+    events: Events,
+    /// Those that were looked at.
+    later: VecDeque<Event>,
+}
+
+impl Followed {
+    fn after(handle: &RunHandle<Encoded>, seen: u64) -> Self {
+        Self { events: handle.events_after(seen), later: VecDeque::new() }
+    }
+
+    async fn next(&mut self) -> Option<Event> {
+        match self.later.pop_front() {
+            Some(event) => Some(event),
+            None => self.events.next().await,
+        }
+    }
+
+    /// Waits until the question at a path is answered, or is over; gives who has answered.
+    async fn answered(&mut self, at: &str) -> Option<String> {
+        let end = |event: &Event| match &event.kind {
+            kind if event.path.to_string() != at => kind.ends_run().then_some(None),
+            EventKind::ApprovalResolved { by, .. } => Some(Some(by.to_string())),
+            kind => (kind.shape().edge == Edge::Closes).then_some(None),
+        };
+        if let Some(by) = self.later.iter().find_map(end) {
+            return by;
+        }
+        while let Some(event) = self.events.next().await {
+            let by = end(&event);
+            self.later.push_back(event);
+            if let Some(by) = by {
+                return by;
+            }
+        }
+        None
+    }
 }
 
 /// Sends the run what the person has typed meanwhile. One that takes it no more has ended: it is the next question.
@@ -248,98 +309,4 @@ fn said(message: &Message) -> Result<(), Stop> {
         _ => {}
     }
     Ok(())
-}
-
-/// The lines that the person types, read on a thread of their own.
-struct Lines {
-    lines: mpsc::UnboundedReceiver<String>,
-    prompts: bool,
-    /// What was typed before a question was shown: it answers nothing that the person had not seen.
-    early: VecDeque<String>,
-}
-
-impl Lines {
-    fn begin() -> Self {
-        let (send, lines) = mpsc::unbounded_channel();
-        // Without the thread there are no lines.
-        let _ = thread::Builder::new().name("chat".to_owned()).spawn(move || {
-            for line in io::stdin().lock().split(b'\n').map_while(Result::ok) {
-                let line = String::from_utf8_lossy(&line);
-                if send.send(line.strip_suffix('\r').unwrap_or(&line).to_owned()).is_err() {
-                    return;
-                }
-            }
-        });
-        Self { lines, prompts: io::stdin().is_terminal(), early: VecDeque::new() }
-    }
-
-    /// The next line; `None` at the end.
-    async fn next(&mut self, text: impl std::fmt::Display) -> Option<String> {
-        if let Some(line) = self.early.pop_front() {
-            return Some(line);
-        }
-        if self.prompts {
-            prompt(text);
-        }
-        self.lines.recv().await
-    }
-
-    /// The next line that is typed on a terminal while a run is at work. Lines that come from elsewhere are questions, each
-    /// with a run of its own.
-    async fn meanwhile(&mut self) -> String {
-        if self.prompts
-            && let Some(line) = self.lines.recv().await
-        {
-            return line;
-        }
-        std::future::pending().await
-    }
-
-    /// The answer to a question; `None` at the end. On a terminal it is a line that was typed after the question was
-    /// shown.
-    async fn answer(&mut self, text: &str) -> Option<String> {
-        if self.prompts {
-            while let Ok(line) = self.lines.try_recv() {
-                note(format_args!("{DIM}after the answer: {}{DIM:#}", OneLine(&line)));
-                self.early.push_back(line);
-            }
-            prompt(text);
-        }
-        self.lines.recv().await
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use futures_util::FutureExt;
-
-    use super::*;
-
-    #[tokio::test]
-    async fn what_was_typed_before_a_question_is_no_answer_to_it() {
-        for (prompts, answer, next) in [(true, "no", "yes"), (false, "yes", "no")] {
-            let (send, lines) = mpsc::unbounded_channel();
-            let mut lines = Lines { lines, prompts, early: VecDeque::new() };
-            send.send("yes".to_owned()).unwrap();
-            let later = async {
-                tokio::task::yield_now().await;
-                send.send("no".to_owned()).unwrap();
-            };
-            let (answered, ()) = tokio::join!(lines.answer("yes or no? "), later);
-            assert_eq!((answered.as_deref(), lines.next("> ").await.as_deref()), (Some(answer), Some(next)));
-        }
-    }
-
-    #[tokio::test]
-    async fn lines_that_are_not_typed_wait_for_their_own_run() {
-        for prompts in [true, false] {
-            let (send, lines) = mpsc::unbounded_channel();
-            let mut lines = Lines { lines, prompts, early: VecDeque::new() };
-            send.send("and more".to_owned()).unwrap();
-            let line = lines.meanwhile().now_or_never();
-            assert_eq!(line.is_some(), prompts);
-            drop(send);
-            assert_eq!(lines.meanwhile().now_or_never(), None);
-        }
-    }
 }

@@ -98,6 +98,7 @@ mod sessions;
 mod tools;
 mod tree;
 mod typed_answer;
+mod typed_lines;
 mod validate;
 mod workflows;
 

@@ -20,7 +20,7 @@ use crate::store::{Store, StoreError, StoreMessage};
 
 /// How often a store that other processes may use is asked for messages, so that the answer of a person reaches a run that
 /// waits for it in less than 50 ms. It is asked while this process has an unfinished run, once for all of them.
-const EVERY: Duration = Duration::from_millis(40);
+const EVERY: Duration = Duration::from_millis(20);
 
 /// The runs of one store that this process executes.
 pub(crate) struct LiveRuns {

@@ -123,7 +123,7 @@ use crate::value::Encoded;
 /// their next write. With `knows_holders`, a run of a session is not left waiting for one that nobody executes.
 ///
 /// **Messages.** A process that is asked to control a run which another one executes leaves a message (`send`) and looks
-/// for its `outcome`. The executing process looks at its `inbox` 25 times a second while it executes runs, one
+/// for its `outcome`. The executing process looks at its `inbox` 50 times a second while it executes runs, one
 /// look for all of them, if `is_shared` is true. It answers with [`Append::answered`], in the commit that holds
 /// the events which follow from the message. A message without an outcome is received again when the run is opened
 /// again. The commit that ends a run removes its unanswered messages. Outcomes are kept until they are withdrawn; a

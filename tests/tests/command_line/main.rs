@@ -6,3 +6,4 @@ mod cli_documents;
 mod cli_undoing;
 mod cli_workflows;
 mod sessions;
+mod terminal;

@@ -1,0 +1,186 @@
+//! The lines that a person types in a chat, read on a thread of their own: which is a question to the agent, and which the
+//! answer to what a run asks. It sends and answers nothing.
+
+use std::collections::VecDeque;
+use std::io::{self, BufRead, IsTerminal, Read};
+use std::thread;
+
+use tokio::sync::mpsc;
+
+use super::print::{DIM, note, prompt};
+use crate::text::OneLine;
+
+/// The lines that the person types, read on a thread of their own.
+pub(super) struct Lines {
+    lines: mpsc::UnboundedReceiver<String>,
+    prompts: bool,
+    /// What was typed before a question was shown: it answers nothing that the person had not seen.
+    pub(super) early: VecDeque<String>,
+    /// A question that somebody else has answered while the person was typing: the next line may be meant for it.
+    answered: bool,
+}
+
+/// The most bytes of a line: those of a message.
+const LONGEST: usize = 1 << 20;
+
+/// The next line without its end; within it, nothing when it is too long. Nothing at the end.
+fn read_line(input: &mut impl BufRead) -> io::Result<Option<Option<String>>> {
+    let mut line = Vec::new();
+    if input.by_ref().take(LONGEST as u64 + 1).read_until(b'\n', &mut line)? == 0 {
+        return Ok(None);
+    }
+    if line.len() > LONGEST && line.last() != Some(&b'\n') {
+        input.skip_until(b'\n')?;
+        return Ok(Some(None));
+    }
+    let line = String::from_utf8_lossy(&line);
+    let line = line.strip_suffix('\n').unwrap_or(&line);
+    Ok(Some(Some(line.strip_suffix('\r').unwrap_or(line).to_owned())))
+}
+
+/// Whether somebody typed one of these words, in letters of any size.
+pub(super) fn is_one_of(typed: &str, words: [&str; 2]) -> bool {
+    words.iter().any(|word| typed.eq_ignore_ascii_case(word))
+}
+
+impl Lines {
+    pub(super) fn begin() -> Self {
+        let (send, lines) = mpsc::unbounded_channel();
+        // Without the thread there are no lines.
+        let _ = thread::Builder::new().name("chat".to_owned()).spawn(move || {
+            let mut input = io::stdin().lock();
+            while let Ok(Some(line)) = read_line(&mut input) {
+                let Some(line) = line else {
+                    note(format_args!(
+                        "a line of more than {LONGEST} bytes is no message and was left out; give the agent a file to read"
+                    ));
+                    continue;
+                };
+                if send.send(line).is_err() {
+                    return;
+                }
+            }
+        });
+        Self { lines, prompts: io::stdin().is_terminal(), early: VecDeque::new(), answered: false }
+    }
+
+    /// The next line; `None` at the end.
+    pub(super) async fn next(&mut self, text: impl std::fmt::Display) -> Option<String> {
+        if let Some(line) = self.early.pop_front() {
+            return Some(line);
+        }
+        loop {
+            if self.prompts {
+                prompt(&text);
+            }
+            let line = self.lines.recv().await?;
+            if !self.is_late(&line) {
+                return Some(line);
+            }
+        }
+    }
+
+    /// Somebody else has answered the question that was shown.
+    pub(super) fn question_is_over(&mut self) {
+        self.answered = self.prompts;
+    }
+
+    /// Whether a line is an answer to a question that is no longer there. It goes nowhere, and the person sees that.
+    fn is_late(&mut self, line: &str) -> bool {
+        let word = line.trim();
+        let answers = || is_one_of(word, ["y", "n"]) || is_one_of(word, ["yes", "no"]) || word.parse::<u16>().is_ok();
+        let is_late = std::mem::take(&mut self.answered) && answers();
+        if is_late {
+            note(format_args!("{DIM}left out, since nothing asks any more: {}{DIM:#}", OneLine(line)));
+        }
+        is_late
+    }
+
+    /// The next line that is typed on a terminal while a run is at work. Lines that come from elsewhere are questions, each
+    /// with a run of its own.
+    pub(super) async fn meanwhile(&mut self) -> String {
+        while self.prompts
+            && let Some(line) = self.lines.recv().await
+        {
+            if !self.is_late(&line) {
+                return line;
+            }
+        }
+        std::future::pending().await
+    }
+
+    /// The answer to a question; `None` at the end. On a terminal it is a line that was typed after the question was
+    /// shown.
+    pub(super) async fn answer(&mut self, text: &str) -> Option<String> {
+        self.answered = false;
+        if self.prompts {
+            while let Ok(line) = self.lines.try_recv() {
+                note(format_args!("{DIM}after the answer: {}{DIM:#}", OneLine(&line)));
+                self.early.push_back(line);
+            }
+            prompt(text);
+        }
+        self.lines.recv().await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::FutureExt;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn what_was_typed_before_a_question_is_no_answer_to_it() {
+        for (prompts, answer, next) in [(true, "no", "yes"), (false, "yes", "no")] {
+            let (send, lines) = mpsc::unbounded_channel();
+            let mut lines = Lines { lines, prompts, early: VecDeque::new(), answered: false };
+            send.send("yes".to_owned()).unwrap();
+            let later = async {
+                tokio::task::yield_now().await;
+                send.send("no".to_owned()).unwrap();
+            };
+            let (answered, ()) = tokio::join!(lines.answer("yes or no? "), later);
+            assert_eq!((answered.as_deref(), lines.next("> ").await.as_deref()), (Some(answer), Some(next)));
+        }
+    }
+
+    #[tokio::test]
+    async fn lines_that_are_not_typed_wait_for_their_own_run() {
+        for prompts in [true, false] {
+            let (send, lines) = mpsc::unbounded_channel();
+            let mut lines = Lines { lines, prompts, early: VecDeque::new(), answered: false };
+            send.send("and more".to_owned()).unwrap();
+            let line = lines.meanwhile().now_or_never();
+            assert_eq!(line.is_some(), prompts);
+            drop(send);
+            assert_eq!(lines.meanwhile().now_or_never(), None);
+        }
+    }
+
+    #[test]
+    fn a_line_has_a_largest_size() {
+        let long = "x".repeat(LONGEST);
+        let text = format!("one\r\n{long}\n{long}y\n{long}{long}\n\u{e9}\n\nlast");
+        let mut input = text.as_bytes();
+        let mut read = Vec::new();
+        while let Some(line) = read_line(&mut input).unwrap() {
+            read.push(line.map(|line| if line.len() < 10 { line } else { line.len().to_string() }));
+        }
+        let is = |line: &str| Some(line.to_owned());
+        assert_eq!(read, [is("one"), is(&LONGEST.to_string()), None, None, is("\u{e9}"), is(""), is("last")]);
+        assert_eq!(read_line(&mut &b"\xff\n"[..]).unwrap(), Some(is("\u{fffd}")));
+    }
+
+    #[tokio::test]
+    async fn an_answer_to_what_nobody_asks_any_more_goes_nowhere() {
+        let (send, lines) = mpsc::unbounded_channel();
+        let mut lines = Lines { lines, prompts: true, early: VecDeque::new(), answered: false };
+        lines.question_is_over();
+        ["Y", "yes"].iter().for_each(|line| send.send((*line).to_owned()).unwrap());
+        assert_eq!(lines.meanwhile().now_or_never().as_deref(), Some("yes"));
+        lines.question_is_over();
+        send.send("What now?".to_owned()).unwrap();
+        assert_eq!(lines.next("> ").now_or_never().flatten().as_deref(), Some("What now?"));
+    }
+}
