@@ -209,7 +209,8 @@ async fn begin_deal(store: String, run: String, file: String) -> Result<String> 
 }
 
 /// A model of the host's own: it says the task again. Asked to shred
-/// something, or to await a file, it calls that tool first.
+/// something, or to await a file, it calls that tool first. Asked to
+/// recall, it says everything that the user has said.
 struct Parrot(ModelInfo);
 
 impl Model for Parrot {
@@ -228,6 +229,10 @@ impl Model for Parrot {
             (_, Some(result)) => Message::assistant(result.text()),
             (Some(("shred", what)), None) => call("shred", "what", what),
             (Some(("await", file)), None) => call("await_file", "file", file),
+            (None, None) if said == "recall" => {
+                let user = request.messages.messages().iter().filter(|message| message.role() == Role::User);
+                Message::assistant(user.map(|message| message.text()).collect::<Vec<_>>().join(", "))
+            }
             (_, None) => Message::assistant(said),
         };
         let answer = ModelResponse::new(message);

@@ -103,6 +103,46 @@ fn a_chat_whose_process_is_killed_continues_in_the_next() {
     assert_eq!(again.stderr.matches("await ").count(), 1, "{again:?}");
 }
 
+/// The ninth of twenty questions needs a tool that a person has to approve, and the process is killed while it asks.
+#[test]
+fn a_chat_of_twenty_turns_is_killed_in_a_question_and_continued() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut questions: Vec<String> = (1..20).map(|turn| format!("turn {turn}")).collect();
+    questions[8] = "shred letters".to_owned();
+    questions.push("recall".to_owned());
+    let mut killed = begun(folder.path(), "echo");
+    let mut stdin = killed.stdin.take().unwrap();
+    stdin.write_all((questions[..9].join("\n") + "\n").as_bytes()).unwrap();
+    let said = BufReader::new(killed.stderr.take().unwrap()).lines().map_while(Result::ok);
+    assert!(said.into_iter().any(|line| line.starts_with("call `shred(")), "it does not ask");
+    killed.kill().unwrap();
+    killed.wait().unwrap();
+    let back = chat(folder.path(), "echo", &("yes\n".to_owned() + &questions[9..].join("\n") + "\n"));
+    let mut answers = questions.clone();
+    answers[8] = "letters is gone".to_owned();
+    // The model was given every question, also those of the process that was killed.
+    answers[19] = questions.join(", ");
+    assert_eq!(back.code, Some(0), "{back:?}");
+    assert!(back.stdout.ends_with(&(answers[8..].join("\n") + "\n")), "{back:?}");
+    let of_store = |args: &[&str]| {
+        let store = folder.path().join("chat.db");
+        Agentwf::new(env!("CARGO_BIN_EXE_agentwf-host")).args(args).args(["--store"]).args([store]).run()
+    };
+    let session = of_store(&["sessions", "export", "ada-1"]).line();
+    let runs = session["runs"].as_array().expect("a list of runs");
+    let texts = |place: fn(&[serde_json::Value]) -> Option<&serde_json::Value>| -> Vec<_> {
+        let message = |run: &serde_json::Value| {
+            place(run["messages"].as_array()?)?["parts"][0]["text"].as_str().map(ToOwned::to_owned)
+        };
+        runs.iter().filter_map(message).collect()
+    };
+    assert_eq!((texts(|said| said.first()), texts(|said| said.last())), (questions, answers), "{session:#}");
+    assert!(runs.iter().all(|run| run["status"] == "success"), "{session:#}");
+    let ninth = of_store(&["runs", "events", runs[8]["run_id"].as_str().expect("the id of a run")]).stdout;
+    let [asked, called] = ["approval.requested", "tool.started"].map(|kind| ninth.matches(kind).count());
+    assert_eq!((asked, called), (1, 1), "{ninth}");
+}
+
 /// Two chats over one session: a line that comes while the other's run is unfinished is not answered, and the chat
 /// continues.
 #[test]
