@@ -46,7 +46,9 @@ pub(super) fn read(tree: &Tree, problems: &mut Problems) -> Option<Drafted> {
         .flat_map(|call| call.depends_on.iter().map(|(name, _)| *name).chain(call.roots.iter().map(String::as_str)))
         .collect();
     let last: Vec<&str> = calls.iter().map(|call| call.id).filter(|id| !needed.contains(id)).collect();
-    let mut graph = Graph::new(name?, last.first().copied().unwrap_or(OUTPUT));
+    // In a cycle each is needed by another: only the cycle is a mistake then, and not the output.
+    let output = last.first().copied().or_else(|| calls.first().map(|call| call.id)).unwrap_or(OUTPUT);
+    let mut graph = Graph::new(name?, output);
     graph.description = description.to_owned();
     graph.concurrency = CONCURRENCY;
     graph.nodes = inputs.iter().map(|input| GraphNode::input(*input, serde_json::Value::Bool(true))).collect();

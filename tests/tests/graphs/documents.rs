@@ -142,6 +142,11 @@ fn a_cycle_is_named() {
             "4:36: these nodes wait for each other: `a`, `b`; a workflow has no cycle, and what is repeated is a node with `repeat`"
         ]
     );
+    // Each is needed by the other, so there is no last one whose output is the workflow's.
+    let text =
+        "id: c\nnodes:\n  - {id: a, tool: doc_count, depends_on: [b]}\n  - {id: b, tool: doc_count, depends_on: [a]}\n";
+    let found = problems(text);
+    assert!(found.len() == 1 && found[0].contains(": these nodes wait for each other: `a`, `b`; "), "{found:?}");
 }
 
 const RESEARCH: &str = include_str!("../../../agentflow/tests/documents/research.yaml");
