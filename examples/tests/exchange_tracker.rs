@@ -55,7 +55,8 @@ fn a_newcomers_document_is_corrected() {
             assert!(errors.contains(line), "{line}\n{errors}");
         }
     };
-    says(mistaken, &["error: the document has none of the known forms; ", "mine.yaml:1:1"]);
+    let none = "error: the document has none of the known forms; ";
+    says(mistaken, &[none, "`node` belongs to none of them; did you mean `nodes`?", "mine.yaml:2:1"]);
     let named = mistaken.replace("node:", "nodes:");
     says(&named, &["knows no tool `exchange_rate`; did you mean `exchange_rates`?", "mine.yaml:4:11"]);
     let right_tool = named.replace("exchange_rate", "exchange_rates");

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use super::text_tree::{Datum, Misread, Tree};
+use super::text_tree::{Datum, Field, Misread, Tree};
 use crate::text::{did_you_mean, nearest};
 
 /// A form of a document. It is recognised by its fields.
@@ -17,6 +17,9 @@ pub enum DocumentForm {
     /// The plan itself, as [`Graph::to_json`](crate::workflow::Graph::to_json) gives it: `nodes` and `output`.
     Graph,
 }
+
+/// The fields by which a form is recognised.
+const FIELDS: [&str; 6] = ["agents", "id", "name", "nodes", "orchestration", "output"];
 
 impl DocumentForm {
     /// The word, such as `graph`.
@@ -58,7 +61,24 @@ impl DocumentForm {
         let fitting: Vec<Self> = Self::ALL.into_iter().filter(|form| form.fits(tree)).collect();
         match fitting.as_slice() {
             [form] => Ok(*form),
-            [] => Err(Misread::new(at, format!("the document has none of the known forms; {}", list()))),
+            [] => {
+                let none = "the document has none of the known forms";
+                let misspelt = fields.iter().find_map(|field| {
+                    let is_known = FIELDS.contains(&field.name.as_str());
+                    let near = if is_known { None } else { nearest(&field.name, FIELDS) }?;
+                    tree.field(near).is_none().then_some((field, near))
+                });
+                Err(match misspelt {
+                    Some((Field { name, at, .. }, near)) => {
+                        let (list, hint) = (list(), did_you_mean(Some(near)));
+                        Misread::new(
+                            at.clone(),
+                            format!("{none}; {list}; the field `{name}` belongs to none of them{hint}"),
+                        )
+                    }
+                    None => Misread::new(at, format!("{none}; {}", list())),
+                })
+            }
             [one, other, ..] => {
                 let (by, also) = (one.recognised_by(), other.recognised_by());
                 let problem = format!(

@@ -4,7 +4,7 @@
 use serde_json::Value;
 
 use super::object_fields::Problems;
-use super::text_tree::{Datum, Tree};
+use super::text_tree::{Datum, Field, Tree};
 use crate::template::Template;
 use crate::workflow::Mapping;
 
@@ -21,11 +21,23 @@ pub(super) fn mapping(tree: &Tree, roots: &mut Vec<String>, problems: &mut Probl
             }
         }
         Datum::Object(fields) => {
+            if let Some(name) = unquoted(tree, fields) {
+                let problem = format!("without quotes YAML reads `{{{name}}}` as an object; write \"{{{name}}}\"");
+                problems.note(&tree.at, problem);
+                return Mapping::Value(Value::Null);
+            }
             let fields = fields.iter().map(|field| (field.name.clone(), mapping(&field.value, roots, problems)));
             Mapping::Object(fields.collect())
         }
         _ => Mapping::Value(tree.to_json()),
     }
+}
+
+/// The name in a placeholder without quotes, `{name}` or `{ name }`. An object with such a field has a `:` after its name.
+fn unquoted<'t>(tree: &Tree, fields: &'t [Field]) -> Option<&'t str> {
+    let [Field { name, at, value }] = fields else { return None };
+    let (before, after) = (at.start.checked_sub(tree.at.start)?, tree.at.end.checked_sub(at.end)?);
+    (value.datum == Datum::Null && before == after && (1..=2).contains(&before)).then_some(name)
 }
 
 fn constant(mapping: &Mapping) -> Option<Value> {

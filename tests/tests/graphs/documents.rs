@@ -125,11 +125,14 @@ nodes:
 #[test]
 fn a_document_has_one_known_form() {
     for (text, says) in [
+        ("id: x\nnode: []\n", "2:1: the document has none of the known forms; the forms are "),
         ("name: x", "1:1: the document has none of the known forms; the forms are "),
         ("- a", "1:1: a document is an object, and this is a list; the forms are "),
     ] {
         let problems = problems(text);
         assert!(problems.len() == 1 && problems[0].starts_with(says), "{problems:?}");
+        let hint = "; the field `node` belongs to none of them; did you mean `nodes`?";
+        assert_eq!(problems[0].ends_with(hint), text.contains("node"), "{problems:?}");
     }
 }
 
@@ -147,6 +150,20 @@ fn a_cycle_is_named() {
         "id: c\nnodes:\n  - {id: a, tool: doc_count, depends_on: [b]}\n  - {id: b, tool: doc_count, depends_on: [a]}\n";
     let found = problems(text);
     assert!(found.len() == 1 && found[0].contains(": these nodes wait for each other: `a`, `b`; "), "{found:?}");
+}
+
+/// Without quotes YAML reads a placeholder as an object with a field that has no value.
+#[test]
+fn a_placeholder_without_quotes_is_named() {
+    let text =
+        |value: &str| format!("id: c\nnodes:\n  - {{id: a, tool: doc_search, args_template: {{query: {value}}}}}\n");
+    for (value, name) in [("{topic}", "topic"), ("{ a.b }", "a.b")] {
+        let says = format!("3:54: without quotes YAML reads `{{{name}}}` as an object; write \"{{{name}}}\"");
+        assert_eq!(problems(&text(value)), [says]);
+    }
+    for value in ["\"{topic}\"", "{topic: }", "{topic: null}", "{}", "{a: 1}", "{\"a\": null}"] {
+        read(&text(value));
+    }
 }
 
 const RESEARCH: &str = include_str!("../../../agentflow/tests/documents/research.yaml");
