@@ -16,6 +16,7 @@ mod give_ups;
 mod handle;
 mod host;
 mod id;
+mod identities;
 mod journal;
 mod leaving;
 mod live;

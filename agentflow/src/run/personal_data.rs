@@ -71,7 +71,8 @@ fn cards_in_row(text: &str, row: &[Range<usize>], found: &mut Vec<Range<usize>>)
                 break;
             }
             let groups = &row[begin..=end];
-            if length >= 13 && may_be_card(text, groups, groups.len() == row.len()) && checks(text, groups) {
+            let may_be = || may_be_card(text, groups, groups.len() == row.len());
+            if length >= 13 && may_be() && checks(text, groups) && !is_in_hash(text, row[begin].start, row[end].end) {
                 found.push(row[begin].start..row[end].end);
             }
         }
@@ -95,6 +96,21 @@ fn may_be_card(text: &str, groups: &[Range<usize>], alone: bool) -> bool {
         false => groups.iter().all(|group| group.len() >= 3) && is_of_maker(&digits[..2]),
     }
 }
+
+/// Whether a part of a text stands in a long hexadecimal number, such as a hash or a UUID.
+fn is_in_hash(text: &str, start: usize, end: usize) -> bool {
+    let is_of_one = |byte: &&u8| byte.is_ascii_hexdigit() || **byte == b'-';
+    let (before, after) = (&text.as_bytes()[..start], &text.as_bytes()[end..]);
+    let before: Vec<&u8> = before.iter().rev().take(LONGEST_HASH).take_while(is_of_one).collect();
+    let after: Vec<&u8> = after.iter().take(LONGEST_HASH).take_while(is_of_one).collect();
+    let has_letters = before.iter().chain(&after).any(|byte| byte.is_ascii_alphabetic());
+    has_letters && before.len() + (end - start) + after.len() >= SHORTEST_HASH
+}
+
+/// How many letters one has at least: those of 128 bits.
+const SHORTEST_HASH: usize = 32;
+/// How many are looked at on each side: those of 512 bits.
+const LONGEST_HASH: usize = 128;
 
 /// Whether the digits behind a text are those behind the point of a number.
 fn is_fraction(before: &str) -> bool {
@@ -281,6 +297,8 @@ mod tests {
                 ("03 17 22 31 40 44 07 11 18 23 34 39", "03 17 22 31 40 44 07 11 18 23 34 39"),
                 ("0 1 2 3 4 5 6 7 8 9 10 11 12 13 14", "0 1 2 3 4 5 6 7 8 9 10 11 12 13 14"),
                 ("at 1763766000000", "at 1763766000000"),
+                ("sha256:9f86da4111111111111111d15d6c15b0f00a08", "sha256:9f86da4111111111111111d15d6c15b0f00a08"),
+                ("123e4567-e89b-12d3-4111-411111111111", "123e4567-e89b-12d3-4111-411111111111"),
                 ("", ""),
             ],
         );

@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use serde::de::IgnoredAny;
 
+use super::identities::restore;
 use super::personal_data::{cards, emails, phones, social_security_numbers, without};
 use crate::event::{AgentCompleted, EventKind, RunBody, RunCompleted, WorkflowCompleted};
 use crate::mask;
@@ -96,7 +97,10 @@ const SHORT_WORDS: &[&str] = &[
 /// - What somebody asks of a run that another process executes, such as an answer or a message, stands as it is among the
 ///   messages of the store until that process has taken it: the run needs it whole. What follows from it is recorded without.
 ///
-/// Paths of steps hold the names of tools as the model wrote them and are not looked at.
+/// What tells things apart stays as it is: callers, sessions, ids of runs, of messages and of calls, trace ids, scopes, and
+/// hashes of definitions and artifacts, since a run that is resumed and the next one of its session go by them; two callers
+/// that were masked would be one. So make such ids of nothing that is secret. Paths of steps hold the names of tools as the
+/// model wrote them and are not looked at.
 #[derive(Clone)]
 pub struct Redact {
     rules: Vec<Rule>,
@@ -245,7 +249,7 @@ impl Redactor {
         let Ok(json) = serde_json::to_string(&kind) else { return kind };
         let Some(without) = self.json(&json, Place::Event) else { return kind };
         match Self::read(&without, &kind) {
-            Ok(kind) => kind,
+            Ok(read) => read,
             Err(problem) => {
                 // No word of the format is ever replaced, so this is a rule that breaks JSON: say less, not more.
                 tracing::error!(%problem, "an event could not be redacted; its texts are left out");
@@ -259,9 +263,12 @@ impl Redactor {
 
     /// The event, which must still be what it was.
     fn read(json: &str, was: &EventKind) -> Result<EventKind, String> {
-        let read: EventKind = serde_json::from_str(json).map_err(|error| error.to_string())?;
+        let mut read: EventKind = serde_json::from_str(json).map_err(|error| error.to_string())?;
         match read.shape().name == was.shape().name {
-            true => Ok(read),
+            true => {
+                restore(&mut read, was);
+                Ok(read)
+            }
             // What it cannot read it keeps as it is.
             false => Err(format!("it is no longer the event `{}`", was.shape().name)),
         }

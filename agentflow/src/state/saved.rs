@@ -102,6 +102,13 @@ impl SavedByStep {
         &self.artifacts
     }
 
+    /// Gives artifacts the hashes that they have in the same record before it was masked.
+    pub(crate) fn restore_hashes(&mut self, was: &Self) {
+        for (kind, was) in self.artifacts.iter_mut().zip(&was.artifacts) {
+            kind.sha256.clone_from(&was.sha256);
+        }
+    }
+
     pub(crate) fn add_artifact(&mut self, artifact: ArtifactRef) {
         self.artifacts.push(artifact);
     }

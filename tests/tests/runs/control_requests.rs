@@ -133,7 +133,7 @@ async fn a_run_that_ends_by_itself_was_not_cancelled() {
     // The run ends before the next look for messages.
     let flow = Workflow::<(u32,), u32>::build("short", ["n"], |b, (n,)| {
         b.node("a", (n,), |_, (n,)| async move {
-            tokio::time::sleep(Duration::from_millis(30)).await;
+            tokio::time::sleep(Duration::from_millis(10)).await;
             Step::Ok(n)
         })
     })

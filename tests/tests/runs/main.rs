@@ -42,6 +42,7 @@ mod messages;
 mod messages_crash;
 mod misbehaving;
 mod recorded_errors;
+mod redacted_identities;
 mod redacted_requests;
 mod run_control;
 mod run_options;
