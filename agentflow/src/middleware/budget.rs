@@ -81,7 +81,7 @@ pub struct TokenBudget {
 }
 
 impl TokenBudget {
-    /// Sets whose tokens are counted. Default: those of the session.
+    /// Sets whose tokens are counted. Default: those of the run.
     #[must_use]
     pub fn scope(mut self, scope: Scope) -> Self {
         self.scope = scope;

@@ -52,5 +52,6 @@ mod session_summaries;
 mod sessions;
 mod sessions_crash;
 mod state;
+mod stories;
 mod team;
 mod unpolled_calls;

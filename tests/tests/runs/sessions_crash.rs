@@ -31,7 +31,7 @@ pub(super) struct Ending<S> {
 }
 
 impl<S: Store> Ending<S> {
-    fn at(inner: S, writes: u32, done: bool) -> Self {
+    pub(super) fn at(inner: S, writes: u32, done: bool) -> Self {
         Self { inner, left: Arc::new(AtomicU32::new(writes)), done }
     }
 
