@@ -33,8 +33,8 @@ impl Run {
             Ok(end) => Some(summary.cut(&end.completed.text())),
             Err(error @ (Error::Store(_) | Error::Cancelled { .. } | Error::Draining)) => return Err(error),
             Err(error) => {
-                let run = &self.segment.shared.id;
-                tracing::warn!(%run, %error, "what was said before in the session was not summed up; the run does without");
+                let (run, error) = (&self.segment.shared.id, self.segment.shared.host.redacted(error));
+                tracing::warn!(%run, error, "what was said before in the session was not summed up; the run does without");
                 None
             }
         };

@@ -83,7 +83,7 @@ enum Then {
 /// Resumes a run that was retried, where the program knows what it runs. Elsewhere it waits for a process that does.
 async fn continue_here(host: &Arc<Host>, run: &RunId) {
     if let Err(error) = (host.resume)(host, run).await {
-        tracing::warn!(%run, %error, "a run is to continue and waits: it could not be resumed here");
+        tracing::warn!(%run, error = host.redacted(error), "a run is to continue and waits: it could not be resumed here");
     }
 }
 

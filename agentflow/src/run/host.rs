@@ -3,6 +3,7 @@
 //! It knows neither agents nor workflows: what those add to it is kept as parts, by type.
 
 use std::any::Any;
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, OnceLock};
@@ -121,6 +122,15 @@ impl Host {
     pub(crate) fn set_part<T: Any + Send + Sync>(&mut self, part: T) {
         self.parts.retain(|other| !other.is::<T>());
         self.parts.push(Arc::new(part));
+    }
+
+    /// A sentence for the log of the program, without what is taken out of events.
+    pub(crate) fn redacted(&self, sentence: impl fmt::Display) -> String {
+        let sentence = sentence.to_string();
+        match self.redactor.as_ref().map(|redactor| redactor.text(&sentence)) {
+            Some(Cow::Owned(without)) => without,
+            _ => sentence,
+        }
     }
 
     /// Keeps runs in a store.

@@ -266,7 +266,8 @@ pub(crate) fn deliver(shared: &Arc<RunShared>, message: StoreMessage) {
     match serde_json::from_str::<ControlRequest>(&message.body) {
         Ok(request) => shared.request(Asked { request, reply: Some(Reply::Message(message.id)) }),
         Err(error) => {
-            tracing::warn!(run = %shared.id, %error, "a message from another process is not understood");
+            let error = shared.host.redacted(error);
+            tracing::warn!(run = %shared.id, error, "a message from another process is not understood");
             shared.log.reply(Some(Reply::Message(message.id)), Err(ControlError::not_understood()));
         }
     }

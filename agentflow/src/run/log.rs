@@ -293,7 +293,7 @@ impl EventLog {
         let wanted = {
             let state = self.state();
             let wanted = state.records.len();
-            if state.visible >= wanted && state.answers(wanted).is_empty() {
+            if state.visible >= wanted && state.answers(wanted, self.redactor.as_ref()).is_empty() {
                 return Ok(());
             }
             wanted
@@ -327,7 +327,7 @@ impl EventLog {
             }
             let mut state = self.state();
             let end = state.records.len();
-            let answered = state.answers(end);
+            let answered = state.answers(end, self.redactor.as_ref());
             if state.visible >= wanted && answered.is_empty() {
                 return Poll::Ready(Ok(()));
             }
@@ -386,7 +386,7 @@ impl EventLog {
     pub(crate) fn has_uncommitted(&self) -> bool {
         self.journal.is_some() && {
             let state = self.state();
-            state.visible < state.records.len() || !state.answers(state.visible).is_empty()
+            state.visible < state.records.len() || !state.answers(state.visible, self.redactor.as_ref()).is_empty()
         }
     }
 

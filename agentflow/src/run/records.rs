@@ -5,6 +5,7 @@
 use std::collections::VecDeque;
 use std::task::Waker;
 
+use super::redaction::Redactor;
 use super::replies::Replies;
 use super::sent::Mail;
 use super::spending::Ledger;
@@ -184,8 +185,8 @@ impl State {
     }
 
     /// The outcomes that other processes wait for and that go with the first so many records.
-    pub(super) fn answers(&self, records: usize) -> Vec<Answered> {
-        self.rare.as_ref().map(|rare| rare.replies.messages(records)).unwrap_or_default()
+    pub(super) fn answers(&self, records: usize, redactor: Option<&Redactor>) -> Vec<Answered> {
+        self.rare.as_ref().map(|rare| rare.replies.messages(records, redactor)).unwrap_or_default()
     }
 
     pub(super) fn kept(&self) -> &[Record] {

@@ -3,6 +3,7 @@
 //! It decides nothing: the receiver of a request gives its outcome, and the log says when the effect is stored.
 
 use super::control_request::Reply;
+use super::redaction::Redactor;
 use crate::error::ControlError;
 use crate::store::Answered;
 
@@ -38,11 +39,12 @@ impl Replies {
         }
     }
 
-    /// The outcomes that other processes wait for and that go with the first so many records.
-    pub(super) fn messages(&self, records: usize) -> Vec<Answered> {
+    /// The outcomes that other processes wait for and that go with the first so many records. They stay in the store until
+    /// they are read, so what is taken out of events is taken out of them.
+    pub(super) fn messages(&self, records: usize, redactor: Option<&Redactor>) -> Vec<Answered> {
         let due = self.waiting.iter().filter(|waiting| waiting.records <= records);
         due.filter_map(|Waiting { outcome, reply, .. }| match reply {
-            Reply::Message(id) => Some(Answered::new(*id, outcome_text(outcome))),
+            Reply::Message(id) => Some(Answered::new(*id, outcome_text(outcome, redactor))),
             Reply::Caller(_) => None,
         })
         .collect()
@@ -70,9 +72,12 @@ impl Replies {
 }
 
 /// An outcome as the process that waits for it reads it.
-fn outcome_text(outcome: &Result<(), ControlError>) -> String {
+fn outcome_text(outcome: &Result<(), ControlError>, redactor: Option<&Redactor>) -> String {
+    let without = redactor.zip(outcome.as_ref().err()).map(|(redactor, error)| {
+        Err(ControlError::new(error.kind(), redactor.text(&error.to_string())))
+    });
     // An outcome is made of texts alone.
-    serde_json::to_string(outcome).unwrap_or_default()
+    serde_json::to_string(without.as_ref().unwrap_or(outcome)).unwrap_or_default()
 }
 
 /// Reads an outcome back.

@@ -1,6 +1,5 @@
 //! `RunShared`: what all steps of one run share. Its log, its cancellation, its receivers of control requests.
 
-use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -288,9 +287,7 @@ impl RunShared {
 
     /// Says in the log of the program that the run has failed. Whatever is removed from events is removed here too.
     pub(super) fn log_failure(&self, name: &str, error: &Error) {
-        let sentence = error.to_string();
-        let sentence =
-            self.host.redactor.as_ref().map_or(Cow::Borrowed(&*sentence), |redactor| redactor.text(&sentence));
+        let sentence = self.host.redacted(error);
         // The name and the sentence may hold what others wrote: as `Debug` shows them they have one line.
         tracing::info!(run = self.id.as_str(), name = ?name, error.type = error.kind().as_str(), error = ?sentence, "a run failed");
     }

@@ -206,7 +206,7 @@ impl Runtime {
                 // It has ended since the runs were listed.
                 Err(Error::Store(error)) if error.kind() == StoreErrorKind::Ended => {}
                 Err(error) => {
-                    tracing::warn!(%run, %error, "a run could not be resumed");
+                    tracing::warn!(%run, error = self.host().redacted(&error), "a run could not be resumed");
                     recovered.left.push((run, error));
                 }
             }

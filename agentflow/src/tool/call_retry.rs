@@ -25,7 +25,10 @@ pub(super) async fn pause_after(cx: &Context, attempt: u32, failure: Failure, re
             let kind = EventKind::ToolRetrying { attempt, error: Arc::new(failure), delay_ms };
             cx.run().record(cx.path().clone(), kind);
         }
-        false => tracing::debug!(attempt, problem = failure.message, "a tool call is retried"),
+        false => {
+            let problem = cx.run().host.redacted(&failure.message);
+            tracing::debug!(attempt, problem, "a tool call is retried");
+        }
     }
     tokio::time::sleep(pause).await;
 }

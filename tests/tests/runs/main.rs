@@ -43,6 +43,7 @@ mod messages_crash;
 mod misbehaving;
 mod recorded_errors;
 mod redacted_identities;
+mod redacted_logs;
 mod redacted_requests;
 mod run_control;
 mod run_options;

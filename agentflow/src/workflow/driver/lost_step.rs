@@ -85,7 +85,8 @@ impl HandedStep {
     /// How the attempt ends whose executor gave no outcome; `taken` says whether somebody had begun to execute it.
     pub(super) fn lost(&self, error: &ExecutorError, taken: bool) -> Result<Encoded, StepError> {
         let path = &self.call.path;
-        tracing::warn!(run = %self.shared.id, %path, %error, "a step that was handed out has no outcome");
+        let problem = self.shared.host.redacted(error);
+        tracing::warn!(run = %self.shared.id, %path, error = problem, "a step that was handed out has no outcome");
         let failure = Failure::new(error.failure_kind(), error.to_string());
         if taken {
             if let Some(recorded) = self.recorded() {
