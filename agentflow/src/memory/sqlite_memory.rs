@@ -22,6 +22,9 @@ const APPLICATION_ID: i64 = 0x6167_666d;
 /// The version of the tables that this release writes.
 const VERSION: i64 = 1;
 
+/// The release of SQLite whose index of words can overwrite what is deleted: 3.42.
+const SECURE_WORDS: i32 = 3_042_000;
+
 /// How long to wait for a file that another process has locked.
 const BUSY: Duration = Duration::from_secs(5);
 
@@ -33,7 +36,8 @@ const BUSY: Duration = Duration::from_secs(5);
 ///
 /// Any number of processes of one machine may use the file. It is one of its own: the file of a
 /// [`SqliteStore`](crate::store::SqliteStore) is refused. Clones share it. Queries and writes are executed on tokio's threads
-/// for blocking work; a write returns when it is on the disk.
+/// for blocking work; a write returns when it is on the disk. What is deleted is overwritten in the file, also in its index of
+/// words; for that the file is read by programs with SQLite 3.42 or newer, which is compiled in.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -157,7 +161,23 @@ impl File {
                 transaction.commit().map_err(sql)?;
             }
         }
+        // What is deleted is overwritten, and not only forgotten.
+        connection.pragma_update_and_check(None, "secure_delete", true, |_| Ok(())).map_err(sql)?;
+        self.overwrite_deleted_words(connection)?;
         connection.pragma_update(None, "synchronous", "FULL").map_err(sql)
+    }
+
+    /// The same of the index of words, which else marks a word as deleted and keeps it. The setting stays in the file.
+    fn overwrite_deleted_words(&self, connection: &Connection) -> Result<(), StoreError> {
+        let sql = |error| self.errors.sql(error);
+        let set = "SELECT count(*) FROM memory_words_config WHERE k = 'secure-delete' AND v = 1";
+        if connection.query_row(set, [], |row| row.get::<_, i64>(0)).map_err(sql)? == 0
+            && rusqlite::version_number() >= SECURE_WORDS
+        {
+            let set = "INSERT INTO memory_words (memory_words, rank) VALUES ('secure-delete', 1)";
+            connection.execute(set, []).map_err(sql)?;
+        }
+        Ok(())
     }
 
     /// Whether there is nothing in the file yet.

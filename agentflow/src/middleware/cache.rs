@@ -46,7 +46,7 @@ pub fn cache() -> Cache {
 /// Two requests are the same when model, conversation, tools, output type and settings are the same. Kept are answers
 /// that are whole: those that stopped at a limit or were withheld are not. An answer from here is recorded like any
 /// other, with `answered_by: "cache"` and without tokens, and counts in no budget. A store that fails is as good as
-/// empty; a warning is logged.
+/// empty; a warning is logged. Each answer is kept with its whole request, as they are: a redactor takes nothing out of them.
 #[derive(Clone)]
 pub struct Cache {
     store: Arc<dyn CacheStore>,

@@ -94,6 +94,10 @@ const SHORT_WORDS: &[&str] = &[
 /// - Nobody sees pieces of answers as they come, since a secret may be in two of them; whole answers are seen.
 /// - Spans hold no contents, whatever `trace_content` says.
 ///
+/// The sentences that the program logs by `tracing` are without it, too. Elsewhere it stays:
+///
+/// - What the program itself says is stored as it is: instructions, tools and the graphs of workflows, which are kept once by
+///   their hash. So are artifacts and memories, and what a [`cache`](crate::middleware::cache()) keeps.
 /// - What somebody asks of a run that another process executes, such as an answer or a message, stands as it is among the
 ///   messages of the store until that process has taken it: the run needs it whole. What follows from it is recorded without.
 ///

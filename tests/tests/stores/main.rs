@@ -2,6 +2,7 @@
 
 mod artifact_files;
 mod artifacts;
+mod deleted_bytes;
 mod deletion;
 mod formats;
 mod lone_writer;

@@ -63,6 +63,9 @@ use crate::value::Encoded;
 /// longer at its path, or is another one there, writes and reads nothing more and fails as `replaced`. (On Windows an
 /// open file cannot be removed.)
 ///
+/// What is deleted, a run with its artifacts or a session, is overwritten in the file. The log `runs.db-wal` has it until what is
+/// written later takes its place, at the latest until the last process closes the file; copies have what they have.
+///
 /// Clones share the file. Dropping the last one waits until everything that was asked for is written, or, when another
 /// process has the file locked, as long as the busy time-out. A process that is forked, and does not become another
 /// program, must not use the store, and keeps runs of its parent `busy` as long as it lives.

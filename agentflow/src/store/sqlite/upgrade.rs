@@ -161,6 +161,8 @@ fn version(connection: &Connection, errors: &StoreErrors) -> Result<i64, StoreEr
 
 fn prepare(connection: &Connection, settings: &Settings) -> rusqlite::Result<()> {
     connection.pragma_update_and_check(None, "journal_mode", "wal", |_| Ok(()))?;
+    // What is deleted is overwritten, and not only forgotten.
+    connection.pragma_update_and_check(None, "secure_delete", true, |_| Ok(()))?;
     match settings.synchronous {
         Synchronous::Full => {
             connection.pragma_update(None, "synchronous", "FULL")?;

@@ -1,0 +1,113 @@
+//! What is deleted is gone from the files, too: not a byte of it is left in a free page, an index of words or a file beside.
+
+use std::path::Path;
+
+use agentflow::agent::RunRequest;
+use agentflow::memory::{Memory, MemoryEntry, SqliteMemory};
+use agentflow::prelude::*;
+use agentflow::serde_json::json;
+use agentflow::store::{RunFilter, SqliteStore, Store};
+use agentflow::time::Timestamp;
+use agentflow_testing::{ScriptedModel, Turn, test_runtime};
+
+/// Letters alone, so that an index of words keeps it as it is.
+const SECRET: &str = "swordfish";
+
+/// How often the secret is in the files of a folder, in files of what name.
+fn found(folder: &Path) -> Vec<String> {
+    let mut places = Vec::new();
+    for entry in std::fs::read_dir(folder).unwrap().map(Result::unwrap) {
+        let path = entry.path();
+        if path.is_dir() {
+            places.extend(found(&path));
+            continue;
+        }
+        let bytes = std::fs::read(&path).unwrap();
+        let count = bytes.windows(SECRET.len()).filter(|window| *window == SECRET.as_bytes()).count();
+        if count > 0 {
+            places.push(format!("{} {count}", path.file_name().unwrap().to_string_lossy()));
+        }
+    }
+    places
+}
+
+/// Keeps a text in every way that a run has.
+#[tool(idempotent)]
+async fn deleted_keeps(cx: &Context, text: String) -> Result<String> {
+    let key: StateKey<String> = "text".parse().expect("a key");
+    cx.set(&key, &text)?;
+    cx.save_artifact("small.txt", text.clone(), "text/plain").await?;
+    cx.save_artifact("large.txt", text.repeat(20_000), "text/plain").await?;
+    Ok(text.repeat(2_000))
+}
+
+#[tokio::test]
+async fn of_a_session() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = SqliteStore::open(folder.path().join("runs.db")).await.unwrap();
+    let model = ScriptedModel::from_fn(|request| match request.messages.last().unwrap().results().next() {
+        None => Turn::call("deleted_keeps", json!({"text": SECRET})),
+        Some(_) => Turn::text(format!("{SECRET} is kept")),
+    });
+    let agent = Agent::new(model).name("deleted_keeper").tools(tools![deleted_keeps]);
+    let runtime = test_runtime().store(store).agent(&agent).build();
+    for turn in 0..3 {
+        let text = format!("{turn} {SECRET} {}", SECRET.repeat(500));
+        let request = RunRequest::new(text).session("s").tag("word", SECRET).caller("ada");
+        runtime.start_agent("deleted_keeper", request).await.unwrap().result().await.unwrap();
+    }
+    assert!(!found(folder.path()).is_empty(), "the test looks where it is");
+    runtime.delete_session("s").await.unwrap();
+    assert_eq!(runtime.runs(RunFilter::new()).await.unwrap(), []);
+    drop((runtime, agent));
+    let left = left_after_close(folder.path()).await;
+    assert_eq!(left, Vec::<String>::new());
+}
+
+/// What is there when the last handle has folded the log into the file.
+async fn left_after_close(folder: &Path) -> Vec<String> {
+    let log = folder.join("runs.db-wal");
+    for _ in 0..1000 {
+        if !log.exists() {
+            break;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+    }
+    found(folder)
+}
+
+#[tokio::test]
+async fn of_a_request_and_its_outcome() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = SqliteStore::open(folder.path().join("runs.db")).await.unwrap();
+    let model = ScriptedModel::from_fn(|_| Turn::stall());
+    let agent = Agent::new(model).name("deleted_staller");
+    let runtime = test_runtime().store(store.clone()).agent(&agent).build();
+    let run = runtime.start_agent("deleted_staller", "go").await.unwrap();
+    let sent = store.send(run.run_id(), json!({"nobody_knows": SECRET.repeat(3000)}).to_string()).await.unwrap();
+    while store.outcome(sent).await.unwrap().is_none() {
+        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+    }
+    store.withdraw(sent).await.unwrap();
+    run.cancel("enough").await.unwrap();
+    let _ = run.result().await;
+    drop((run, runtime, agent, store));
+    assert_eq!(left_after_close(folder.path()).await, Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn of_a_memory() {
+    let folder = tempfile::tempdir().unwrap();
+    let memory = SqliteMemory::open(folder.path().join("memory.db")).await.unwrap();
+    for number in 0..50 {
+        let text = format!("{SECRET} number {number} {}", "and more ".repeat(number));
+        memory.save("ada", MemoryEntry::new(format!("{number}"), text.as_str(), Timestamp::from_millis(1))).await.unwrap();
+    }
+    memory.save("bob", MemoryEntry::new("1", "tea", Timestamp::from_millis(1))).await.unwrap();
+    assert!(!found(folder.path()).is_empty(), "the test looks where it is");
+    memory.delete("ada", "7").await.unwrap();
+    memory.delete_user("ada").await.unwrap();
+    assert_eq!(memory.search("bob", &"tea".into()).await.unwrap().len(), 1);
+    drop(memory);
+    assert_eq!(found(folder.path()), Vec::<String>::new());
+}
