@@ -189,7 +189,7 @@ impl Run {
             match self.try_to_begin(&store, &session, id).await {
                 Ok(Some(begun)) => break begun,
                 Ok(None) => return Ok(()),
-                // Another run has begun and ended since the session was looked at.
+                // Another run has begun and ended since the session was looked at, or the session was deleted.
                 Err(Error::Store(error)) if error.kind() == StoreErrorKind::Fenced => {}
                 Err(Error::Store(error)) if error.kind() == StoreErrorKind::SessionBusy => {
                     if shared.is_draining() {
@@ -229,7 +229,8 @@ impl Run {
         id: &Arc<str>,
     ) -> Result<Option<(EventKind, SessionPlace, Option<Past>)>> {
         let shared = self.shared();
-        let place = session.place(id, &shared.id, store.session(id).await?.as_ref())?;
+        let known = store.session(id).await?;
+        let place = session.place(id, &shared.id, known.as_ref())?;
         if let (Some(after), true) = (&place.after, session.after.is_some()) {
             check_branch(store, id, after).await?;
         }
@@ -237,7 +238,13 @@ impl Run {
         (started.window, started.summary) = (Some(session.window), session.summary.clone());
         let (past, state, artifacts) = match &place.after {
             Some(after) => {
-                let events = read_events(store, after, 0).await?;
+                let events = match read_events(store, after, 0).await {
+                    // The session was deleted since it was looked at.
+                    Err(error) if error.kind() == StoreErrorKind::NotFound && store.session(id).await? != known => {
+                        return Err(StoreError::fenced(&shared.id).into());
+                    }
+                    events => events?,
+                };
                 let state = state_of(&events).of_session();
                 let artifacts = session_artifacts(after, &events);
                 let past = past_of(after, &events)?;

@@ -73,9 +73,9 @@ impl Replies {
 
 /// An outcome as the process that waits for it reads it.
 fn outcome_text(outcome: &Result<(), ControlError>, redactor: Option<&Redactor>) -> String {
-    let without = redactor.zip(outcome.as_ref().err()).map(|(redactor, error)| {
-        Err(ControlError::new(error.kind(), redactor.text(&error.to_string())))
-    });
+    let without = redactor
+        .zip(outcome.as_ref().err())
+        .map(|(redactor, error)| Err(ControlError::new(error.kind(), redactor.text(&error.to_string()))));
     // An outcome is made of texts alone.
     serde_json::to_string(without.as_ref().unwrap_or(outcome)).unwrap_or_default()
 }

@@ -52,6 +52,7 @@ mod session_state;
 mod session_summaries;
 mod sessions;
 mod sessions_crash;
+mod sessions_deleted;
 mod state;
 mod stories;
 mod team;

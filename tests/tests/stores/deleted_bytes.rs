@@ -101,7 +101,10 @@ async fn of_a_memory() {
     let memory = SqliteMemory::open(folder.path().join("memory.db")).await.unwrap();
     for number in 0..50 {
         let text = format!("{SECRET} number {number} {}", "and more ".repeat(number));
-        memory.save("ada", MemoryEntry::new(format!("{number}"), text.as_str(), Timestamp::from_millis(1))).await.unwrap();
+        memory
+            .save("ada", MemoryEntry::new(format!("{number}"), text.as_str(), Timestamp::from_millis(1)))
+            .await
+            .unwrap();
     }
     memory.save("bob", MemoryEntry::new("1", "tea", Timestamp::from_millis(1))).await.unwrap();
     assert!(!found(folder.path()).is_empty(), "the test looks where it is");
