@@ -7,6 +7,7 @@ mod deletion;
 mod formats;
 mod lone_writer;
 mod memory;
+mod paused_time;
 mod release_file;
 mod sqlite_errors;
 mod sqlite_processes;
