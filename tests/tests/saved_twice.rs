@@ -89,17 +89,16 @@ fn refused<In, Out>(workflow: fn() -> Workflow<In, Out>) -> String {
 fn two_branches_that_save_under_one_key_are_refused() {
     let expected = |name: &str| {
         format!(
-            "the workflow `{name}` cannot be built: `style` and `facts` may run at the same time, and an agent in each of \
-             them saves its answer under `verdict`; write `#[after(style)]` before `facts`, or give one of the agents a key \
-             of its own"
+            "the workflow `{name}` cannot be built: `style` and `facts` may run at the same time, and each of them saves \
+             `verdict` in the state; let the second wait for the first, by `#[after(..)]`, or give one of them a key of its own"
         )
     };
     assert_eq!(refused(beside::workflow), expected("twice-beside"));
     assert_eq!(refused(in_a_nested_workflow::workflow), expected("twice-nested"));
     assert_eq!(
         refused(of_items::workflow),
-        "the workflow `twice-items` cannot be built: the items of `styles` run at the same time, and an agent in each of \
-         them saves its answer under `verdict`; return the answers and save their list, or call the agent in a `for` loop"
+        "the workflow `twice-items` cannot be built: the items of `styles` run at the same time, and each of them saves \
+         `verdict` in the state; return the answers and save their list, or let one item follow the other, in a `for` loop"
     );
 }
 

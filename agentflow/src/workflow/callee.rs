@@ -26,6 +26,7 @@ use std::task::{Poll, Waker};
 use serde_json::Value;
 
 use super::linked_workflow::LinkedWorkflow;
+use super::saved_outputs::FIELDS;
 #[cfg(feature = "dynamic")]
 use super::spec::Referenced;
 use super::spec::{NodeSpec, Spec};
@@ -222,8 +223,8 @@ fn collect_tools(
     }
 }
 
-/// The keys under which the agents that a node calls save their answers, as far as they are written in it and in the
-/// workflows that it calls.
+/// The keys of the state that a node saves, as far as that is declared: what the agents that it calls save their answers
+/// under, in it and in the workflows that it calls, and what is data says itself.
 pub(super) fn saved_keys(node: &NodeSpec) -> BTreeSet<Arc<str>> {
     let (mut keys, mut seen) = (BTreeSet::new(), HashSet::new());
     collect_keys(std::slice::from_ref(node), &mut seen, &mut keys);
@@ -232,6 +233,9 @@ pub(super) fn saved_keys(node: &NodeSpec) -> BTreeSet<Arc<str>> {
 
 fn collect_keys(nodes: &[NodeSpec], seen: &mut HashSet<TypeId>, keys: &mut BTreeSet<Arc<str>>) {
     for node in nodes {
+        let transforms = node.does.iter().flat_map(|does| does.transforms());
+        keys.extend(transforms.flat_map(|transform| transform.set_keys()).map(Arc::from));
+        keys.extend(node.saves.keys().filter(|key| *key != FIELDS).map(|key| Arc::from(key.as_str())));
         for callee in node.callee.iter().chain(&node.callees).filter(|callee| seen.insert(**callee)).collect::<Vec<_>>()
         {
             match kind(*callee) {

@@ -126,7 +126,8 @@ pub struct GraphNode {
     /// What of its output is saved to the [state](crate::state) of the run, in the record of the output: each key with the
     /// JSON Pointer of its value in the output, `{"tone": "/tone", "user:name": "/author/name", "draft": ""}`. A part that is
     /// not there is left out. The key `*` saves the fields of an object, each under its own name; a key that is named
-    /// counts more. Of two nodes side by side that save one key the one that stands later in the graph counts.
+    /// counts more. Two nodes that may run at the same time and name one key are
+    /// refused.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub saves: BTreeMap<String, String>,
     /// The join of the arms that return above it: it runs only when none of them is taken.

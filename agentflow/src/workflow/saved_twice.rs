@@ -1,8 +1,8 @@
-//! Whether two nodes that may run at the same time save their answers under one key of the state: the later one in the
-//! definition would count, whichever ended last, and nobody wrote that this is meant.
+//! Whether two nodes that may run at the same time save one key of the state: the later one in the definition would count,
+//! whichever ended last, and nobody wrote that this is meant.
 //!
-//! It knows the keys that agents declare with `output_key`. What a tool sets through its context is not known before it
-//! runs.
+//! It knows the keys that agents declare with `output_key`, and those that nodes of data save or change. What a tool sets
+//! through its context is not known before it runs, nor what is saved field by field.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,10 +18,10 @@ pub(super) fn problems_of_keys(nodes: &[NodeSpec]) -> Vec<String> {
     let mut problems = Vec::new();
     for (at, node) in nodes.iter().enumerate() {
         for key in callee::saved_keys(node) {
-            if node.kind == NodeKind::Map {
+            if node.kind == NodeKind::Map && !node.saves.contains_key(&*key) {
                 problems.push(format!(
-                    "the items of `{}` run at the same time, and an agent in each of them saves its answer under `{key}`; \
-                     return the answers and save their list, or call the agent in a `for` loop",
+                    "the items of `{}` run at the same time, and each of them saves `{key}` in the state; return the answers and \
+                     save their list, or let one item follow the other, in a `for` loop",
                     node.path
                 ));
             }
@@ -35,10 +35,14 @@ pub(super) fn problems_of_keys(nodes: &[NodeSpec]) -> Vec<String> {
             !waits_for(nodes, *second, *first) && may_both_begin(nodes, *first, *second)
         };
         if let Some((first, second)) = pairs.into_iter().find(beside) {
+            let wait = match nodes[second as usize].does {
+                Some(_) => "let an edge lead from the first to the second",
+                None => "let the second wait for the first, by `#[after(..)]`",
+            };
             let [first, second] = [first, second].map(|node| &nodes[node as usize].path);
             problems.push(format!(
-                "`{first}` and `{second}` may run at the same time, and an agent in each of them saves its answer under \
-                 `{key}`; write `#[after({first})]` before `{second}`, or give one of the agents a key of its own"
+                "`{first}` and `{second}` may run at the same time, and each of them saves `{key}` in the state; {wait}, or \
+                 give one of them a key of its own"
             ));
         }
     }

@@ -248,6 +248,27 @@ fn mistakes_are_found_when_the_graph_is_read() {
 }
 
 #[test]
+fn two_nodes_at_the_same_time_that_save_one_key_are_refused() {
+    let problem = |nodes: Value| known(&graph("twice", "out", nodes)).build().workflow_graph("twice").map(drop);
+    let saves = |name: &str, edges: Value| json!({"name": name, "does": {"value": {"value": {"tone": 1}}}, "saves": {"tone": "/tone"}, "edges": edges});
+    let changes = |name: &str| json!({"name": name, "does": {"transform": [{"default": {"tone": "dry"}}]}});
+    let out = json!({"name": "out", "does": {"value": {"value": 1}}, "edges": [{"from": "a"}, {"from": "b"}]});
+    let fields = json!({"name": "b", "does": {"value": {"value": {"tone": 1}}}, "saves": {"*": ""}});
+    for second in [saves("b", json!([])), changes("b")] {
+        let error = problem(json!([saves("a", json!([])), second, out])).unwrap_err().to_string();
+        assert!(
+            error.contains(
+                "`a` and `b` may run at the same time, and each of them saves `tone` in the state; let an edge lead from the \
+                 first to the second, or give one of them a key of its own"
+            ),
+            "{error}"
+        );
+    }
+    problem(json!([saves("a", json!([])), saves("b", json!([{"from": "a"}])), out])).unwrap();
+    problem(json!([saves("a", json!([])), fields, out])).unwrap();
+}
+
+#[test]
 fn the_description_and_the_hash_have_what_is_read_and_saved() {
     let described = known(&letter()).build().workflow_graph("letter").unwrap();
     assert_eq!(described.node("read").unwrap().saves["total"], "/total");
