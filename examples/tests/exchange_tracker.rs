@@ -66,7 +66,7 @@ fn a_newcomers_document_is_corrected() {
     let one_brace = wrong_type.replace(", date: today", "").replace("{from}", "{from");
     says(&one_brace, &["write `{{` for a brace", "mine.yaml:5:"]);
     let tabs = "id: mine\nnodes:\n\t- id: rates\n";
-    says(tabs, &["this is neither YAML nor JSON", "mine.yaml:3:"]);
+    says(tabs, &["this line is indented with a tab, and YAML is indented with spaces; write spaces", "mine.yaml:3:1"]);
 
     fs::write(&file, "id: mine\nnodes:\n  - id: rates\n    tool: exchange_rates\n    args_template: {base: '{from}', quotes: [EUR]}\n").unwrap();
     let run = ["workflow", "run", "mine", "--document", "mine.yaml", "--input", r#"{"from": "USD"}"#];

@@ -76,7 +76,7 @@ impl DocumentForm {
                             format!("{none}; {list}; the field `{name}` belongs to none of them{hint}"),
                         )
                     }
-                    None => Misread::new(at, format!("{none}; {}", list())),
+                    None => Self::incomplete(tree).unwrap_or_else(|| Misread::new(at, format!("{none}; {}", list()))),
                 })
             }
             [one, other, ..] => {
@@ -87,6 +87,26 @@ impl DocumentForm {
                 Err(Misread::new(at, problem))
             }
         }
+    }
+}
+
+impl DocumentForm {
+    /// What a document lacks that has some of the fields of a form.
+    fn incomplete(tree: &Tree) -> Option<Misread> {
+        let lacks = [
+            (
+                "agents",
+                "a document with `agents` needs `orchestration`, which says in what order they run: \
+                 `orchestration: {type: sequential, agents: [..]}`",
+            ),
+            ("orchestration", "a document with `orchestration` needs `agents`, a list of the agents that it names"),
+            (
+                "nodes",
+                "a document with `nodes` needs `id`, where each node names a `tool`, or `output`, where it is a graph and \
+                 says whose output the workflow has",
+            ),
+        ];
+        lacks.into_iter().find_map(|(name, problem)| Some(Misread::new(tree.field(name)?.at.clone(), problem)))
     }
 }
 

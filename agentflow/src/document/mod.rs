@@ -9,6 +9,7 @@ mod document_folder;
 mod document_form;
 mod form_schema;
 mod graph_document;
+mod not_yaml;
 mod object_fields;
 mod orchestration;
 mod template_text;

@@ -96,6 +96,27 @@ async fn every_mistake_is_named_where_it_stands() {
 }
 
 #[test]
+fn a_form_that_is_not_complete_says_what_it_lacks() {
+    let begins = |text: &str, expected: &str| {
+        let found = problems(text);
+        assert!(found.len() == 1 && found[0].starts_with(expected), "{text}: {found:?}");
+    };
+    begins(
+        "name: w\nagents:\n  - name: a\n",
+        "2:1: a document with `agents` needs `orchestration`, which says in what order",
+    );
+    begins(
+        "name: w\norchestration: {type: sequential}\n",
+        "2:1: a document with `orchestration` needs `agents`, a list of",
+    );
+    begins(
+        "name: w\nnodes: []\n",
+        "2:1: a document with `nodes` needs `id`, where each node names a `tool`, or `output`,",
+    );
+    begins("name: w\n", "1:1: the document has none of the known forms; the forms are ");
+}
+
+#[test]
 fn the_fields_of_a_document_are_checked_in_one_pass() {
     let text = r#"name: 5
 output: o
