@@ -261,6 +261,12 @@ impl GraphBody {
         of_mappings.chain(self.conditions().flat_map(|condition| condition.state_keys(is_node))).collect()
     }
 
+    /// The keys of the state without which its values cannot be made.
+    #[cfg_attr(not(feature = "dynamic"), allow(dead_code, reason = "graphs are executed with the feature `dynamic`"))]
+    pub(crate) fn needed_keys<'b>(&'b self, is_node: IsNode<'_>) -> Vec<&'b str> {
+        self.mappings().flat_map(|mapping| mapping.needed_keys(is_node)).collect()
+    }
+
     /// The changes of the state that it makes.
     pub(crate) fn transforms(&self) -> &[StateTransform] {
         match self {

@@ -11,6 +11,7 @@ use super::saved_outputs::FIELDS;
 use super::spec::NodeKind;
 use super::state_reads::{problem_in_edge, problem_in_place, problem_in_step, problem_of_key};
 use crate::schema::{Lack, lacks, part_at};
+use crate::state::StateOwner;
 use crate::text::{did_you_mean, nearest};
 
 impl<'a> Loading<'a> {
@@ -22,6 +23,7 @@ impl<'a> Loading<'a> {
             Some(GraphBody::Route(_) | GraphBody::Ask(_)) => problem_in_place,
             _ => problem_in_step,
         };
+        self.check_needed(node);
         let own = node.does.iter().flat_map(|does| does.state_keys(is_node));
         let own = own.map(|key| (key, check as fn(&str) -> Option<String>, "the node"));
         let of_edges =
@@ -34,6 +36,30 @@ impl<'a> Loading<'a> {
                 self.problems.push(format!("{place} `{}` reads the state: {problem}", node.name));
             }
         }
+    }
+
+    /// The temporary values that a node cannot do without: another process has none of them.
+    fn check_needed(&mut self, node: &'a GraphNode) {
+        let names = std::sync::Arc::clone(&self.names);
+        let needed = node.does.iter().flat_map(|does| does.needed_keys(&|name| names.contains_key(name)));
+        let mut needed: Vec<&str> = needed.collect();
+        // A change of the state sees those before it in the same node.
+        let mut set = Vec::new();
+        for transform in node.does.as_ref().map(GraphBody::transforms).unwrap_or_default() {
+            let of_texts = transform.placeholders().filter(|(_, placeholder)| !placeholder.is_optional());
+            needed.extend(of_texts.map(|(key, _)| key).filter(|key| !set.contains(key)));
+            set.extend(transform.set_keys());
+        }
+        needed.retain(|key| StateOwner::split(key).0 == StateOwner::Temp);
+        needed.sort_unstable();
+        needed.dedup();
+        self.problems.extend(needed.into_iter().map(|key| {
+            format!(
+                "the node `{}` needs `{key}`, which is gone after a crash; save it under a key without `temp:`, or let it be \
+                 missing: `{{{key}?}}` in a text, else with `or`",
+                node.name
+            )
+        }));
     }
 
     /// What a node saves of its output.
@@ -92,7 +118,10 @@ impl<'a> Loading<'a> {
                         node.name,
                         placeholder.path()
                     ));
-                } else if !placeholder.is_optional() && placeholder.parts().first().is_some_and(|first| first == key) {
+                } else if StateOwner::split(key).0 != StateOwner::Temp
+                    && !placeholder.is_optional()
+                    && placeholder.parts().first().is_some_and(|first| first == key)
+                {
                     self.bare_keys.push((&node.name, key.to_owned()));
                 }
             }

@@ -142,6 +142,25 @@ impl Mapping {
         }
     }
 
+    /// The keys of the state without which it has no value.
+    #[cfg_attr(not(feature = "dynamic"), allow(dead_code, reason = "graphs are executed with the feature `dynamic`"))]
+    pub(crate) fn needed_keys<'m>(&'m self, is_node: IsNode<'_>) -> Vec<&'m str> {
+        match self {
+            Self::State { key, or: None, optional: false, .. } => vec![key],
+            Self::Template(template) => {
+                let needed = template.placeholders().filter(|placeholder| !placeholder.is_optional());
+                let keys = needed.filter_map(|placeholder| match Root::of(placeholder, is_node).0 {
+                    Root::Node(_) => None,
+                    Root::State { key, .. } => Some(key),
+                });
+                keys.collect()
+            }
+            Self::Object(fields) => fields.values().flat_map(|of| of.needed_keys(is_node)).collect(),
+            Self::List(all) => all.iter().flat_map(|of| of.needed_keys(is_node)).collect(),
+            Self::State { .. } | Self::From { .. } | Self::ErrorOf(_) | Self::Item(_) | Self::Value(_) => Vec::new(),
+        }
+    }
+
     /// Whether it is made of an item.
     pub(crate) fn has_item(&self) -> bool {
         match self {

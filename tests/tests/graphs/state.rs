@@ -225,6 +225,9 @@ fn mistakes_are_found_when_the_graph_is_read() {
         {"name": "r", "does": {"repeat": {"first": "c", "max": 2, "call": {"kind": "tool", "name": "state_says", "with": {"object": {}}},
             "until": {"is": {"state": "over"}}}}},
         {"name": "n", "does": {"value": {"template": "{nodes.pag}"}}},
+        {"name": "t", "does": {"value": {"object": {"a": {"template": "{temp:a} {temp:a?} {temp:b}"}, "c": {"state": "temp:c"}}}}},
+        {"name": "u", "does": {"transform": [{"map": {"temp:d": "{temp:e}"}}, {"map": {"f": "{temp:d}"}}]}},
+        {"name": "v", "does": {"value": {"object": {"a": {"template": "{temp:g?}"}, "b": {"state": "temp:h", "or": 1}}}}},
     ]));
     let expected = [
         "the node `page` saves nothing, since it is an input, a choice or a question",
@@ -239,6 +242,10 @@ fn mistakes_are_found_when_the_graph_is_read() {
         "the node `d` reads the state: `user:name` is read from the store, which takes time; read it in a node of `value`",
         "an edge to the node `out` reads the state: `temp:x` is gone after a crash",
         "`until` of the node `r` reads `over`",
+        "the node `t` needs `temp:a`, which is gone after a crash; save it under a key without `temp:`, or let it be missing: `{temp:a?}` in a text",
+        "the node `t` needs `temp:b`, which",
+        "the node `t` needs `temp:c`, which",
+        "the node `u` needs `temp:e`, which",
         "the node `n` reads or follows `pag`, and there is no such node; did you mean `page`?",
     ];
     for says in expected {
