@@ -13,6 +13,7 @@ use serde::Serialize;
 use crate::path::StepPath;
 use crate::state::{MAIL, is_name};
 use crate::text::{did_you_mean, head, nearest};
+use crate::value::NodeValue;
 
 /// The most bytes of one message, as JSON.
 pub(crate) const MOST_MESSAGE: usize = 16 << 10;
@@ -48,6 +49,19 @@ pub struct Mailbox<M> {
     agents: &'static [&'static str],
     of: PhantomData<fn() -> M>,
 }
+
+/// What the messages of a mailbox can be: any type with `serde::Serialize`, `serde::Deserialize` and `schemars::JsonSchema`
+/// that owns its data and is `Send`.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be a message of a mailbox",
+    label = "a message is recorded with the step that sends it, so that it is there after a crash",
+    note = "derive `serde::Serialize`, `serde::Deserialize` and `schemars::JsonSchema` for `{Self}`; it must own its data \
+            and be `Send`"
+)]
+pub trait MailMessage: NodeValue {}
+
+#[diagnostic::do_not_recommend]
+impl<M: NodeValue> MailMessage for M {}
 
 impl<M> Mailbox<M> {
     /// A mailbox of a name, for the agents of these names. The names are the mailbox's own: of agents, of steps, or of

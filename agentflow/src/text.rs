@@ -20,6 +20,21 @@ pub(crate) fn did_you_mean(near: Option<impl fmt::Display>) -> String {
     near.map(|near| format!("; did you mean `{near}`?")).unwrap_or_default()
 }
 
+/// What is added to a sentence about a name that a program does not know: the nearest one, or else those that it knows, at
+/// most ten. `what` is their kind, such as `agent`.
+pub(crate) fn known_names(what: &str, near: Option<impl fmt::Display>, known: &[String]) -> String {
+    if near.is_some() {
+        return did_you_mean(near);
+    }
+    let shown = known.iter().take(10).map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
+    match known.len() {
+        0 => String::new(),
+        1 => format!("; its only {what} is {shown}"),
+        2..=10 => format!("; its {what}s are {shown}"),
+        count => format!("; its {what}s are {shown} and {} more", count - 10),
+    }
+}
+
 /// What to say about a tool's name that does not exist: the nearest one, or those that do, at most ten.
 pub(crate) fn name_hint<'a>(wrong: &str, names: impl Iterator<Item = &'a str> + Clone) -> String {
     if let Some(near) = nearest(wrong, names.clone()) {

@@ -223,6 +223,8 @@ pub fn linked<T: PathTool>() -> ToolRef {
 #[diagnostic::on_unimplemented(
     message = "this is not a tool",
     label = "not a tool: put `#[tool]` on the function of this name",
+    note = "a tool of another module is imported, one of agentflow as in `use agentflow::ask_user;`; there are also \
+            `exit_loop`, `forget`, `recall` and `remember`",
     note = "an `#[agent]` function is given to an agent by `.tools(my_agent::definition())`"
 )]
 pub trait PathTool: Send + Sync + Sized + 'static {

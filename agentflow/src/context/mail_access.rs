@@ -3,9 +3,9 @@
 
 use super::Context;
 use crate::error::{Error, Result};
-use crate::mailbox::{MOST_MESSAGE, MOST_WAITING, Mail, MailKey, Mailbox};
+use crate::mailbox::{MOST_MESSAGE, MOST_WAITING, Mail, MailKey, MailMessage, Mailbox};
 use crate::state::StateOwner;
-use crate::value::{Encoded, NodeValue};
+use crate::value::Encoded;
 
 impl Context {
     /// Sends a message from one agent of a [`Mailbox`] to another, or to itself. It is part of the record of the step's
@@ -16,7 +16,7 @@ impl Context {
     /// [`Error::Mailbox`] when the mailbox does not have one of the names, when the message has no JSON form that gives it
     /// back or more than 16 KiB, when 256 messages wait for that agent, and in a condition or a tap, which save nothing.
     /// [`Error::State`] when the step has saved more than 1 MiB. Nothing was sent then.
-    pub fn send_mail<M: NodeValue>(&self, mailbox: &Mailbox<M>, from: &str, to: &str, message: &M) -> Result<()> {
+    pub fn send_mail<M: MailMessage>(&self, mailbox: &Mailbox<M>, from: &str, to: &str, message: &M) -> Result<()> {
         let refused = |problem: String| Error::Mailbox { mailbox: mailbox.name(), problem };
         let from = mailbox.known(from).map_err(refused)?;
         let to = mailbox.known(to).map_err(refused)?;
@@ -61,12 +61,12 @@ impl Context {
     /// # Errors
     /// [`Error::Mailbox`] when the mailbox does not have that name, when a message is not of its type, which another version
     /// of the program may have sent, and in a condition or a tap. Nothing is taken then.
-    pub fn take_mail<M: NodeValue>(&self, mailbox: &Mailbox<M>, of: &str) -> Result<Vec<Mail<M>>> {
+    pub fn take_mail<M: MailMessage>(&self, mailbox: &Mailbox<M>, of: &str) -> Result<Vec<Mail<M>>> {
         Ok(self.take_mail_within(mailbox, of, usize::MAX)?.0)
     }
 
     /// The same of as many as have so many bytes together, and at least one; and how many wait for the next time.
-    pub(crate) fn take_mail_within<M: NodeValue>(
+    pub(crate) fn take_mail_within<M: MailMessage>(
         &self,
         mailbox: &Mailbox<M>,
         of: &str,

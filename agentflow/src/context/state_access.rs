@@ -5,13 +5,15 @@ use std::sync::Arc;
 use super::Context;
 use crate::error::{Error, Result};
 use crate::event::EventKind;
+use crate::future::BoxFuture;
 use crate::path::StepPath;
 use crate::run::StepStates;
 use crate::state::{
-    EXIT, IN_TAP, MOST_SAVED, SavedByStep, StateKey, StateOwner, StateTransform, too_much_in_session, too_much_saved,
+    EXIT, IN_TAP, MOST_SAVED, SavedByStep, StateKey, StateOwner, StateTransform, StateValue, too_much_in_session,
+    too_much_saved,
 };
 use crate::store::Store;
-use crate::value::{Encoded, NodeValue};
+use crate::value::Encoded;
 
 impl Context {
     /// The value of a key of the state; `None` when it has none. See [`state`](crate::state) for which values a step sees:
@@ -23,18 +25,21 @@ impl Context {
     /// # Errors
     /// [`Error::State`] when the value is not of the key's type, which another version of the program may have set, and of a
     /// `user:` or `app:` key as [`set`](Self::set). [`Error::Store`] when the store cannot be read.
-    pub async fn state<T: NodeValue>(&self, key: &StateKey<T>) -> Result<Option<T>> {
-        let text = key.to_string();
-        let found = self.run.states().and_then(|states| states.find(&self.path, &text));
-        let value = match found {
-            Some(value) => value,
-            None if key.owner().outlives_runs() => self.read_lasting(key.owner(), &text).await?,
-            None => None,
-        };
-        let read = value.as_ref().map(T::decode).transpose();
-        read.map_err(|error| Error::State {
-            problem: format!("the value is not of the type `{}`: {error}; set it anew", std::any::type_name::<T>()),
-            key: text,
+    pub fn state<T: StateValue>(&self, key: &StateKey<T>) -> BoxFuture<'_, Result<Option<T>>> {
+        // A future of its own type would report one mistake in the type three times.
+        let (owner, text) = (key.owner(), key.to_string());
+        Box::pin(async move {
+            let found = self.run.states().and_then(|states| states.find(&self.path, &text));
+            let value = match found {
+                Some(value) => value,
+                None if owner.outlives_runs() => self.read_lasting(owner, &text).await?,
+                None => None,
+            };
+            let read = value.as_ref().map(T::decode).transpose();
+            read.map_err(|error| Error::State {
+                problem: format!("the value is not of the type `{}`: {error}; keys of one name have one type, so rename one, or set it anew", std::any::type_name::<T>()),
+                key: text,
+            })
         })
     }
 
@@ -45,7 +50,7 @@ impl Context {
     /// [`Error::State`] of a `user:` key in a run without a caller, of a `user:` or `app:` key in a run whose store keeps none or
     /// that has none, and in a step that is executed elsewhere; when the value has no JSON form that gives it back, when the step has written more than 1 MiB of
     /// state or its session would have more than that, and in a condition or a tap, which save nothing. Nothing was set then.
-    pub fn set<T: NodeValue>(&self, key: &StateKey<T>, value: &T) -> Result<()> {
+    pub fn set<T: StateValue>(&self, key: &StateKey<T>, value: &T) -> Result<()> {
         let text = key.to_string();
         match value.encode() {
             Ok(encoded) => self.set_encoded(text, encoded),
@@ -104,7 +109,7 @@ impl Context {
         Ok(())
     }
 
-    /// Changes the state by data: keeps, removes, merges and moves keys, and makes texts of them. What it changes is seen and
+    /// Changes the state by data, one change or a list of them: keeps, removes, merges and moves keys, and makes texts of them. What it changes is seen and
     /// recorded as what [`set`](Self::set) and [`remove`](Self::remove) change.
     ///
     /// ```
@@ -126,8 +131,8 @@ impl Context {
     /// # Errors
     /// [`Error::State`] as [`set`](Self::set) says, and when values are not merged, when a text cannot be made, and of a name
     /// that is not one of a key. Some keys may have been changed then, so that the step fails with the error, as a rule.
-    pub async fn transform(&self, transforms: &[StateTransform]) -> Result<()> {
-        self.transformed(transforms).await.map(drop)
+    pub async fn transform(&self, transforms: impl AsRef<[StateTransform]> + Send) -> Result<()> {
+        self.transformed(transforms.as_ref()).await.map(drop)
     }
 
     /// The same, and what was set.

@@ -17,7 +17,8 @@ use crate::message::ToolStatus;
 use crate::model::{ModelError, ModelRefError};
 use crate::path::StepPath;
 use crate::store::StoreError;
-use crate::text::did_you_mean;
+use crate::template::TemplateError;
+use crate::text::known_names;
 
 /// `std::result::Result` with [`Error`] as its default error.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -206,12 +207,14 @@ pub enum Error {
         problem: String,
     },
     /// No workflow of this name was given to the runtime or is linked into the program.
-    #[error("{}", no_workflow(name, near.as_ref(), *other))]
+    #[error("{}", no_workflow(name, near.as_ref(), known, *other))]
     UnknownWorkflow {
         /// The name that was asked for.
         name: Arc<str>,
         /// The nearest name that there is.
         near: Option<String>,
+        /// The names of all workflows that are known.
+        known: Vec<String>,
         /// What else has this name: `tool` or `agent`.
         other: Option<&'static str>,
     },
@@ -342,6 +345,9 @@ pub enum Error {
         /// What is wrong and what to do.
         problem: String,
     },
+    /// A text is not a [`Template`](crate::template::Template), or cannot be filled.
+    #[error(transparent)]
+    Template(#[from] TemplateError),
     /// A message of a mailbox cannot be sent or read.
     #[error("the mailbox `{mailbox}`: {problem}")]
     #[non_exhaustive]
@@ -434,6 +440,7 @@ impl Error {
             }
             Self::Value { .. }
             | Self::State { .. }
+            | Self::Template(_)
             | Self::Mailbox { .. }
             | Self::Artifact { .. }
             | Self::Memory { .. } => FailureKind::Value,
@@ -485,8 +492,8 @@ fn repeats(wrote: &[String]) -> String {
 const ACCEPT_ALL: &str = "to continue all the same, accept it with `Changes::AcceptAll`, or by `agentwf runs resume --changes \
     accept-all`";
 
-/// At most ten names.
-fn no_workflow(name: &str, near: Option<&String>, other: Option<&str>) -> String {
+/// What is wrong with the name of a workflow.
+fn no_workflow(name: &str, near: Option<&String>, known: &[String], other: Option<&str>) -> String {
     match other {
         Some("agent") => format!(
             "`{name}` is an agent and not a workflow; start it by `Agent::start`, an `#[agent]` function as in \
@@ -497,10 +504,11 @@ fn no_workflow(name: &str, near: Option<&String>, other: Option<&str>) -> String
                 "`{name}` is a {other} and not a workflow; call it by `Runtime::invoke`, or in a node of a workflow"
             )
         }
-        None => format!("this program knows no workflow `{name}`{}", did_you_mean(near)),
+        None => format!("this program knows no workflow `{name}`{}", known_names("workflow", near, known)),
     }
 }
 
+/// At most ten names.
 fn names(nodes: &[String]) -> String {
     let shown: Vec<String> = nodes.iter().take(10).map(|node| format!("`{node}`")).collect();
     match nodes.len() {

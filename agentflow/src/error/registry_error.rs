@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::text::{did_you_mean, name_hint};
+use crate::text::{known_names, name_hint, nearest};
 use crate::tool_definition::SourceLocation;
 
 /// The tools contradict each other, or one is not there.
@@ -54,7 +54,7 @@ pub enum RegistryError {
         second: Arc<str>,
     },
     /// A catalogue has nothing of that kind and name.
-    #[error("this program knows no {what} `{name}`{}", did_you_mean(near.as_ref()))]
+    #[error("this program knows no {what} `{name}`{}", known_names(what, near.as_ref(), known))]
     Unknown {
         /// The kind, such as `agent`.
         what: &'static str,
@@ -62,6 +62,8 @@ pub enum RegistryError {
         name: String,
         /// The nearest name that there is.
         near: Option<String>,
+        /// All names of that kind that are known.
+        known: Vec<String>,
     },
     /// A name no provider takes.
     #[error(
@@ -118,6 +120,15 @@ pub enum RegistryError {
         /// Their names.
         names: Vec<String>,
     },
+}
+
+impl RegistryError {
+    /// A name that is not one of those that are known.
+    pub(crate) fn unknown<'a>(what: &'static str, name: &str, known: impl Iterator<Item = &'a str>) -> Self {
+        let known: Vec<String> = known.map(ToOwned::to_owned).collect();
+        let near = nearest(name, known.iter().map(String::as_str)).map(ToOwned::to_owned);
+        Self::Unknown { what, name: name.to_owned(), near, known }
+    }
 }
 
 fn duplicate(name: &str, first: &Option<SourceLocation>, second: &Option<SourceLocation>) -> String {

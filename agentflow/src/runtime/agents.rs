@@ -7,11 +7,13 @@ use futures_util::StreamExt;
 
 use super::Runtime;
 use super::changes::accept;
+use super::known_by_name::AgentName;
 use super::opened::{Opened, explained};
 use crate::agent::{Agent, AgentDefinition, RunRequest, linked_agents, two_linked_agents};
 use crate::definition::Known;
 use crate::error::{Error, RegistryError, Result};
 use crate::event::{AgentStarted, EventKind, Redefined, RunId};
+use crate::future::BoxFuture;
 use crate::path::StepPath;
 use crate::run::{
     Journal, Reservation, RunHandle, RunJournal, RunOwn, RunResult, RunShared, attach, deliver, read_journal,
@@ -113,15 +115,22 @@ impl Runtime {
     ///
     /// # Panics
     /// Outside of a tokio runtime.
-    pub async fn start_agent(&self, name: &str, request: impl Into<RunRequest>) -> Result<RunHandle<Encoded>> {
-        let request = request.into();
-        let waits = request.session.as_ref().is_some_and(|session| session.waits);
-        let run = self.agent_named(name)?.started(self.host(), request)?;
-        // Nobody sees an event before the store has it. A run that cannot begin has none.
-        if self.store().is_some() && !waits && run.events().next().await.is_none() {
-            drop(run.result().await?);
-        }
-        Ok(run)
+    pub fn start_agent(
+        &self,
+        name: impl AgentName,
+        request: impl Into<RunRequest>,
+    ) -> BoxFuture<'_, Result<RunHandle<Encoded>>> {
+        // A future of its own type would report each mistake in the arguments three times.
+        let (name, request) = (name.as_name().to_owned(), request.into());
+        Box::pin(async move {
+            let waits = request.session.as_ref().is_some_and(|session| session.waits);
+            let run = self.agent_named(&name)?.started(self.host(), request)?;
+            // Nobody sees an event before the store has it. A run that cannot begin has none.
+            if self.store().is_some() && !waits && run.events().next().await.is_none() {
+                drop(run.result().await?);
+            }
+            Ok(run)
+        })
     }
 
     /// The shared part of an agent's run that its process left unfinished, with its journal in the log, and what `check`

@@ -102,7 +102,9 @@ pub(super) fn workflow_spec_in(host: &Host, name: &str, within: &[&str]) -> Resu
         #[cfg(feature = "dynamic")]
         let known = known.chain(graphs(host).iter().map(|(graph, _)| graph.graph.name.as_str()));
         let other = other_kind(host, ReferenceKind::Workflow, name).map(ReferenceKind::as_str);
-        Error::UnknownWorkflow { name: name.into(), near: nearest(name, known).map(ToOwned::to_owned), other }
+        let known: Vec<String> = known.map(ToOwned::to_owned).collect();
+        let near = nearest(name, known.iter().map(String::as_str)).map(ToOwned::to_owned);
+        Error::UnknownWorkflow { name: name.into(), near, known, other }
     })
 }
 
@@ -244,8 +246,7 @@ impl Runtime {
         }
         only("agent", name, found, same_agent)?.ok_or_else(|| {
             let known = given.iter().map(|(agent, _)| &**agent.name()).chain(linked.names());
-            let near = nearest(name, known).map(ToOwned::to_owned);
-            RegistryError::Unknown { what: "agent", name: name.to_owned(), near }.into()
+            RegistryError::unknown("agent", name, known).into()
         })
     }
 
@@ -334,8 +335,7 @@ impl Runtime {
         let found = linked.get(name).map_err(two_linked_agents)?.map(|agent| agent.outline(self.host()));
         found.ok_or_else(|| {
             let known = given.iter().map(|(agent, _)| &**agent.name()).chain(linked.names());
-            let near = nearest(name, known).map(ToOwned::to_owned);
-            RegistryError::Unknown { what: "agent", name: name.to_owned(), near }.into()
+            RegistryError::unknown("agent", name, known).into()
         })
     }
 }

@@ -8,7 +8,6 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::error::{Error, RegistryError, Result};
-use crate::text::nearest;
 use crate::tool::{SourceLocation, ToolPolicy};
 
 /// Everything that a [`Runtime`](crate::Runtime) knows by name, as it was when
@@ -36,10 +35,9 @@ impl Catalogue {
     /// [`RegistryError::Unknown`], which offers the nearest name.
     pub fn get(&self, kind: EntryKind, name: &str) -> Result<&CatalogueEntry, RegistryError> {
         let by_name = self.of_kind(kind).find(|entry| *entry.name == *name);
-        by_name.or_else(|| self.of_kind(kind).find(|entry| entry.wire_name.as_deref() == Some(name))).ok_or_else(|| {
-            let near = nearest(name, self.of_kind(kind).map(|entry| &*entry.name)).map(ToOwned::to_owned);
-            RegistryError::Unknown { what: kind.as_str(), name: name.to_owned(), near }
-        })
+        by_name
+            .or_else(|| self.of_kind(kind).find(|entry| entry.wire_name.as_deref() == Some(name)))
+            .ok_or_else(|| RegistryError::unknown(kind.as_str(), name, self.of_kind(kind).map(|entry| &*entry.name)))
     }
 
     /// What is wrong: two things of one kind that have one name, tools that a model would call by one name, a tool whose

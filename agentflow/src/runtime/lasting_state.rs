@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use super::Runtime;
 use crate::error::{Error, Result};
-use crate::state::{StateKey, StateOwner, StateValues};
+use crate::future::BoxFuture;
+use crate::state::{StateKey, StateOwner, StateValue, StateValues};
 use crate::store::{StateWrite, Store, StoreError};
-use crate::value::NodeValue;
 
 impl Runtime {
     /// What is kept of a user in the runtime's store: the values of `user:` keys.
@@ -31,16 +31,21 @@ impl Runtime {
     /// # Errors
     /// As [`user_state`](Self::user_state), and [`Error::State`] when the key is not one of a user, or the value has no JSON
     /// form that gives it back.
-    pub async fn set_user_state<T: NodeValue>(&self, user: &str, key: &StateKey<T>, value: Option<&T>) -> Result<()> {
-        self.set_lasting((StateOwner::User, Some(user)), key, value).await
+    pub fn set_user_state<T: StateValue>(
+        &self,
+        user: &str,
+        key: &StateKey<T>,
+        value: Option<&T>,
+    ) -> BoxFuture<'_, Result<()>> {
+        self.set_lasting(StateOwner::User, Some(user), key, value)
     }
 
     /// Sets an `app:` key, or removes it with `None`, outside of any run; as [`set_user_state`](Self::set_user_state).
     ///
     /// # Errors
     /// As [`set_user_state`](Self::set_user_state).
-    pub async fn set_app_state<T: NodeValue>(&self, key: &StateKey<T>, value: Option<&T>) -> Result<()> {
-        self.set_lasting((StateOwner::App, None), key, value).await
+    pub fn set_app_state<T: StateValue>(&self, key: &StateKey<T>, value: Option<&T>) -> BoxFuture<'_, Result<()>> {
+        self.set_lasting(StateOwner::App, None, key, value)
     }
 
     /// Deletes all that is kept of a user; the journals of the user's runs are deleted with the runs.
@@ -54,26 +59,38 @@ impl Runtime {
         Ok(store.put_state(removed).await?)
     }
 
-    async fn set_lasting<T: NodeValue>(
+    /// A future of no type of the value's: otherwise the compiler would report one mistake in it three times.
+    fn set_lasting<T: StateValue>(
         &self,
-        (owner, user): (StateOwner, Option<&str>),
+        owner: StateOwner,
+        user: Option<&str>,
         key: &StateKey<T>,
         value: Option<&T>,
-    ) -> Result<()> {
-        let problem = |problem: String| Error::State { key: key.to_string(), problem };
-        if key.owner() != owner {
-            let what = "its owner is another one; `set_user_state` sets `user:` keys, `set_app_state` `app:` keys, and a step \
-                        all others";
-            return Err(problem(what.to_owned()));
-        }
-        let encoded = value.map(NodeValue::encode).transpose();
-        let encoded =
-            encoded.map_err(|error| problem(format!("the value does not survive its way through JSON: {error}")))?;
-        Ok(self.state_store()?.put_state(vec![StateWrite::new(user, &key.to_string(), encoded)]).await?)
+    ) -> BoxFuture<'_, Result<()>> {
+        let write = lasting_write(owner, user, key, value);
+        Box::pin(async move { Ok(self.state_store()?.put_state(vec![write?]).await?) })
     }
 
     fn state_store(&self) -> Result<Arc<dyn Store>> {
         let store = self.require_store()?;
         if store.keeps_state() { Ok(store) } else { Err(StoreError::keeps_no_state().into()) }
     }
+}
+
+fn lasting_write<T: StateValue>(
+    owner: StateOwner,
+    user: Option<&str>,
+    key: &StateKey<T>,
+    value: Option<&T>,
+) -> Result<StateWrite> {
+    let problem = |problem: String| Error::State { key: key.to_string(), problem };
+    if key.owner() != owner {
+        let what = "its owner is another one; `set_user_state` sets `user:` keys, `set_app_state` `app:` keys, and a step \
+                    all others";
+        return Err(problem(what.to_owned()));
+    }
+    let encoded = value.map(T::encode).transpose();
+    let encoded =
+        encoded.map_err(|error| problem(format!("the value does not survive its way through JSON: {error}")))?;
+    Ok(StateWrite::new(user, &key.to_string(), encoded))
 }

@@ -9,7 +9,8 @@ use serde_json::Value;
 use super::Runtime;
 use super::catalogue::{self, Given};
 use super::catalogue_entry::Origin;
-use crate::agent::{Agent, AgentModels, ErasedAgent};
+use super::known_by_name::GivenAgent;
+use crate::agent::{AgentModels, ErasedAgent};
 use crate::definition::Changes;
 use crate::event::{EventSink, RunId};
 use crate::executor::{StepExecutor, StepsElsewhere};
@@ -318,8 +319,8 @@ impl RuntimeBuilder {
     /// resumed. Another agent of the same name, given or linked into the program, is an error where the name is used,
     /// and a problem of the [`catalogue`](Runtime::catalogue).
     #[track_caller]
-    pub fn agent<O: 'static>(mut self, agent: &Agent<O>) -> Self {
-        self.given.agents.push((ErasedAgent::new(agent.clone()), Origin::given(Location::caller())));
+    pub fn agent(mut self, agent: impl GivenAgent) -> Self {
+        self.given.agents.push((ErasedAgent::new(agent.given()), Origin::given(Location::caller())));
         self
     }
 

@@ -7,6 +7,7 @@ use tokio::sync::oneshot;
 
 use super::Runtime;
 use super::changes::{accept, all_names, changed_nodes, written};
+use super::known_by_name::WorkflowName;
 use super::opened::{Opened, explained};
 use super::start_run::{Decode, Described, StartRun};
 use crate::definition::Changes;
@@ -67,8 +68,8 @@ impl Runtime {
     /// # Errors
     /// Also when no workflow has this name, the input does not fit its names and types, or the tools of a toolset that a
     /// graph names cannot be fetched ([`Error::Toolset`]).
-    pub fn start_named(&self, name: &str, input: impl IntoNamedInputs) -> StartRun<'_, Encoded> {
-        let name = Arc::from(name);
+    pub fn start_named(&self, name: impl WorkflowName, input: impl IntoNamedInputs) -> StartRun<'_, Encoded> {
+        let name = Arc::from(name.as_name());
         let input = input.into_named_inputs().map_err(|error| Error::value(&name, &error));
         StartRun::new(self, Described::Named(name, input), Box::new(undecoded))
     }
@@ -315,8 +316,12 @@ impl Runtime {
         }
         let journal = Journal::new(Arc::clone(store), Some(epoch));
         let started = journal_read.workflow(run)?.clone();
-        let spec =
-            &spec.ok_or_else(|| Error::UnknownWorkflow { name: Arc::clone(&started.name), near: None, other: None })?;
+        let spec = &spec.ok_or_else(|| Error::UnknownWorkflow {
+            name: Arc::clone(&started.name),
+            near: None,
+            known: Vec::new(),
+            other: None,
+        })?;
         let own = RunOwn::resumed(&self.host().run_resources, run, journal_read.started(run)?)?;
         let definition = journal_read.definition().unwrap_or(&started.definition).clone();
         let differences = self.differences(journal_read.parts(), spec.parts()).await?;

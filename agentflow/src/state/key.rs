@@ -5,6 +5,8 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::str::FromStr;
 
+use crate::value::NodeValue;
+
 /// The longest name of a key, in bytes.
 const LONGEST: usize = 128;
 
@@ -89,6 +91,19 @@ pub(crate) const fn is_name(name: &str, longest: usize) -> bool {
     }
     !bytes.is_empty() && bytes.len() <= longest
 }
+
+/// What a key of the state can name: any type with `serde::Serialize`, `serde::Deserialize` and `schemars::JsonSchema` that
+/// owns its data and is `Send`.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be a value of the state",
+    label = "a value of the state is recorded with its step, so that it is there after a crash",
+    note = "derive `serde::Serialize`, `serde::Deserialize` and `schemars::JsonSchema` for `{Self}`; it must own its data \
+            and be `Send`"
+)]
+pub trait StateValue: NodeValue {}
+
+#[diagnostic::do_not_recommend]
+impl<T: NodeValue> StateValue for T {}
 
 impl<T> StateKey<T> {
     /// A value of the session: of a run that is one of a [session](crate::session), the runs after it have it too; of any other

@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::key::StateKey;
+use super::key::{StateKey, StateValue};
 use super::reserved::is_of_session;
 use super::saved::SavedByStep;
-use crate::value::{Encoded, NodeValue};
+use crate::value::Encoded;
 
 /// The values of the state at one time: of a run, with [`Runtime::run_state`](crate::Runtime::run_state), or of a
 /// session, with [`Runtime::session_state`](crate::Runtime::session_state).
@@ -23,7 +23,7 @@ impl StateValues {
     ///
     /// # Errors
     /// When the value is not of the key's type.
-    pub fn get<T: NodeValue>(&self, key: &StateKey<T>) -> Result<Option<T>, serde_json::Error> {
+    pub fn get<T: StateValue>(&self, key: &StateKey<T>) -> Result<Option<T>, serde_json::Error> {
         self.0.get(&*key.to_string()).map(T::decode).transpose()
     }
 

@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 use super::key::{StateKey, StateOwner};
 use super::reserved::is_reserved;
 use super::saved::SavedByStep;
-use crate::template::{Placeholder, Template, part_of};
+use crate::template::{Placeholder, Template, TemplateError, part_of};
 use crate::value::Encoded;
 
 /// The most bytes of a text that a template makes of the state: no step may save more.
@@ -43,6 +43,7 @@ type Wrong = (String, String);
 ///         StateTransform::default_value("tone", "dry"),
 ///     ]
 /// );
+/// assert!(StateTransform::map("letter", "Dear {name").is_err());
 /// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", expecting = "a change of the state, such as {\"drop\": [\"draft\"]}")]
@@ -133,9 +134,13 @@ impl StateTransform {
         Self::Default(BTreeMap::from([(key.into(), value.into())]))
     }
 
-    /// Gives a key the text of a template.
-    pub fn map(key: impl Into<String>, template: Template) -> Self {
-        Self::Map(BTreeMap::from([(key.into(), template)]))
+    /// Gives a key the text of a [`Template`] over the state, such as `Dear {user:name}`. A template that was read before is
+    /// given as [`Map`](Self::Map).
+    ///
+    /// # Errors
+    /// When the text is not a template: a placeholder is mistyped, for example.
+    pub fn map(key: impl Into<String>, text: impl AsRef<str>) -> Result<Self, TemplateError> {
+        Ok(Self::Map(BTreeMap::from([(key.into(), text.as_ref().parse()?)])))
     }
 
     /// The keys that it may set or remove; `None` when that can be any key of the session.
@@ -292,6 +297,13 @@ impl StateTransform {
                 made
             }
         })
+    }
+}
+
+/// One change where several are taken.
+impl AsRef<[Self]> for StateTransform {
+    fn as_ref(&self) -> &[Self] {
+        std::slice::from_ref(self)
     }
 }
 
@@ -506,7 +518,7 @@ mod tests {
     fn a_text_keeps_the_type_of_one_placeholder_and_leaves_out_what_is_missing() {
         let state = Values::from([("order".to_owned(), json!({"items": ["lamp"], "city": "Rome"}))]);
         let map = |text: &str| {
-            after(&[StateTransform::map("to", text.parse().unwrap())], &state).map(|state| state.get("to").cloned())
+            after(&[StateTransform::map("to", text).unwrap()], &state).map(|state| state.get("to").cloned())
         };
         assert_eq!(map("{order.items}"), Ok(Some(json!(["lamp"]))));
         assert_eq!(map("{state.order.city}!"), Ok(Some(json!("Rome!"))));

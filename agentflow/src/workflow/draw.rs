@@ -1,5 +1,5 @@
-//! Draws a graph as Mermaid and Graphviz text, as its author wrote it: without the nodes that only join arms, and with no
-//! more order edges than say why each node waits. It changes neither a plan nor a definition hash.
+//! Draws a graph as Mermaid and Graphviz text, as its author wrote it: without the nodes that only join arms, with no more
+//! order edges than say why each node waits, and taps with a dashed outline. It changes neither a plan nor a definition hash.
 
 use std::collections::HashSet;
 use std::fmt::Write;
@@ -32,6 +32,9 @@ impl Graph {
                 _ => ("[", "]"),
             };
             let _ = writeln!(text, "{indent}{id}{at}{open}\"{label}\"{close}");
+            if node.policy.tap {
+                let _ = writeln!(text, "{indent}style {id}{at} stroke-dasharray: 4 4");
+            }
             for (branch, body) in node.bodies() {
                 let (title, of) = (title(node, branch), body_id(id, at, branch, node));
                 let _ = writeln!(text, "{indent}subgraph {of} [\"{}\"]", escape_mermaid(&title));
@@ -64,7 +67,8 @@ impl Graph {
                 _ if node.callee.as_deref() == Some("workflow") => "component",
                 _ => "box",
             };
-            let _ = writeln!(text, "{indent}{id}{at} [label={:?}, shape={shape}];", label(node));
+            let dashed = if node.policy.tap { ", style=dashed" } else { "" };
+            let _ = writeln!(text, "{indent}{id}{at} [label={:?}, shape={shape}{dashed}];", label(node));
             for (branch, body) in node.bodies() {
                 let of = body_id(id, at, branch, node);
                 let _ = writeln!(text, "{indent}subgraph cluster_{of} {{");
@@ -346,6 +350,9 @@ fn label(node: &GraphNode) -> String {
     }
     if let Some(callee) = &node.callee {
         let _ = write!(label, " ({callee})");
+    }
+    if node.policy.tap {
+        label.push_str("\nobserves");
     }
     label
 }

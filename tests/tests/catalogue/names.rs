@@ -40,6 +40,21 @@ async fn everything_that_is_linked_has_its_origin_and_its_schemas() {
 }
 
 #[tokio::test]
+async fn a_name_like_none_is_answered_with_those_that_are_known() {
+    let runtime = test_runtime().build();
+    for name in ["", "something else entirely"] {
+        let agent = runtime.start_agent(name, "x").await.err().unwrap().to_string();
+        let begins = format!("this program knows no agent `{name}`; its ");
+        assert!(agent.starts_with(&begins) && agent.contains("`judge`"), "{agent}");
+        let workflow = runtime.start_named(name, json!({})).await.err().unwrap().to_string();
+        let begins = format!("this program knows no workflow `{name}`; its ");
+        assert!(workflow.starts_with(&begins) && workflow.contains("`double`"), "{workflow}");
+        let model = runtime.catalogue().await.get(EntryKind::Model, name).unwrap_err().to_string();
+        assert!(model.contains("; its models are ") && model.contains("`anthropic`"), "{model}");
+    }
+}
+
+#[tokio::test]
 async fn what_is_linked_may_be_given_too() {
     let model = ScriptedModel::new([]);
     let runtime = test_runtime()

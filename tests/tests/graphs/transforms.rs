@@ -98,13 +98,23 @@ async fn a_step_changes_the_state_by_data() {
     let cx = runtime.context();
     let error = |change| {
         let cx = cx.clone();
-        async move { cx.transform(&[change]).await.unwrap_err().to_string() }
+        async move { cx.transform(change).await.unwrap_err().to_string() }
     };
+    // One change, a list, or a borrowed list.
+    cx.transform(StateTransform::default_value("tone", "dry")).await.unwrap();
+    cx.transform(vec![
+        StateTransform::rename([("tone", "voice")]),
+        StateTransform::map("said", "in a {voice} voice").unwrap(),
+    ])
+    .await
+    .unwrap();
+    let said: StateKey<String> = StateKey::session("said");
+    assert_eq!(cx.state(&said).await.unwrap().as_deref(), Some("in a dry voice"));
     let wrong = error(StateTransform::merge(["tone"], "how many")).await;
     assert!(wrong.contains("the state `merge`: `how many` is not the name of a state key"), "{wrong}");
     let wrong = error(StateTransform::default_value("user:name", "Ada")).await;
     assert!(wrong.contains("the state `user:name`: the run has no caller whose value it is"), "{wrong}");
-    let wrong = error(StateTransform::map("text", "{tone}".parse().unwrap())).await;
+    let wrong = error(StateTransform::map("text", "{tone}").unwrap()).await;
     assert!(wrong.contains("the state `text`: the placeholder `{tone}`: the state has no `tone`"), "{wrong}");
 }
 
@@ -166,6 +176,13 @@ async fn what_a_tap_calls_changes_nothing_however_deep() {
         let free = transform_tries(cx).await?;
         Ok([within, tried, free].concat())
     }
+
+    let workflow = transform_outer::workflow();
+    let (mermaid, dot) = (workflow.graph().to_mermaid(), workflow.graph().to_dot());
+    assert_eq!(mermaid.matches("observes").count(), 2, "{mermaid}");
+    assert_eq!(mermaid.matches("stroke-dasharray: 4 4").count(), 2, "{mermaid}");
+    assert_eq!(dot.matches("observes\", shape=").count(), 2, "{dot}");
+    assert_eq!(dot.matches("style=dashed").count(), 2, "{dot}");
 
     let runtime = test_runtime().store(MemoryStore::new()).build();
     let handle = runtime.start(transform_outer::workflow(), ()).await.unwrap();

@@ -511,7 +511,7 @@ async fn a_wrong_use_is_a_sentence() {
     assert_eq!(
         error.to_string(),
         "the state `count`: the value is not of the type `alloc::string::String`: invalid type: integer `3`, expected a \
-         string at line 1 column 1; set it anew"
+         string at line 1 column 1; keys of one name have one type, so rename one, or set it anew"
     );
     let float: StateKey<f64> = StateKey::session("float");
     let error = cx.set(&float, &f64::NAN).unwrap_err().to_string();

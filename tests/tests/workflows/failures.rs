@@ -55,7 +55,10 @@ async fn errors_that_no_attempt_changes_are_not_repeated() {
         (Error::LlmCallLimit { calls: 5 }, FailureKind::LlmCallLimit),
         (Error::Cancelled { reason: "enough".into() }, FailureKind::Cancelled),
         (Error::Build { what: "agent", name: "a".into(), problem: "no model".into() }, FailureKind::Build),
-        (Error::UnknownWorkflow { name: "a".into(), near: None, other: None }, FailureKind::UnknownWorkflow),
+        (
+            Error::UnknownWorkflow { name: "a".into(), near: None, known: Vec::new(), other: None },
+            FailureKind::UnknownWorkflow,
+        ),
         (Error::Input { workflow: "a".into(), problem: "a number".into() }, FailureKind::Input),
         (Error::DefinitionChanged { workflow: "a".into(), nodes: Vec::new() }, FailureKind::DefinitionChanged),
     ] {
