@@ -9,8 +9,8 @@ use crate::future::BoxFuture;
 use crate::path::StepPath;
 use crate::run::StepStates;
 use crate::state::{
-    EXIT, IN_TAP, MOST_SAVED, SavedByStep, StateKey, StateOwner, StateTransform, StateValue, too_much_in_session,
-    too_much_saved,
+    EXIT, IN_TAP, MOST_SAVED, SavedByStep, StateKey, StateOwner, StateTransform, StateTransforms, StateValue,
+    too_much_in_session, too_much_saved,
 };
 use crate::store::Store;
 use crate::value::Encoded;
@@ -131,8 +131,9 @@ impl Context {
     /// # Errors
     /// [`Error::State`] as [`set`](Self::set) says, and when values are not merged, when a text cannot be made, and of a name
     /// that is not one of a key. Some keys may have been changed then, so that the step fails with the error, as a rule.
-    pub async fn transform(&self, transforms: impl AsRef<[StateTransform]> + Send) -> Result<()> {
-        self.transformed(transforms.as_ref()).await.map(drop)
+    pub fn transform(&self, transforms: impl StateTransforms) -> BoxFuture<'_, Result<()>> {
+        let transforms = transforms.into_transforms();
+        Box::pin(async move { self.transformed(&transforms).await.map(drop) })
     }
 
     /// The same, and what was set.

@@ -16,4 +16,4 @@ pub(crate) use self::reserved::{EXIT, MAIL, is_of_session, is_reserved};
 pub use self::saved::SavedByStep;
 pub(crate) use self::saved::{IN_TAP, MOST_SAVED, too_much_in_session, too_much_saved};
 pub use self::state_values::StateValues;
-pub use self::transform::{StateMerge, StateTransform};
+pub use self::transform::{StateMerge, StateTransform, StateTransforms};

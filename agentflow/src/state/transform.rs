@@ -307,6 +307,24 @@ impl AsRef<[Self]> for StateTransform {
     }
 }
 
+/// What [`Context::transform`](crate::Context::transform) takes: one [`StateTransform`], or a list of them.
+#[diagnostic::on_unimplemented(
+    message = "this is neither a change of the state nor a list of them",
+    label = "give a `StateTransform`, or a list of them as in `[StateTransform::drop([\"draft\"])]`",
+    note = "`StateTransform::map(key, text)` reads its text, which can be mistyped: add `?` after it"
+)]
+pub trait StateTransforms {
+    #[doc(hidden)]
+    fn into_transforms(self) -> Vec<StateTransform>;
+}
+
+#[diagnostic::do_not_recommend]
+impl<T: AsRef<[StateTransform]>> StateTransforms for T {
+    fn into_transforms(self) -> Vec<StateTransform> {
+        self.as_ref().to_vec()
+    }
+}
+
 impl StateMerge {
     fn merged<'v>(&self, value: impl Fn(&str) -> Option<&'v Encoded>) -> Result<Option<Encoded>, String> {
         let there: Vec<(&str, &Encoded)> =

@@ -20,7 +20,8 @@ pub struct LetValue;
     label = "this value is recorded; if it is a future, add `.await`",
     note = "a value is recorded, so it owns its data and has `serde::Serialize`, `serde::Deserialize` and \
             `schemars::JsonSchema`; of a borrowed one, record a copy with `.clone()` or `.to_owned()`, or write it where it \
-            is used"
+            is used",
+    note = "for a list of futures, write `map!(items, |item| step(item)).await?`, which runs them together and records each"
 )]
 pub trait RecordedAs<O> {
     fn pure<E, R, B>(steps: &mut Steps<'_, E>, node: Node, reads: R, body: B) -> Handle<O>
