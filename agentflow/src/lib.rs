@@ -18,6 +18,8 @@ pub mod mailbox;
 mod mask;
 #[cfg(feature = "mcp")]
 pub mod mcp;
+#[cfg(feature = "mcp-server")]
+pub mod mcp_server;
 pub mod memory;
 pub mod message;
 pub mod middleware;

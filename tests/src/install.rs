@@ -69,8 +69,13 @@ pub fn mcp_everything() -> Option<Command> {
 /// The command of a server of the Model Context Protocol that tells the time (PyPI), of the revision 2026-07-28. `None`,
 /// which skips the test, when it cannot be installed.
 pub fn mcp_time() -> Option<Command> {
-    let packages = ["mcp==2.3.0", "mcp-server-time==2026.10.19", "tzdata"];
-    Some(python_with("mcp-time", &packages)?.program("mcp-server-time"))
+    Some(mcp_python()?.program("mcp-server-time"))
+}
+
+/// A Python with the official SDK of the Model Context Protocol, and with that server. `None`, which skips the test, when
+/// it cannot be installed.
+pub fn mcp_python() -> Option<Python> {
+    python_with("mcp-time", &["mcp==2.3.0", "mcp-server-time==2026.10.19", "tzdata"])
 }
 
 /// A Python environment with exactly these packages (and what they need), made once: `name==version`, or

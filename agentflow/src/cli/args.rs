@@ -7,6 +7,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use serde_json::Value;
 
 use super::document_args::{DocumentArgs, ValidateArgs};
+use super::mcp_args::McpCommand;
 use super::session_args::SessionsArgs;
 use crate::document::DocumentForm;
 use crate::runtime::Changes;
@@ -49,6 +50,9 @@ pub(super) enum Command {
     Runs(RunsArgs),
     /// See, copy and remove the sessions of a store file
     Sessions(SessionsArgs),
+    /// Serve this program's tools to clients of the Model Context Protocol, and call the tools of servers
+    #[command(subcommand, arg_required_else_help = true)]
+    Mcp(McpCommand),
 }
 
 #[derive(Debug, Args)]

@@ -58,6 +58,10 @@
 //!   linked into the program, and where it is, `retry` resumes the run too; everything else works with any `agentwf`.
 //! - `sessions --store FILE ..`: `list [--caller NAME] [--tag KEY=VALUE]`, `show ID` (its runs, and where its branches end),
 //!   `export ID` (all of it as JSON), `delete ID [--dry-run]`, `expire --idle TIME [--dry-run]`.
+//! - `mcp serve [--tool A,B] [--agent A,B] [--workflow A,B] [--grant A,B] [--store FILE]`: the tools of the program, and
+//!   the agents and workflows that are named, as a server of the Model Context Protocol over standard input and output
+//!   ([`mcp_server`](crate::mcp_server)). `mcp tools [--json]` and `mcp call NAME [--input JSON] [--json]`, each with
+//!   `--url URL` or `-- PROGRAM ARG..`: the other side, for trying a server.
 //!
 //! `--model` is a [`ModelRef`](crate::model::ModelRef), such as `openai-chat/gpt-5-mini`; `--base-url` is what the
 //! provider's official SDK takes (`http://127.0.0.1:8080/v1` for a server on this machine). The key comes from the
@@ -87,6 +91,8 @@ mod call_model;
 mod chat;
 mod ctrl_c;
 mod document_args;
+mod mcp_args;
+mod mcp_commands;
 mod model;
 mod models;
 mod print;
@@ -150,6 +156,7 @@ pub fn run_with(host: &Runtime) -> ExitCode {
             Command::Workflow(command) => workflows::workflow(host, command).await,
             Command::Runs(args) => runs::runs(host, args).await,
             Command::Sessions(args) => sessions::sessions(host, args).await,
+            Command::Mcp(command) => mcp_commands::mcp(host, command).await,
         }
     });
     // A tool on a thread of its own may still be at work; the process does not wait for it.

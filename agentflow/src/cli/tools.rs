@@ -8,7 +8,7 @@ use super::args::{AgentFormat, AgentsCommand, EntriesCommand, ToolsCommand};
 use super::ctrl_c;
 use super::print::{Answer, BAD, BOLD, DIM, Stop, json_line, line, note};
 use crate::dry_run::DryRun;
-use crate::message::ToolCall;
+use crate::message::{ToolCall, ToolResult};
 use crate::runtime::{Catalogue, CatalogueEntry, EntryKind, Runtime};
 use crate::text::OneLine;
 use crate::tool::{Effects, ToolPolicy};
@@ -29,6 +29,11 @@ async fn call(host: &Runtime, name: &str, input: String, grant: &[String]) -> Re
     let scopes: Vec<Arc<str>> = grant.iter().map(|scope| scope.trim().into()).collect();
     let call = ToolCall::new("call", name, input);
     let result = ctrl_c::or_stop(async { Ok(host.invoke(&call, &scopes).await?) }).await?;
+    answered(&result)
+}
+
+/// Prints the answer of a call.
+pub(super) fn answered(result: &ToolResult) -> Result<(), Stop> {
     match result.status.is_success() {
         true => {
             let mut answer = Answer::new();
@@ -74,13 +79,23 @@ pub(super) fn dry_run(dry: &DryRun) -> Result<(), Stop> {
 
 fn list(catalogue: &Catalogue, kind: EntryKind, json: bool) -> Result<(), Stop> {
     report(catalogue);
+    let nothing = if kind == EntryKind::Tool { NO_TOOLS } else { NO_AGENTS };
+    list_of(catalogue.of_kind(kind), json, nothing)
+}
+
+/// Lists some of what there is; `nothing` is said when it is empty.
+pub(super) fn list_of<'c>(
+    entries: impl Iterator<Item = &'c CatalogueEntry> + Clone,
+    json: bool,
+    nothing: &str,
+) -> Result<(), Stop> {
     if json {
-        return json_line(&catalogue.of_kind(kind).map(as_json).collect::<Vec<_>>());
+        return json_line(&entries.map(as_json).collect::<Vec<_>>());
     }
-    if catalogue.of_kind(kind).next().is_none() {
-        note(if kind == EntryKind::Tool { NO_TOOLS } else { NO_AGENTS });
+    if entries.clone().next().is_none() {
+        note(nothing);
     }
-    for entry in catalogue.of_kind(kind) {
+    for entry in entries {
         head(entry)?;
         if let Some(first) = entry.description.lines().next() {
             line(format_args!("    {}", OneLine(first)))?;

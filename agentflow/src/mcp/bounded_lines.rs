@@ -8,9 +8,12 @@ use tokio::io::{AsyncRead, ReadBuf};
 
 use super::connection::Ending;
 
+/// Why a connection ended whose other side wrote nothing more.
+pub(crate) const CLOSED: &str = "it closed its output";
+
 /// What is read from it has no line of more than so many bytes: it fails then, and the connection ends, since the answer
 /// that was in the line will never be known.
-pub(super) struct BoundedLines<R> {
+pub(crate) struct BoundedLines<R> {
     inner: R,
     most: usize,
     /// The bytes since the last end of a line.
@@ -19,7 +22,7 @@ pub(super) struct BoundedLines<R> {
 }
 
 impl<R> BoundedLines<R> {
-    pub(super) fn new(inner: R, most: usize, ending: Ending) -> Self {
+    pub(crate) fn new(inner: R, most: usize, ending: Ending) -> Self {
         Self { inner, most, line: 0, ending }
     }
 }
@@ -31,7 +34,7 @@ impl<R: AsyncRead + Unpin> AsyncRead for BoundedLines<R> {
         let new = &buf.filled()[before..];
         match &read {
             Err(error) => self.ending.because(error.to_string()),
-            Ok(()) if new.is_empty() => self.ending.because("it closed its output".to_owned()),
+            Ok(()) if new.is_empty() => self.ending.because(CLOSED.to_owned()),
             Ok(()) => {}
         }
         let most = self.most;

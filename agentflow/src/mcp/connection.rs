@@ -21,14 +21,14 @@ const MOST_WORDS: usize = 2048;
 
 /// Why a connection ended: the first reason that is known.
 #[derive(Clone, Default)]
-pub(super) struct Ending(Arc<OnceLock<String>>);
+pub(crate) struct Ending(Arc<OnceLock<String>>);
 
 impl Ending {
-    pub(super) fn because(&self, reason: String) {
+    pub(crate) fn because(&self, reason: String) {
         let _ = self.0.set(reason);
     }
 
-    pub(super) fn reason(&self) -> Option<String> {
+    pub(crate) fn reason(&self) -> Option<String> {
         self.0.get().cloned()
     }
 }

@@ -18,6 +18,10 @@ mod progress_routes;
 mod server_link;
 mod server_list;
 
+#[cfg(feature = "mcp-server")]
+pub(crate) use self::bounded_lines::{BoundedLines, CLOSED};
+#[cfg(feature = "mcp-server")]
+pub(crate) use self::connection::Ending;
 pub use self::mcp_client::{McpClient, McpClientBuilder};
 pub use self::mcp_config::McpConfig;
 pub use self::mcp_error::McpError;

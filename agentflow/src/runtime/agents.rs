@@ -9,7 +9,7 @@ use super::Runtime;
 use super::changes::accept;
 use super::known_by_name::AgentName;
 use super::opened::{Opened, explained};
-use crate::agent::{Agent, AgentDefinition, RunRequest, linked_agents, two_linked_agents};
+use crate::agent::{Agent, AgentDefinition, ErasedAgent, RunRequest, linked_agents, two_linked_agents};
 use crate::definition::Known;
 use crate::error::{Error, RegistryError, Result};
 use crate::event::{AgentStarted, EventKind, Redefined, RunId};
@@ -122,15 +122,33 @@ impl Runtime {
     ) -> BoxFuture<'_, Result<RunHandle<Encoded>>> {
         // A future of its own type would report each mistake in the arguments three times.
         let (name, request) = (name.as_name().to_owned(), request.into());
-        Box::pin(async move {
-            let waits = request.session.as_ref().is_some_and(|session| session.waits);
-            let run = self.agent_named(&name)?.started(self.host(), request)?;
-            // Nobody sees an event before the store has it. A run that cannot begin has none.
-            if self.store().is_some() && !waits && run.events().next().await.is_none() {
-                drop(run.result().await?);
-            }
-            Ok(run)
-        })
+        Box::pin(async move { self.start_erased(&self.agent_named(&name)?, request).await })
+    }
+
+    async fn start_erased(&self, agent: &ErasedAgent, request: RunRequest) -> Result<RunHandle<Encoded>> {
+        let waits = request.session.as_ref().is_some_and(|session| session.waits);
+        let run = agent.started(self.host(), request)?;
+        // Nobody sees an event before the store has it. A run that cannot begin has none.
+        if self.store().is_some() && !waits && run.events().next().await.is_none() {
+            drop(run.result().await?);
+        }
+        Ok(run)
+    }
+
+    /// The same of an agent with arguments, as JSON text: an `#[agent]` that is linked into the program has them; one that
+    /// the runtime was given is asked the `message` among them.
+    #[cfg(feature = "mcp-server")]
+    pub(crate) async fn start_agent_with(
+        &self,
+        name: &str,
+        arguments: &str,
+        mut request: RunRequest,
+    ) -> Result<RunHandle<Encoded>> {
+        if self.is_given_agent(name) {
+            let read: serde_json::Value = serde_json::from_str(arguments).unwrap_or_default();
+            request.conversation = read["message"].as_str().unwrap_or_default().into();
+        }
+        self.start_erased(&self.agent_asked(name, arguments)?, request).await
     }
 
     /// The shared part of an agent's run that its process left unfinished, with its journal in the log, and what `check`

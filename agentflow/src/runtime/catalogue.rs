@@ -8,6 +8,7 @@ use serde_json::Value;
 use super::Runtime;
 use super::catalogue_entry::Origin;
 use crate::agent::{AgentOutline, ErasedAgent, linked_agents, two_linked_agents};
+use crate::context::Context;
 use crate::dry_run::DryRun;
 use crate::error::{ControlError, Error, RegistryError, Result};
 use crate::event::{AgentStarted, RunId};
@@ -206,11 +207,21 @@ impl Runtime {
             }
             Err(error) => return Err(error),
         };
-        let cx = self.context();
+        self.invoke_at(&self.context(), &tool, call, scopes).await
+    }
+
+    /// Calls a tool at a context that belongs to no run.
+    pub(crate) async fn invoke_at(
+        &self,
+        cx: &Context,
+        tool: &ToolRef,
+        call: &ToolCall,
+        scopes: &[Arc<str>],
+    ) -> Result<ToolResult> {
         let of = ToolHost { host: self.host(), resources: cx.resources() };
         let tool = tool.within(of).unwrap_or_else(|| Ok(tool.clone()))?;
         let granted: Vec<Arc<str>> = cx.grants().iter().chain(scopes).cloned().collect();
-        Ok(invoke_hooked(&*tool, &cx, call, &granted).await)
+        Ok(invoke_hooked(&*tool, cx, call, &granted).await)
     }
 
     /// The workflow of a name: one that the runtime was given, or one that is linked into the program.
@@ -228,16 +239,24 @@ impl Runtime {
     /// The agent of a name: one that the runtime was given, or the `#[agent]` that is linked into the program, as it is
     /// without arguments.
     pub(super) fn agent_named(&self, name: &str) -> Result<ErasedAgent> {
+        self.agent_asked(name, NO_ARGUMENTS)
+    }
+
+    /// The same of a name and, where it is linked into the program, with arguments as JSON text.
+    pub(super) fn agent_asked(&self, name: &str, arguments: &str) -> Result<ErasedAgent> {
         let given = given(self.host(), |given| &given.agents);
         let mut found: Vec<(ErasedAgent, Origin)> =
             given.iter().filter(|(agent, _)| **agent.name() == *name).cloned().collect();
         let linked = linked_agents();
         match linked.get(name) {
             Ok(Some(linked)) if found.is_empty() => {
-                let agent = linked.asked("{}").map_err(|error| Error::Build {
+                let agent = linked.asked(arguments).map_err(|error| Error::Build {
                     what: "agent",
                     name: name.into(),
-                    problem: format!("it cannot be started by its name alone: {error}"),
+                    problem: match arguments {
+                        NO_ARGUMENTS => format!("it cannot be started by its name alone: {error}"),
+                        _ => error.to_string(),
+                    },
                 })?;
                 found.push((agent, Origin::Linked(linked.source())));
             }
@@ -248,6 +267,12 @@ impl Runtime {
             let known = given.iter().map(|(agent, _)| &**agent.name()).chain(linked.names());
             RegistryError::unknown("agent", name, known).into()
         })
+    }
+
+    /// Whether the runtime was given an agent of a name, which counts before a linked one.
+    #[cfg(feature = "mcp-server")]
+    pub(super) fn is_given_agent(&self, name: &str) -> bool {
+        given(self.host(), |given| &given.agents).iter().any(|(agent, _)| **agent.name() == *name)
     }
 
     /// The agent of a run: one of its name that the runtime was given, or the `#[agent]` that is linked into the program.
@@ -284,6 +309,9 @@ impl Runtime {
         Ok(Graph::of(&*self.workflow_spec(name)?))
     }
 }
+
+/// The arguments of an `#[agent]` that takes none, as JSON.
+const NO_ARGUMENTS: &str = "{}";
 
 /// The name `mcp.SERVER.TOOL` for `SERVER:TOOL`.
 fn of_server(name: &str) -> Option<String> {

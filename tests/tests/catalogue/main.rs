@@ -9,6 +9,8 @@ mod mcp_processes;
 mod mcp_servers;
 mod mcp_tools;
 mod names;
+mod served;
+mod served_clients;
 mod toolsets;
 
 use agentflow::prelude::*;

@@ -5,5 +5,6 @@ mod cli;
 mod cli_documents;
 mod cli_undoing;
 mod cli_workflows;
+mod mcp;
 mod sessions;
 mod terminal;

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 /// Every room, from the vocabulary to the surfaces.
-const ROOMS: [&str; 44] = [
+const ROOMS: [&str; 45] = [
     // The vocabulary.
     "tuples",
     "text",
@@ -55,6 +55,7 @@ const ROOMS: [&str; 44] = [
     // The only room that knows both.
     "runtime",
     // The surfaces.
+    "mcp_server",
     "views",
     "cli",
     "__private",

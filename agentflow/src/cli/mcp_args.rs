@@ -1,0 +1,64 @@
+//! The options of `agentwf mcp`, as clap types. It only parses; it runs nothing.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+
+/// What is done with the Model Context Protocol.
+#[derive(Debug, Subcommand)]
+pub(super) enum McpCommand {
+    /// Serve tools of this program over standard input and output, until the client goes away
+    Serve(McpServeArgs),
+    /// List the tools of a server
+    Tools {
+        /// Print an array of objects as JSON, schemas included
+        #[arg(long)]
+        json: bool,
+        #[command(flatten)]
+        server: McpServerArgs,
+    },
+    /// Call a tool of a server; its answer goes to standard output
+    Call {
+        /// The tool, by the server's name of it
+        name: String,
+        /// The arguments as one JSON object, such as '{"a": 1}'
+        #[arg(long, value_name = "JSON", default_value = "{}")]
+        input: String,
+        /// Print the whole result as a JSON object, files and links included, also when the call failed
+        #[arg(long)]
+        json: bool,
+        #[command(flatten)]
+        server: McpServerArgs,
+    },
+}
+
+#[derive(Debug, Args)]
+pub(super) struct McpServeArgs {
+    /// Offer these tools alone, by name; all of the program when not given
+    #[arg(long = "tool", value_name = "A,B", value_delimiter = ',')]
+    pub(super) tools: Option<Vec<String>>,
+    /// Offer these agents, too
+    #[arg(long = "agent", value_name = "A,B", value_delimiter = ',')]
+    pub(super) agents: Vec<String>,
+    /// Offer these workflows, too
+    #[arg(long = "workflow", value_name = "A,B", value_delimiter = ',')]
+    pub(super) workflows: Vec<String>,
+    /// The scopes that calls are granted, and approve:NAME for a tool that a person must agree to
+    #[arg(long, value_name = "A,B", value_delimiter = ',')]
+    pub(super) grant: Vec<String>,
+    /// The file that runs of agents and workflows are kept in; without it, one that asks a person is cancelled
+    #[arg(long, value_name = "FILE")]
+    pub(super) store: Option<PathBuf>,
+}
+
+/// A server: an address or a program.
+#[derive(Debug, Args)]
+#[group(required = true, multiple = false)]
+pub(super) struct McpServerArgs {
+    /// The server's address, such as https://example.com/mcp
+    #[arg(long, value_name = "URL")]
+    pub(super) url: Option<String>,
+    /// The server's program with its arguments, after `--`
+    #[arg(last = true, value_name = "PROGRAM")]
+    pub(super) program: Vec<String>,
+}

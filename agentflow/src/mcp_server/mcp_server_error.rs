@@ -1,0 +1,41 @@
+//! `McpServerError`: why a server could not serve. It says nothing of calls, whose errors their client reads.
+
+use crate::error::Error;
+
+/// Why a server of the Model Context Protocol could not serve a client.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum McpServerError {
+    /// Something that it is to offer is not there, or two things have one name.
+    #[error("the MCP server cannot offer this: {0}")]
+    Offer(#[source] Error),
+    /// Two things would be tools of one name for the client.
+    #[error("the MCP server cannot offer the {kind} `{name}`: a {other} has this name, too; leave one of them out")]
+    #[non_exhaustive]
+    Twice {
+        /// What cannot be offered: `agent` or `workflow`.
+        kind: &'static str,
+        /// The name.
+        name: String,
+        /// What has the name, too.
+        other: &'static str,
+    },
+    /// What was named has no schema of what it takes, so no client could call it.
+    #[error("the MCP server cannot offer the {kind} `{name}`: {problem}")]
+    #[non_exhaustive]
+    Unusable {
+        /// What it is: `agent` or `workflow`.
+        kind: &'static str,
+        /// The name.
+        name: String,
+        /// Why.
+        problem: String,
+    },
+    /// The client does not speak the protocol, or was disconnected for a message over a limit.
+    #[error("the connection to the MCP client ended: {problem}")]
+    #[non_exhaustive]
+    Connection {
+        /// What was wrong.
+        problem: String,
+    },
+}

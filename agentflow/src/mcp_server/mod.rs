@@ -1,0 +1,203 @@
+//! The tools, agents and workflows of a runtime as a server of the Model Context Protocol. The protocol itself is the crate
+//! `rmcp`'s; none of its types is public here. [`mcp`](crate::mcp) is the other side: servers whose tools this program calls.
+//!
+//! See [the page](crate::mcp#serving-a-runtime) for what is offered and how a call ends.
+
+mod call_progress;
+mod mcp_server_error;
+mod offered;
+mod paced_transport;
+mod served_answer;
+mod served_call;
+mod server_settings;
+mod service;
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::sync::Arc;
+
+use rmcp::service::ServerInitializeError;
+use rmcp::transport::async_rw::AsyncRwTransport;
+use tokio::io::{AsyncRead, AsyncWrite};
+
+pub use self::mcp_server_error::McpServerError;
+use self::paced_transport::PacedTransport;
+use self::server_settings::{Settings, Shared};
+use self::service::Service;
+use crate::mcp::{BoundedLines, CLOSED, Ending};
+use crate::runtime::Runtime;
+
+/// A runtime as a server of the Model Context Protocol: its tools, and those of its agents and workflows that are named
+/// here, are tools of the server. Cloning is cheap; all clones share the limits.
+///
+/// ```
+/// use agentflow::mcp::McpClient;
+/// use agentflow::mcp_server::McpServer;
+/// use agentflow::prelude::*;
+/// # use agentflow::message::ToolCall;
+///
+/// /// Add two integers.
+/// #[tool(effects = "none")]
+/// fn served_sum(a: i64, b: i64) -> i64 {
+///     a + b
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> std::result::Result<(), Box<dyn std::error::Error>> {
+/// let server = McpServer::from_runtime(&Runtime::builder().tools(tools![served_sum]).build());
+/// // In a program of its own this is `server.serve_stdio().await?`.
+/// let client = McpClient::in_memory("sums", move || {
+///     let (ours, theirs) = tokio::io::duplex(64 * 1024);
+///     let (input, output) = tokio::io::split(ours);
+///     let server = server.clone();
+///     tokio::spawn(async move { server.serve(input, output).await });
+///     theirs
+/// });
+/// let caller = Runtime::builder().toolset(client.build()?).build();
+/// let call = ToolCall::new("1", "mcp.sums.served_sum", r#"{"a": 1, "b": 2}"#);
+/// let sum = caller.invoke(&call, &[]).await?;
+/// assert_eq!(sum.output, r#"{"result":3}"#);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+#[must_use = "a server serves nobody before `serve`"]
+pub struct McpServer {
+    runtime: Runtime,
+    settings: Settings,
+    /// Made by the first connection.
+    shared: Arc<std::sync::OnceLock<Arc<Shared>>>,
+}
+
+impl McpServer {
+    /// A server of everything that is a tool of the runtime, given to it or linked into the program, and of nothing else.
+    pub fn from_runtime(runtime: &Runtime) -> Self {
+        Self { runtime: runtime.clone(), settings: Settings::default(), shared: Arc::default() }
+    }
+
+    /// Offers these tools alone, by the names of the catalogue, such as `files.read`; an empty list offers none. Default: all.
+    pub fn tools<S: Into<Arc<str>>>(self, names: impl IntoIterator<Item = S>) -> Self {
+        self.set(|settings| settings.tools = Some(names.into_iter().map(Into::into).collect()))
+    }
+
+    /// Offers these agents, too: a call is a run of the runtime. An `#[agent]` takes its arguments, an agent that the
+    /// runtime was given takes a `message`. Default: none.
+    pub fn agents<S: Into<Arc<str>>>(self, names: impl IntoIterator<Item = S>) -> Self {
+        self.set(|settings| settings.agents.extend(names.into_iter().map(Into::into)))
+    }
+
+    /// Offers these workflows, too: a call is a run of the runtime. Default: none.
+    pub fn workflows<S: Into<Arc<str>>>(self, names: impl IntoIterator<Item = S>) -> Self {
+        self.set(|settings| settings.workflows.extend(names.into_iter().map(Into::into)))
+    }
+
+    /// Grants scopes to everything that is called, beside those of the runtime
+    /// ([`RuntimeBuilder::grant`](crate::runtime::RuntimeBuilder::grant)): whoever can connect has them. A tool that a person
+    /// must agree to needs `approve:NAME`. Default: none.
+    pub fn grant<S: Into<Arc<str>>>(self, scopes: impl IntoIterator<Item = S>) -> Self {
+        self.set(|settings| settings.grants.extend(scopes.into_iter().map(Into::into)))
+    }
+
+    /// What the server calls itself. Default: `agentflow`, with the version of this library.
+    pub fn name(self, name: impl Into<String>, version: impl Into<String>) -> Self {
+        self.set(|settings| (settings.name, settings.version) = (name.into(), version.into()))
+    }
+
+    /// What a client may show its model of the whole server. Default: nothing.
+    pub fn instructions(self, instructions: impl Into<String>) -> Self {
+        self.set(|settings| settings.instructions = Some(instructions.into()))
+    }
+
+    /// The most calls at once, over all connections, at least 1. Default: 32. A further one waits for its turn.
+    pub fn max_calls(self, calls: usize) -> Self {
+        self.set(|settings| settings.max_calls = calls.max(1))
+    }
+
+    /// The most calls that wait for their turn, over all connections. Default: 256. A further one is refused.
+    pub fn max_waiting(self, calls: usize) -> Self {
+        self.set(|settings| settings.max_waiting = calls)
+    }
+
+    /// The most bytes of the arguments of a call. Default: 1 MiB. A call with more is an error.
+    pub fn max_arguments(self, bytes: usize) -> Self {
+        self.set(|settings| settings.max_arguments = bytes)
+    }
+
+    /// The most bytes of one message of a client. Default: 4 MiB. A longer one ends the connection.
+    pub fn max_message(self, bytes: usize) -> Self {
+        self.set(|settings| settings.max_message = bytes)
+    }
+
+    fn set(mut self, set: impl FnOnce(&mut Settings)) -> Self {
+        set(&mut self.settings);
+        self.shared = Arc::default();
+        self
+    }
+
+    /// Checks that everything is there which this server is to offer by name, and that no two things have one name.
+    ///
+    /// # Errors
+    /// [`McpServerError::Offer`].
+    pub async fn check(&self) -> Result<(), McpServerError> {
+        self.shared().check().await
+    }
+
+    /// The names of what is offered now, ordered.
+    ///
+    /// # Errors
+    /// As [`check`](Self::check).
+    pub async fn offered(&self) -> Result<BTreeSet<String>, McpServerError> {
+        self.check().await?;
+        Ok(self.shared().offered().await.iter().map(|offer| offer.tool.name.to_string()).collect())
+    }
+
+    /// Serves one client until it goes away. Dropping the future ends the connection, as when the client goes away: calls of
+    /// tools and runs in memory are cancelled, runs with a store continue.
+    ///
+    /// # Errors
+    /// [`McpServerError::Offer`] before anything is read; [`McpServerError::Connection`] when the client does not speak the
+    /// protocol or sends a message that is too large. That a client goes away is no error.
+    pub async fn serve(
+        &self,
+        input: impl AsyncRead + Send + Unpin + 'static,
+        output: impl AsyncWrite + Send + Unpin + 'static,
+    ) -> Result<(), McpServerError> {
+        let shared = Arc::clone(self.shared());
+        shared.check().await?;
+        let ending = Ending::default();
+        let input = BoundedLines::new(input, self.settings.max_message, ending.clone());
+        // The reader has the limit.
+        let transport = AsyncRwTransport::new_server(input, output).with_max_line_length(usize::MAX);
+        let service = Service::new(shared, ending.clone());
+        match rmcp::serve_server(service, PacedTransport::new(transport)).await {
+            Ok(running) => {
+                let _ = running.waiting().await;
+            }
+            Err(ServerInitializeError::ConnectionClosed(_)) => {}
+            Err(error) => ending.because(error.to_string()),
+        }
+        match ending.reason() {
+            Some(problem) if problem != CLOSED => Err(McpServerError::Connection { problem }),
+            _ => Ok(()),
+        }
+    }
+
+    /// Serves the program that has started this one, over standard input and output, until it goes away. Nothing else may
+    /// be written to standard output meanwhile.
+    ///
+    /// # Errors
+    /// As [`serve`](Self::serve).
+    pub async fn serve_stdio(&self) -> Result<(), McpServerError> {
+        self.serve(tokio::io::stdin(), tokio::io::stdout()).await
+    }
+
+    fn shared(&self) -> &Arc<Shared> {
+        self.shared.get_or_init(|| Arc::new(Shared::new(self.runtime.clone(), self.settings.clone())))
+    }
+}
+
+impl fmt::Debug for McpServer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("McpServer").field("name", &self.settings.name).finish_non_exhaustive()
+    }
+}

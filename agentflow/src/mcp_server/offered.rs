@@ -1,0 +1,170 @@
+//! What a server offers, as tools of the protocol: from the catalogue, now. It calls nothing.
+
+use std::sync::{Arc, PoisonError};
+
+use rmcp::model::{JsonObject, Tool, ToolAnnotations};
+use serde_json::{Value, json};
+
+use super::mcp_server_error::McpServerError;
+use super::server_settings::Shared;
+use crate::runtime::{Catalogue, CatalogueEntry, EntryKind};
+use crate::schema::Definitions;
+use crate::tool::Effects;
+
+/// The key under which an answer is that is not an object.
+pub(super) const RESULT: &str = "result";
+
+/// One tool of the server.
+pub(super) struct Offer {
+    pub(super) kind: EntryKind,
+    /// The name in the catalogue.
+    pub(super) name: Arc<str>,
+    pub(super) tool: Tool,
+    /// Whether its answer is under [`RESULT`]. One without a schema is as it is.
+    pub(super) is_wrapped: bool,
+}
+
+impl Shared {
+    /// Everything that is offered, ordered by name.
+    pub(super) async fn offered(&self) -> Arc<[Arc<Offer>]> {
+        let catalogue = self.runtime.catalogue().await;
+        let mut offers: Vec<Offer> = catalogue
+            .entries()
+            .iter()
+            .filter(|entry| self.offers(entry))
+            .filter_map(|entry| offer(entry).ok())
+            .collect();
+        offers.sort_by(|one, other| (&one.tool.name, one.kind).cmp(&(&other.tool.name, other.kind)));
+        offers.dedup_by(|second, first| second.tool.name == first.tool.name);
+        let offers: Arc<[Arc<Offer>]> = offers.into_iter().map(Arc::new).collect();
+        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Arc::clone(&offers);
+        offers
+    }
+
+    /// The one of a name, as it was listed last; listed anew when it was not among them.
+    pub(super) async fn offer(&self, name: &str) -> Option<Arc<Offer>> {
+        let of = |offers: &[Arc<Offer>]| offers.iter().find(|offer| offer.tool.name == name).cloned();
+        let last = Arc::clone(&*self.last.lock().unwrap_or_else(PoisonError::into_inner));
+        match of(&last) {
+            Some(offer) => Some(offer),
+            None => of(&self.offered().await),
+        }
+    }
+
+    /// Whether everything is there that is named.
+    pub(super) async fn check(&self) -> Result<(), McpServerError> {
+        let settings = &self.settings;
+        let catalogue = self.runtime.catalogue().await;
+        for name in settings.tools.iter().flatten() {
+            self.entry(&catalogue, EntryKind::Tool, name)?;
+        }
+        let named = settings.agents.iter().map(|name| (EntryKind::Agent, name));
+        let named: Vec<_> = named.chain(settings.workflows.iter().map(|name| (EntryKind::Workflow, name))).collect();
+        for (kind, name) in &named {
+            let entry = self.entry(&catalogue, *kind, name)?;
+            let unusable =
+                |problem: String| McpServerError::Unusable { kind: kind.as_str(), name: name.to_string(), problem };
+            if !is_name(name) {
+                return Err(unusable("a client takes names of 1 to 128 letters, digits, `_`, `-` and `.`".to_owned()));
+            }
+            offer(entry).map_err(unusable)?;
+            let tool = catalogue.of_kind(EntryKind::Tool).find(|tool| self.offers(tool) && wire_name(tool) == &***name);
+            let is_agent = *kind == EntryKind::Workflow && settings.agents.contains(*name);
+            if let Some(other) = tool.map(|_| EntryKind::Tool).or(is_agent.then_some(EntryKind::Agent)) {
+                let other = other.as_str();
+                return Err(McpServerError::Twice { kind: kind.as_str(), name: name.to_string(), other });
+            }
+        }
+        Ok(())
+    }
+
+    fn entry<'c>(
+        &self,
+        catalogue: &'c Catalogue,
+        kind: EntryKind,
+        name: &str,
+    ) -> Result<&'c CatalogueEntry, McpServerError> {
+        catalogue.get(kind, name).map_err(|error| McpServerError::Offer(error.into()))
+    }
+
+    fn offers(&self, entry: &CatalogueEntry) -> bool {
+        let settings = &self.settings;
+        match entry.kind {
+            EntryKind::Tool => settings
+                .tools
+                .as_ref()
+                .is_none_or(|tools| tools.contains(&entry.name) || tools.contains(wire_name(entry))),
+            EntryKind::Agent => settings.agents.contains(&entry.name),
+            EntryKind::Workflow => settings.workflows.contains(&entry.name),
+            EntryKind::Toolset | EntryKind::Model | EntryKind::Schema => false,
+        }
+    }
+}
+
+/// The name that a client calls it by.
+fn wire_name(entry: &CatalogueEntry) -> &str {
+    entry.wire_name.as_deref().unwrap_or(&entry.name)
+}
+
+fn is_name(name: &str) -> bool {
+    (1..=128).contains(&name.len()) && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte))
+}
+
+/// A tool of the protocol, or why it cannot be one.
+fn offer(entry: &CatalogueEntry) -> Result<Offer, String> {
+    let input = match (&entry.input, entry.kind) {
+        (Some(input), EntryKind::Agent) if input["type"] == "string" => message_schema(),
+        (Some(Value::Object(input)), _) => input.clone(),
+        _ => return Err("there is no schema of its arguments".to_owned()),
+    };
+    let is_wrapped = entry.output.as_ref().is_some_and(|output| output["type"] != "object");
+    let output = entry.output.as_ref().map(|output| if is_wrapped { wrapped(output) } else { output.clone() });
+    let name = wire_name(entry).to_owned();
+    let mut tool = Tool::new_with_raw(name, Some(entry.description.to_string().into()), Arc::new(input));
+    tool = tool.with_title(title(&entry.name)).with_annotations(annotations(entry));
+    if let Some(Value::Object(output)) = output {
+        tool = tool.with_raw_output_schema(Arc::new(output));
+    }
+    Ok(Offer { kind: entry.kind, name: Arc::clone(&entry.name), tool, is_wrapped })
+}
+
+/// What an agent takes that is asked a text.
+fn message_schema() -> JsonObject {
+    let schema = json!({
+        "type": "object",
+        "properties": {"message": {"type": "string", "description": "What the agent is asked."}},
+        "required": ["message"],
+        "additionalProperties": false,
+    });
+    let Value::Object(schema) = schema else { return JsonObject::new() };
+    schema
+}
+
+/// The schema of an object that has an answer under [`RESULT`]: earlier revisions of the protocol know no other answers.
+fn wrapped(output: &Value) -> Value {
+    let mut definitions = Definitions::default();
+    let output = definitions.embed(output);
+    let mut whole = json!({"type": "object", "properties": {RESULT: output}, "required": [RESULT]});
+    definitions.add_to(&mut whole);
+    whole
+}
+
+/// `files.read_all` for a person: `Files read all`.
+fn title(name: &str) -> String {
+    let words = name.replace(['.', '_', '-'], " ");
+    let mut letters = words.chars();
+    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
+}
+
+/// What a tool does to the world, by its policy. Of an agent and a workflow nothing is known.
+fn annotations(entry: &CatalogueEntry) -> ToolAnnotations {
+    let none = ToolAnnotations::new();
+    match &entry.policy {
+        Some(policy) => {
+            let is_read_only = policy.effects != Effects::Write;
+            let said = none.read_only(is_read_only).idempotent(policy.is_repeatable());
+            if is_read_only { said.destructive(false) } else { said }
+        }
+        None => none.read_only(false),
+    }
+}

@@ -1,0 +1,81 @@
+//! What an answer is for a client: content blocks and a structured value. It calls nothing.
+
+use rmcp::model::{CallToolResult, ContentBlock, MetaObject, Resource, ResourceContents};
+use serde_json::{Value, json};
+
+use super::offered::{Offer, RESULT};
+use crate::event::RunId;
+use crate::message::{Media, ToolPart, ToolResult};
+use crate::value::Encoded;
+
+/// The key of a result's `_meta` under which the id of its run is.
+const RUN: &str = "agentflow/run";
+
+/// The answer of a tool.
+pub(super) fn of_tool(offer: &Offer, result: &ToolResult) -> CallToolResult {
+    if !result.status.is_success() {
+        return error(&*result.text());
+    }
+    let text = result.text();
+    let has_text = !text.is_empty() || result.parts().is_empty();
+    let mut content: Vec<ContentBlock> = has_text.then(|| ContentBlock::text(text)).into_iter().collect();
+    content.extend(result.parts().iter().map(part));
+    with_structured(offer, CallToolResult::success(content), &result.output)
+}
+
+/// The output of a run.
+pub(super) fn of_run(offer: &Offer, run: &RunId, output: &Encoded) -> CallToolResult {
+    let text = output.decode::<String>().unwrap_or_else(|_| output.as_str().to_owned());
+    let result = CallToolResult::success(vec![ContentBlock::text(text)]);
+    of(run, with_structured(offer, result, output.as_str()))
+}
+
+/// An error that the client's model reads.
+pub(super) fn error(text: impl Into<String>) -> CallToolResult {
+    CallToolResult::error(vec![ContentBlock::text(text)])
+}
+
+/// A result with the id of its run.
+pub(super) fn of(run: &RunId, result: CallToolResult) -> CallToolResult {
+    let mut meta = MetaObject::new();
+    meta.0.insert(RUN.to_owned(), run.as_str().into());
+    result.with_meta(Some(meta))
+}
+
+fn with_structured(offer: &Offer, mut result: CallToolResult, json: &str) -> CallToolResult {
+    let value = serde_json::from_str::<Value>(json).unwrap_or_default();
+    result.structured_content = match offer.is_wrapped {
+        true => Some(json!({RESULT: value})),
+        false => value.is_object().then_some(value),
+    };
+    result
+}
+
+fn part(part: &ToolPart) -> ContentBlock {
+    match part {
+        ToolPart::Media(file) => media(file),
+        ToolPart::Link(link) => {
+            let mut resource = Resource::new(&link.uri, link.name.as_deref().unwrap_or(&link.uri));
+            resource.mime_type.clone_from(&link.mime_type);
+            ContentBlock::resource_link(resource)
+        }
+    }
+}
+
+/// A file in the answer itself, or at its address.
+fn media(file: &Media) -> ContentBlock {
+    let Media { mime_type, url, name } = file;
+    let Some((_, base64)) = url.strip_prefix("data:").and_then(|data| data.split_once(";base64,")) else {
+        let mut resource = Resource::new(url, name.as_deref().unwrap_or(url));
+        resource.mime_type = Some(mime_type.clone());
+        return ContentBlock::resource_link(resource);
+    };
+    match mime_type.split('/').next() {
+        Some("image") => ContentBlock::image(base64, mime_type),
+        Some("audio") => ContentBlock::audio(base64, mime_type),
+        _ => {
+            let uri = name.clone().unwrap_or_else(|| "file".to_owned());
+            ContentBlock::resource(ResourceContents::blob(base64, uri).with_mime_type(mime_type))
+        }
+    }
+}

@@ -1,0 +1,89 @@
+//! What all connections of a server share: its settings and the turns of calls. It speaks with nobody.
+
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+use rmcp::ErrorData;
+use rmcp::model::ErrorCode;
+use tokio::sync::{Semaphore, SemaphorePermit};
+
+use super::offered::Offer;
+use crate::runtime::Runtime;
+
+/// The code of an error of JSON-RPC for a call that found no room.
+const BUSY: ErrorCode = ErrorCode(-32000);
+
+/// What a server offers, and its limits.
+#[derive(Clone, Debug)]
+pub(super) struct Settings {
+    pub(super) name: String,
+    pub(super) version: String,
+    pub(super) instructions: Option<String>,
+    pub(super) tools: Option<BTreeSet<Arc<str>>>,
+    pub(super) agents: BTreeSet<Arc<str>>,
+    pub(super) workflows: BTreeSet<Arc<str>>,
+    pub(super) grants: Vec<Arc<str>>,
+    pub(super) max_calls: usize,
+    pub(super) max_waiting: usize,
+    pub(super) max_arguments: usize,
+    pub(super) max_message: usize,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            name: "agentflow".to_owned(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            instructions: None,
+            tools: None,
+            agents: BTreeSet::new(),
+            workflows: BTreeSet::new(),
+            grants: Vec::new(),
+            max_calls: 32,
+            max_waiting: 256,
+            max_arguments: 1 << 20,
+            max_message: 4 << 20,
+        }
+    }
+}
+
+pub(super) struct Shared {
+    pub(super) runtime: Runtime,
+    pub(super) settings: Settings,
+    /// What was offered when that was last asked for.
+    pub(super) last: Mutex<Arc<[Arc<Offer>]>>,
+    turns: Semaphore,
+    waiting: AtomicUsize,
+}
+
+/// A call that waits for its turn.
+struct Waiting<'s>(&'s AtomicUsize);
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl Shared {
+    pub(super) fn new(runtime: Runtime, settings: Settings) -> Self {
+        let turns = Semaphore::new(settings.max_calls.min(Semaphore::MAX_PERMITS));
+        Self { runtime, settings, last: Mutex::new(Arc::new([])), turns, waiting: AtomicUsize::new(0) }
+    }
+
+    /// Waits for the turn of a call; it is over when the permit is dropped.
+    pub(super) async fn turn(&self) -> Result<SemaphorePermit<'_>, ErrorData> {
+        if let Ok(turn) = self.turns.try_acquire() {
+            return Ok(turn);
+        }
+        let before = self.waiting.fetch_add(1, Ordering::Relaxed);
+        let _waiting = Waiting(&self.waiting);
+        let most = self.settings.max_waiting;
+        let busy = || ErrorData::new(BUSY, format!("{most} calls wait already; call again later"), None);
+        if before >= most {
+            return Err(busy());
+        }
+        self.turns.acquire().await.map_err(|_| busy())
+    }
+}

@@ -1,0 +1,156 @@
+//! One connection of a client: lists, calls and their cancellation. What is called is in `served_call.rs`.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use rmcp::model::{
+    CallToolRequestParams, CallToolResponse, CallToolResult, CancelledNotificationParam, Implementation,
+    ListToolsResult, PaginatedRequestParams, RequestId, ServerCapabilities, ServerConfig,
+};
+use rmcp::service::{NotificationContext, RequestContext};
+use rmcp::{ErrorData, RoleServer, ServerHandler};
+use serde_json::Value;
+
+use super::offered::Offer;
+use super::server_settings::Shared;
+use super::{served_answer, served_call};
+use crate::mcp::Ending;
+use crate::run::RunHandle;
+use crate::runtime::EntryKind;
+use crate::schema_check::SchemaCheck;
+use crate::text::{head, name_hint};
+use crate::value::Encoded;
+
+/// The most bytes of an unknown name in an error.
+const MOST_NAME: usize = 128;
+/// Why a run was cancelled.
+const CANCELLED: &str = "the client cancelled the call";
+
+pub(super) struct Service {
+    shared: Arc<Shared>,
+    /// Why the connection ended; nothing as long as it has not.
+    ending: Ending,
+    /// The runs of calls, for those who cancel one.
+    runs: Mutex<HashMap<RequestId, RunHandle<Encoded>>>,
+}
+
+/// The run of a call, until that has its answer.
+struct RunOfCall<'s> {
+    service: &'s Service,
+    id: RequestId,
+}
+
+impl Drop for RunOfCall<'_> {
+    fn drop(&mut self) {
+        self.service.runs().remove(&self.id);
+    }
+}
+
+impl Service {
+    pub(super) fn new(shared: Arc<Shared>, ending: Ending) -> Self {
+        Self { shared, ending, runs: Mutex::default() }
+    }
+
+    fn runs(&self) -> std::sync::MutexGuard<'_, HashMap<RequestId, RunHandle<Encoded>>> {
+        self.runs.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    async fn call(
+        &self,
+        request: CallToolRequestParams,
+        context: &RequestContext<RoleServer>,
+    ) -> Result<CallToolResult, ErrorData> {
+        let shared = &self.shared;
+        // Nobody reads the answer of a call that was cancelled.
+        let stopped = served_answer::error(CANCELLED);
+        let _turn = tokio::select! {
+            biased;
+            () = context.ct.cancelled() => return Ok(stopped),
+            turn = shared.turn() => turn?,
+        };
+        let Some(offer) = shared.offer(&request.name).await else {
+            return Err(self.unknown(&request.name).await);
+        };
+        let arguments = Value::Object(request.arguments.unwrap_or_default());
+        let text = arguments.to_string();
+        let most = shared.settings.max_arguments;
+        if text.len() > most {
+            let problem = format!("the arguments have {} bytes, and {most} is the most", text.len());
+            return Ok(served_answer::error(problem));
+        }
+        if offer.kind == EntryKind::Tool {
+            return tokio::select! {
+                biased;
+                () = context.ct.cancelled() => Ok(stopped),
+                called = served_call::tool(shared, &offer, text, context) => {
+                    Ok(called.unwrap_or_else(|error| served_answer::error(error.to_string())))
+                }
+            };
+        }
+        if let Err(problem) = fitting(&offer, &arguments) {
+            return Ok(served_answer::error(problem));
+        }
+        let run = match served_call::start(shared, &offer, text).await {
+            Ok(run) => run,
+            Err(error) => return Ok(served_answer::error(error.to_string())),
+        };
+        self.runs().insert(context.id.clone(), run.clone());
+        let _of_call = RunOfCall { service: self, id: context.id.clone() };
+        tokio::select! {
+            biased;
+            () = context.ct.cancelled() => {
+                // One that went away cancels nothing: whoever has the store can still read the run.
+                if self.ending.reason().is_none() {
+                    let _ = run.cancel(CANCELLED).await;
+                }
+                Ok(stopped)
+            }
+            result = served_call::follow(shared, &offer, &run, context) => Ok(result),
+        }
+    }
+
+    async fn unknown(&self, name: &str) -> ErrorData {
+        let offered = self.shared.offered().await;
+        let hint = name_hint(name, offered.iter().map(|offer| &*offer.tool.name));
+        ErrorData::invalid_params(format!("there is no tool `{}`; {hint}", head(name, MOST_NAME)), None)
+    }
+}
+
+/// Whether the arguments of an agent or a workflow fit. A tool checks its own.
+fn fitting(offer: &Offer, arguments: &Value) -> Result<(), String> {
+    let schema = Value::Object((*offer.tool.input_schema).clone());
+    SchemaCheck::new(&schema)?.check(arguments)
+}
+
+impl ServerHandler for Service {
+    fn get_info(&self) -> ServerConfig {
+        let settings = &self.shared.settings;
+        let info = ServerConfig::new(ServerCapabilities::builder().enable_tools().build())
+            .with_server_info(Implementation::new(settings.name.clone(), settings.version.clone()));
+        settings.instructions.iter().fold(info, |info, instructions| info.with_instructions(instructions))
+    }
+
+    async fn list_tools(
+        &self,
+        _: Option<PaginatedRequestParams>,
+        _: RequestContext<RoleServer>,
+    ) -> Result<ListToolsResult, ErrorData> {
+        let offered = self.shared.offered().await;
+        Ok(ListToolsResult::with_all_items(offered.iter().map(|offer| offer.tool.clone()).collect()))
+    }
+
+    async fn call_tool(
+        &self,
+        request: CallToolRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<CallToolResponse, ErrorData> {
+        self.call(request, &context).await.map(CallToolResponse::Complete)
+    }
+
+    async fn on_cancelled(&self, said: CancelledNotificationParam, _: NotificationContext<RoleServer>) {
+        let run = said.request_id.and_then(|id| self.runs().get(&id).cloned());
+        if let Some(run) = run {
+            let _ = run.cancel(CANCELLED).await;
+        }
+    }
+}

@@ -1,0 +1,69 @@
+//! `agentwf mcp` as a process: it serves the tools of its program, and calls those of a server.
+
+use std::io::{BufRead, BufReader, Write};
+use std::process::Stdio;
+use std::time::Duration;
+
+use agentflow_tests::{Agentwf, Ended};
+use serde_json::{Value, json};
+
+const HOST: &str = env!("CARGO_BIN_EXE_agentwf-host");
+
+fn agentwf(args: &[&str]) -> Ended {
+    Agentwf::new(HOST).args(args).run()
+}
+
+/// A command of a client over a server that is this program.
+fn of_server(args: &[&str], serve: &[&str]) -> Ended {
+    let all: Vec<&str> =
+        ["mcp"].iter().chain(args).chain(&["--", HOST, "mcp", "serve"]).chain(serve).copied().collect();
+    agentwf(&all)
+}
+
+#[test]
+fn it_lists_and_calls_the_tools_that_another_process_serves() {
+    let tools = of_server(&["tools", "--json"], &["--tool", "add,get_weather", "--workflow", "quick"]).line();
+    let names: Vec<&str> = tools.as_array().unwrap().iter().map(|tool| tool["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["mcp.server.add", "mcp.server.get_weather", "mcp.server.quick"]);
+    let listed = of_server(&["tools"], &["--tool", "add"]);
+    assert!(listed.stdout.contains("Add two integers."), "{}", listed.stdout);
+    let sum = of_server(&["call", "add", "--input", r#"{"a": 1, "b": 2}"#], &[]);
+    assert_eq!((sum.code, sum.stdout.as_str()), (Some(0), "3\n"), "{}", sum.stderr);
+    let whole = of_server(&["call", "add", "--input", r#"{"a": 1, "b": 2}"#, "--json"], &[]).line();
+    assert_eq!((&whole["status"], &whole["output"]), (&json!("success"), &json!(r#"{"result":3}"#)));
+    let wrong = of_server(&["call", "add", "--input", r#"{"a": 1}"#, "--json"], &[]);
+    assert_eq!((wrong.code, &wrong.line()["status"]), (Some(1), &json!("invalid_arguments")));
+    let unknown = of_server(&["call", "ad"], &["--tool", "add"]);
+    assert_eq!(unknown.code, Some(1));
+    assert!(unknown.stderr.contains("mcp.server.add"), "{}", unknown.stderr);
+}
+
+#[test]
+fn what_cannot_be_served_or_reached_is_one_sentence() {
+    let unknown = agentwf(&["mcp", "serve", "--workflow", "quik"]);
+    assert_eq!((unknown.code, unknown.stdout.as_str()), (Some(1), ""));
+    assert!(unknown.stderr.contains("`quick`"), "{}", unknown.stderr);
+    for server in [&["--url", "http://127.0.0.1:1/mcp"][..], &["--", "/no/such/program"]] {
+        let lost = agentwf(&[&["mcp", "tools"], server].concat());
+        assert_eq!((lost.code, lost.stdout.as_str()), (Some(1), ""), "{server:?}");
+        assert!(lost.stderr.contains("MCP server"), "{}", lost.stderr);
+    }
+    assert_eq!(agentwf(&["mcp", "tools"]).code, Some(2));
+}
+
+#[test]
+fn a_server_ends_with_its_input_and_writes_nothing_but_messages() {
+    let mut server = Agentwf::new(HOST).args(["mcp", "serve"]).start_with(Stdio::piped());
+    let mut input = server.stdin.take().unwrap();
+    let client = json!({"name": "test", "version": "1"});
+    let params = json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": client});
+    writeln!(input, "{}", json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params})).unwrap();
+    let mut output = BufReader::new(server.stdout.take().unwrap());
+    let mut line = String::new();
+    output.read_line(&mut line).unwrap();
+    let answer: Value = serde_json::from_str(&line).unwrap();
+    assert_eq!(answer["result"]["serverInfo"]["name"], "agentflow", "{answer}");
+    drop(input);
+    let ended = Ended::of(server, Duration::from_secs(30), "mcp serve");
+    assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), ""));
+}
