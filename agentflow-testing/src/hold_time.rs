@@ -43,7 +43,7 @@ use agentflow::{Event, async_trait};
 pub async fn hold_time<F: Future>(work: F) -> F::Output {
     let (held, done) = mpsc::channel::<()>();
     // It ends when `held` is dropped.
-    tokio::task::spawn_blocking(move || drop(done.recv()));
+    tokio::task::spawn_blocking(move || done.recv());
     let output = work.await;
     drop(held);
     output
