@@ -193,7 +193,8 @@ pub struct TaskAgentConfig {
     pub agent_id: String,
     /// What kind of agent it is: the run's tag `agent_type`.
     pub agent_type: String,
-    /// The framework; `agentflow` is the only one.
+    /// The framework; `native` when it is left out, and the only one.
+    #[serde(default)]
     pub framework_type: TaskFramework,
     /// What it is called for people: the run's tag `agent_name`.
     pub name: String,
@@ -217,12 +218,13 @@ pub struct TaskAgentConfig {
 }
 
 /// The framework that executes an agent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum TaskFramework {
     /// This one.
-    Agentflow,
+    #[default]
+    Native,
 }
 
 /// A message of a task.

@@ -30,7 +30,7 @@ fn task(fields: Value) -> Value {
 /// An agent's description with these fields beside those that each has.
 fn config(fields: Value) -> Value {
     let mut config = json!({
-        "agent_id": "writer", "agent_type": "chat", "framework_type": "agentflow", "name": "The writer",
+        "agent_id": "writer", "agent_type": "chat", "framework_type": "native", "name": "The writer",
         "model": "scripted/one",
     });
     for (key, value) in fields.as_object().unwrap() {
