@@ -21,6 +21,7 @@ use super::mapping_schema::{Schemas, list_of, one_of, schema_of};
 use super::names;
 use super::node_schema::{Fits, NodeSchema};
 use super::reference_steps::{Callee, item_step, step};
+use super::saved_twice::problems_of_keys;
 use super::spec::{After, Body, Branch, Derived, NodeIndex, NodeKind, NodeSpec, OrderReason, Spec};
 use super::taken_arms::problems_of_arms;
 use super::taps::problems_of_taps;
@@ -77,6 +78,7 @@ impl Graph {
         }
         if let (true, Some(output)) = (problems.is_empty() && is_whole, output) {
             problems = problems_of_arms(&nodes, index(output));
+            problems.extend(problems_of_keys(&nodes));
         }
         match (problems.is_empty() && is_whole, output) {
             (true, Some(output)) => {
