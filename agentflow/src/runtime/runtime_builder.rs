@@ -268,7 +268,7 @@ impl RuntimeBuilder {
     /// run. A step, or a model, may then call a `#[tool]` that needs them. Without,
     /// such a call ends its step with a failure of the kind `unauthorized`, and a model gets a result that says so. What begins in a step
     /// or in a tool has the grants of what it begins in. They are recorded when a run begins: resuming it under a runtime
-    /// that grants more or less changes nothing. An [`Agent`] that a program makes is granted scopes by
+    /// that grants more or less changes nothing. An [`Agent`](crate::Agent) that a program makes is granted scopes by
     /// [`Agent::grant`](crate::Agent::grant). Default: none.
     pub fn grant<S: Into<Arc<str>>>(mut self, scopes: impl IntoIterator<Item = S>) -> Self {
         let more = scopes.into_iter().map(Into::into);
