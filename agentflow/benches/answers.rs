@@ -41,7 +41,7 @@ async fn main() -> Result<()> {
     }
 }
 
-/// Waits for one answer after another, and prints when each was there.
+/// Waits for one answer after another, and prints when each arrived.
 #[expect(clippy::print_stdout, reason = "the other process reads it")]
 async fn wait(file: &Path, count: u64) -> Result<()> {
     let runtime = Runtime::builder().store(SqliteStore::open(file).await?).build();

@@ -36,9 +36,12 @@ impl Context {
                 None => None,
             };
             let read = value.as_ref().map(T::decode).transpose();
-            read.map_err(|error| Error::State {
-                problem: format!("the value is not of the type `{}`: {error}; keys of one name have one type, so rename one, or set it anew", std::any::type_name::<T>()),
-                key: text,
+            read.map_err(|error| {
+                let of = std::any::type_name::<T>();
+                let problem = format!(
+                    "the value is not of the type `{of}`: {error}; keys of one name have one type, so rename one, or set it anew"
+                );
+                Error::State { problem, key: text }
             })
         })
     }
@@ -109,8 +112,8 @@ impl Context {
         Ok(())
     }
 
-    /// Changes the state by data, one change or a list of them: keeps, removes, merges and moves keys, and makes texts of them. What it changes is seen and
-    /// recorded as what [`set`](Self::set) and [`remove`](Self::remove) change.
+    /// Changes the state by data, one change or a list of them: keeps, removes, merges and moves keys, and makes texts of
+    /// them. What it changes is seen and recorded as what [`set`](Self::set) and [`remove`](Self::remove) change.
     ///
     /// ```
     /// use agentflow::prelude::*;

@@ -6,7 +6,7 @@ use crate::error::Error;
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum McpServerError {
-    /// Something that it is to offer is not there, or two things have one name.
+    /// Something that it is to offer is not there.
     #[error("the MCP server cannot offer this: {0}")]
     Offer(#[source] Error),
     /// Two things would be tools of one name for the client.
@@ -20,7 +20,7 @@ pub enum McpServerError {
         /// What has the name, too.
         other: &'static str,
     },
-    /// What was named has no schema of what it takes, so no client could call it.
+    /// No client could call what was named: its arguments have no schema, or its name is not one of the protocol.
     #[error("the MCP server cannot offer the {kind} `{name}`: {problem}")]
     #[non_exhaustive]
     Unusable {

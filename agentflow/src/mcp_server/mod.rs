@@ -137,7 +137,7 @@ impl McpServer {
     /// Checks that everything is there which this server is to offer by name, and that no two things have one name.
     ///
     /// # Errors
-    /// [`McpServerError::Offer`].
+    /// [`McpServerError::Offer`], [`Twice`](McpServerError::Twice) or [`Unusable`](McpServerError::Unusable).
     pub async fn check(&self) -> Result<(), McpServerError> {
         self.shared().check().await
     }
@@ -155,7 +155,7 @@ impl McpServer {
     /// tools and runs in memory are cancelled, runs with a store continue.
     ///
     /// # Errors
-    /// [`McpServerError::Offer`] before anything is read; [`McpServerError::Connection`] when the client does not speak the
+    /// As [`check`](Self::check), before anything is read; [`McpServerError::Connection`] when the client does not speak the
     /// protocol or sends a message that is too large. That a client goes away is no error.
     pub async fn serve(
         &self,

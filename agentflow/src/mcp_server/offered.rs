@@ -115,7 +115,7 @@ fn offer(entry: &CatalogueEntry) -> Result<Offer, String> {
     let input = match (&entry.input, entry.kind) {
         (Some(input), EntryKind::Agent) if input["type"] == "string" => message_schema(),
         (Some(Value::Object(input)), _) => input.clone(),
-        _ => return Err("there is no schema of its arguments".to_owned()),
+        _ => return Err("its arguments have no schema, and a client must know them; offer another one".to_owned()),
     };
     let is_wrapped = entry.output.as_ref().is_some_and(|output| output["type"] != "object");
     let output = entry.output.as_ref().map(|output| if is_wrapped { wrapped(output) } else { output.clone() });

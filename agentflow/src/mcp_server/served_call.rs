@@ -85,7 +85,11 @@ pub(super) async fn follow(
                 return served_answer::of(run.run_id(), asks(shared, run, &event.path, request));
             }
             EventKind::RunPaused { reason: PauseReason::Interrupted } => {
-                let problem = format!("the run `{}` waits for an operator", run.run_id());
+                let problem = format!(
+                    "the run `{}` was interrupted in a step that may have had its effect; it continues when that step is \
+                     retried where this server runs; do not call again, which would begin another run",
+                    run.run_id()
+                );
                 return served_answer::of(run.run_id(), served_answer::error(problem));
             }
             kind => progress.show(kind).await,

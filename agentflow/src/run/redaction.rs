@@ -94,8 +94,10 @@ const SHORT_WORDS: &[&str] = &[
 /// - Nobody sees pieces of answers as they come, since a secret may be in two of them; whole answers are seen.
 /// - Spans hold no contents, whatever `trace_content` says.
 ///
-/// The sentences that the program logs by `tracing` are without it, too. Elsewhere it stays:
+/// What a runtime logs by `tracing` about its runs, such as why one failed or was not resumed, is without it, too. Elsewhere it
+/// stays:
 ///
+/// - What others say in the log: a store, a cache, a sink that panics, a server of tools whose list is not read.
 /// - What the program itself says is stored as it is: instructions, tools and the graphs of workflows, which are kept once by
 ///   their hash. So are artifacts and memories, and what a [`cache`](crate::middleware::cache()) keeps.
 /// - What somebody asks of a run that another process executes, such as an answer or a message, stands as it is among the

@@ -12,20 +12,17 @@ use serde_json::Value;
 
 use super::bodies::{encode, item_step_of, load, step_of, until_of};
 use super::entry::{Begins, Entry};
-use super::gate::problems_of_questions;
 use super::names;
 use super::node::{Branch, Node};
 use super::node_handle::{Handle, RawHandle, Reads};
+use super::node_problems::{problems_of_nodes, problems_of_plan};
 use super::node_schema::{Fits, NodeSchema};
 use super::order::{Order, Role};
 use super::policy::{StopPolicy, take_over};
-use super::saved_twice::problems_of_keys;
 use super::spec::{
     After, Body, Branch as SpecBranch, ItemStep, NodeIndex, NodeKind, NodeSpec, OrderReason, Spec, Until,
 };
 use super::step_error::{StepError, StepFailure};
-use super::taken_arms::problems_of_arms;
-use super::taps::problems_of_taps;
 use crate::context::Context;
 use crate::error::FailureKind;
 use crate::event::ApprovalRequest;
@@ -575,12 +572,9 @@ impl Builder {
             };
             self.problems.extend(others.map(problem));
         }
-        self.problems.extend(names::problems_of_places(&self.nodes));
-        self.problems.extend(problems_of_questions(&self.nodes));
-        self.problems.extend(problems_of_taps(&self.nodes));
+        self.problems.extend(problems_of_nodes(&self.nodes));
         if self.problems.is_empty() {
-            self.problems = problems_of_arms(&self.nodes, output.node);
-            self.problems.extend(problems_of_keys(&self.nodes));
+            self.problems = problems_of_plan(&self.nodes, output.node);
         }
         match self.problems.is_empty() {
             true => {

@@ -55,7 +55,8 @@ mod names;
 mod node;
 mod node_edge;
 pub(crate) mod node_handle;
-pub(crate) mod node_schema;
+pub(crate) mod node_problems;
+mod node_schema;
 #[cfg(feature = "dynamic")]
 pub(crate) mod of_graph;
 pub(crate) mod one_order;

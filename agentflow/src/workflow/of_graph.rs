@@ -9,7 +9,6 @@ use serde_json::{Value, json};
 use super::condition::{BoundCondition, Condition};
 use super::entry::{Begins, Entry, When};
 use super::facts::{Facts, narrow};
-use super::gate::problems_of_questions;
 use super::given_value::Given;
 use super::graph::{Graph, GraphNode};
 use super::graph_body::{GraphBody, GraphEdge, Question, Reference, ReferenceKind};
@@ -19,12 +18,10 @@ use super::graph_reads::Reading;
 use super::mapping::{IsNode, Mapping, Names};
 use super::mapping_schema::{Schemas, list_of, one_of, schema_of};
 use super::names;
+use super::node_problems::{problems_of_nodes, problems_of_plan};
 use super::node_schema::{Fits, NodeSchema};
 use super::reference_steps::{Callee, item_step, step};
-use super::saved_twice::problems_of_keys;
 use super::spec::{After, Body, Branch, Derived, NodeIndex, NodeKind, NodeSpec, OrderReason, Spec};
-use super::taken_arms::problems_of_arms;
-use super::taps::problems_of_taps;
 use crate::dry_run::DryCall;
 use crate::path::StepPath;
 use crate::run::Approval;
@@ -68,17 +65,14 @@ impl Graph {
         if self.concurrency == 0 {
             problems.push("`concurrency` is how many nodes run at once; it is 1 or more".to_owned());
         }
-        problems.extend(names::problems_of_places(&nodes));
-        problems.extend(problems_of_questions(&nodes));
-        problems.extend(problems_of_taps(&nodes));
+        problems.extend(problems_of_nodes(&nodes));
         let output = nodes.iter().position(|node| *node.path.names() == *self.output);
         if output.is_none() {
             let near = did_you_mean(nearest(&self.output, self.nodes.iter().map(|node| node.name.as_str())));
             problems.push(format!("the output is that of `{}`, and there is no such node{near}", self.output));
         }
         if let (true, Some(output)) = (problems.is_empty() && is_whole, output) {
-            problems = problems_of_arms(&nodes, index(output));
-            problems.extend(problems_of_keys(&nodes));
+            problems = problems_of_plan(&nodes, index(output));
         }
         match (problems.is_empty() && is_whole, output) {
             (true, Some(output)) => {

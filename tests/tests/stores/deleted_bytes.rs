@@ -88,6 +88,7 @@ async fn of_a_request_and_its_outcome() {
     while store.outcome(sent).await.unwrap().is_none() {
         tokio::time::sleep(std::time::Duration::from_millis(5)).await;
     }
+    assert!(!found(folder.path()).is_empty(), "the test looks where it is");
     store.withdraw(sent).await.unwrap();
     run.cancel("enough").await.unwrap();
     let _ = run.result().await;
