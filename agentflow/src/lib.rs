@@ -1,6 +1,8 @@
 #![doc = include_str!("../README.md")]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
+#[cfg(feature = "a2a")]
+pub mod a2a;
 pub mod agent;
 pub mod artifact;
 mod context;
@@ -11,6 +13,7 @@ pub mod dry_run;
 pub mod error;
 pub mod event;
 pub mod executor;
+pub mod expression;
 mod failure;
 mod future;
 mod linked;
@@ -26,6 +29,8 @@ pub mod middleware;
 pub mod model;
 mod on_timeout;
 pub mod path;
+#[cfg(any(feature = "mcp", feature = "tool-programs"))]
+mod process_group;
 pub mod resource;
 pub mod run;
 pub mod runtime;
@@ -42,6 +47,7 @@ mod text;
 pub mod time;
 pub mod tool;
 mod tool_definition;
+pub mod tools;
 mod tuples;
 pub mod value;
 #[cfg(feature = "views")]

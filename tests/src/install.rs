@@ -78,6 +78,11 @@ pub fn mcp_python() -> Option<Python> {
     python_with("mcp-time", &["mcp==2.3.0", "mcp-server-time==2026.10.19", "tzdata"])
 }
 
+/// A Python with the official SDK of the Agent2Agent protocol. `None`, which skips the test, when it cannot be installed.
+pub fn a2a_python() -> Option<Python> {
+    python_with("a2a", &["a2a-sdk[http-server]==1.3.0", "uvicorn==0.54.0"])
+}
+
 /// A Python environment with exactly these packages (and what they need), made once: `name==version`, or
 /// `--no-deps name==version` for one without what it needs. `None`, which skips the test, when it
 /// cannot be installed.

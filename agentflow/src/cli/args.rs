@@ -6,6 +6,7 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use serde_json::Value;
 
+use super::a2a_args::A2aCommand;
 use super::document_args::{DocumentArgs, ValidateArgs};
 use super::mcp_args::McpCommand;
 use super::session_args::SessionsArgs;
@@ -53,6 +54,9 @@ pub(super) enum Command {
     /// Serve this program's tools to clients of the Model Context Protocol, and call the tools of servers
     #[command(subcommand, arg_required_else_help = true)]
     Mcp(McpCommand),
+    /// See agents of other programs and send them messages, over the Agent2Agent protocol
+    #[command(subcommand, arg_required_else_help = true)]
+    A2a(A2aCommand),
 }
 
 #[derive(Debug, Args)]

@@ -1,7 +1,8 @@
 //! The command line: try a model, run agents and workflows of a program, see and control their runs.
 //!
-//! `agentwf` is this module and nothing else. It has no tools, since those are linked into a program: a host makes a
-//! binary of its own, and with it the same commands over its own tools.
+//! `agentwf` is this module and three [tools](mod@crate::tools) that change nothing, for documents: `condition`, `transform` and
+//! `http_request` (GET and HEAD, of the public internet). Other tools are linked into a program: a host makes a binary of its
+//! own, and with it the same commands over its own tools.
 //!
 //! ```no_run
 //! use agentflow::prelude::*;
@@ -62,6 +63,9 @@
 //!   the agents and workflows that are named, as a server of the Model Context Protocol over standard input and output
 //!   ([`mcp_server`](crate::mcp_server)). `mcp tools [--json]` and `mcp call NAME [--input JSON] [--json]`, each with
 //!   `--url URL` or `-- PROGRAM ARG..`: the other side, for trying a server.
+//! - `a2a card URL [--json]` and `a2a send URL TEXT [--task ID] [--context ID] [--json]`, each with `--key-from VARIABLE`: an
+//!   agent of another program, over the Agent2Agent protocol ([`a2a`](crate::a2a)). A task that did not end well, or waits
+//!   for another message, makes the exit code 1.
 //!
 //! `--model` is a [`ModelRef`](crate::model::ModelRef), such as `openai-chat/gpt-5-mini`; `--base-url` is what the
 //! provider's official SDK takes (`http://127.0.0.1:8080/v1` for a server on this machine). The key comes from the
@@ -85,6 +89,8 @@
 //!
 //! This module reads the command line, prints, and calls what every program can call; it decides nothing about a run.
 
+mod a2a_args;
+mod a2a_commands;
 mod args;
 mod artifacts;
 mod call_model;
@@ -156,6 +162,7 @@ pub fn run_with(host: &Runtime) -> ExitCode {
             Command::Workflow(command) => workflows::workflow(host, command).await,
             Command::Runs(args) => runs::runs(host, args).await,
             Command::Sessions(args) => sessions::sessions(host, args).await,
+            Command::A2a(command) => a2a_commands::a2a(command).await,
             Command::Mcp(command) => mcp_commands::mcp(host, command).await,
         }
     });

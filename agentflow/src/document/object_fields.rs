@@ -198,8 +198,8 @@ fn place(tree: &Tree, path: &[&Segment], message: &str) -> (Range<usize>, Option
         let Some(next) = next else { break };
         (at, here) = (next.at.clone(), next);
     }
-    // serde says of some types which word it is without a path to it.
-    let word = message.split('`').nth(1).filter(|_| message.starts_with("unknown "));
+    // serde says of some types which word it is without a path to it; so do those that are read from a text.
+    let word = message.split('`').nth(1).filter(|_| message.starts_with("unknown ") || message.starts_with('`'));
     let place = word.and_then(|word| here.place_of(word));
     (place.unwrap_or(at), name)
 }

@@ -12,6 +12,7 @@ use tokio::task::JoinHandle;
 
 use super::mcp_settings::CommandLine;
 use crate::mask;
+use crate::process_group::ProcessGroup;
 
 /// How long a process has to end by itself, once its input is closed.
 const GRACE: Duration = Duration::from_secs(2);
@@ -55,7 +56,7 @@ pub(super) struct ChildServer {
 /// The process, and the group of all that it has started.
 struct Process {
     child: Child,
-    group: Option<u32>,
+    group: ProcessGroup,
 }
 
 /// What it wrote to its standard error last.
@@ -86,7 +87,7 @@ impl ChildServer {
         let secrets = command.environment.values().filter(|value| value.len() >= 6).cloned().collect();
         let words = LastWords { kept: Arc::default(), secrets };
         let heard = Some(tokio::spawn(words.clone().hear(stderr)));
-        let group = child.id();
+        let group = ProcessGroup::of(child.id());
         Ok((Self { process: Some(Process { child, group }), words, heard }, output, input))
     }
 
@@ -139,12 +140,7 @@ impl Process {
 
     /// Kills what is left of the process and of what it has started.
     fn kill(&mut self) {
-        #[cfg(unix)]
-        if let Some(group) = self.group.take().and_then(|id| rustix::process::Pid::from_raw(id.try_into().ok()?)) {
-            // There may be nobody left.
-            let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
-        }
-        let _ = self.group.take();
+        self.group.kill();
         // It may have ended.
         let _ = self.child.start_kill();
     }

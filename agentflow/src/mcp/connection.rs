@@ -200,7 +200,7 @@ impl Connection {
 /// Whether a message cannot have reached the server.
 fn never_arrived(error: &(dyn std::error::Error + 'static)) -> bool {
     #[cfg(feature = "mcp-http")]
-    return super::http_address::never_arrived(error);
+    return super::http_transport::never_arrived(error);
     #[cfg(not(feature = "mcp-http"))]
     {
         let _ = error;

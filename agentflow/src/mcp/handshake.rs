@@ -70,7 +70,7 @@ pub(super) async fn connect(described: &Arc<Described>, version: &Arc<AtomicU64>
         }
         #[cfg(feature = "mcp-http")]
         Origin::Http(address) => {
-            let transport = super::http_address::transport(address, &described.settings)
+            let transport = super::http_transport::transport(address, &described.settings)
                 .map_err(|problem| McpError::Connect { server: Arc::clone(name), problem })?;
             (serve(described, &ending, events, transport).await?, None)
         }

@@ -11,13 +11,11 @@ use async_trait::async_trait;
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::mcp_error::McpError;
-#[cfg(feature = "mcp-http")]
-use super::mcp_settings::HttpAddress;
 use super::mcp_settings::{CommandLine, Described, Origin, Settings, Streams};
 use super::server_link::{McpHealth, ServerLink};
 use super::{mirrored_tool, server_list};
 #[cfg(feature = "mcp-http")]
-use crate::model::Secret;
+use crate::model::{HttpAddress, Secret};
 use crate::tool::{IntoTools, ToolList, ToolPolicy, ToolRef, Toolset, ToolsetRef};
 
 /// A server of the Model Context Protocol, whose tools are a [`Toolset`]: `read` of the server `files` is `mcp.files.read`.

@@ -7,6 +7,8 @@ use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite};
 
+#[cfg(feature = "mcp-http")]
+use crate::model::HttpAddress;
 use crate::tool::ToolPolicy;
 
 /// How a server is reached.
@@ -30,15 +32,6 @@ pub(super) struct CommandLine {
     pub(super) folder: Option<PathBuf>,
     /// Whether it gets the whole environment of this program.
     pub(super) inherits: bool,
-}
-
-/// An address and what each request to it has.
-#[cfg(feature = "mcp-http")]
-#[derive(Clone, Default)]
-pub(super) struct HttpAddress {
-    pub(super) url: String,
-    pub(super) bearer: Option<crate::model::Secret>,
-    pub(super) headers: BTreeMap<String, String>,
 }
 
 /// Limits, lists and policies.

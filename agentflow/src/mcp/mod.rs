@@ -7,7 +7,7 @@ mod child_server;
 mod connection;
 mod handshake;
 #[cfg(feature = "mcp-http")]
-mod http_address;
+mod http_transport;
 mod mcp_answer;
 mod mcp_client;
 mod mcp_config;

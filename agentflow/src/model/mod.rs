@@ -25,10 +25,14 @@ pub use self::adapter::anthropic;
 pub use self::adapter::gemini;
 #[cfg(feature = "cli")]
 pub(crate) use self::adapter::http::ServerBuilder;
-#[cfg(feature = "mcp-http")]
-pub(crate) use self::adapter::http::http_client;
+#[cfg(feature = "a2a-client")]
+pub(crate) use self::adapter::http::{Flow, SseReader};
+#[cfg(any(feature = "a2a-client", feature = "mcp-http"))]
+pub(crate) use self::adapter::http::{HttpAddress, http_client};
 #[cfg(feature = "http")]
 pub use self::adapter::http::{HttpModel, HttpModelBuilder, HttpSettings};
+#[cfg(feature = "tool-http")]
+pub(crate) use self::adapter::http::{pinned_client, reason};
 #[cfg(feature = "openai-chat")]
 pub use self::adapter::openai::chat as openai_chat;
 #[cfg(feature = "openai-responses")]

@@ -11,6 +11,8 @@ mod control_request;
 mod deadline;
 mod done_calls;
 mod events;
+#[cfg(test)]
+mod every_text;
 mod forgotten;
 mod give_ups;
 mod handle;
@@ -82,7 +84,7 @@ pub(crate) use self::shared::RunShared;
 pub(crate) use self::slots::Slot;
 pub(crate) use self::spending::Ledger;
 pub(crate) use self::state::{NodeInfo, NodeState, OpenSteps, RunState};
-pub(crate) use self::step_states::{MOST_NAMES, StepStates};
+pub(crate) use self::step_states::{MOST_NAMES, Seen, StepStates};
 pub(crate) use self::time_spent::time_spent;
 pub(crate) use self::unanswered::answer_of_timeout;
 pub use crate::on_timeout::OnTimeout;

@@ -5,7 +5,7 @@
 //! what it sees, and whoever ends one says when.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use crate::artifact::ArtifactRef;
 use crate::event::{EventKind, RunId, SessionArtifact};
@@ -38,8 +38,19 @@ pub(crate) struct StepStates {
 #[derive(Default)]
 struct OpenState {
     /// What the steps before it saved.
-    sees: Option<Arc<SavedByStep>>,
+    sees: Option<Seen>,
     wrote: Written,
+}
+
+/// What the steps before a step saved. It is put together when somebody looks at it: most steps look at none of it, and it
+/// grows with the steps that are done.
+pub(crate) struct Seen(LazyLock<SavedByStep, Box<dyn FnOnce() -> SavedByStep + Send>>);
+
+impl Seen {
+    /// What a function puts together, which gives the same whenever it is called, and asks no [`StepStates`].
+    pub(crate) fn of(put_together: impl FnOnce() -> SavedByStep + Send + 'static) -> Self {
+        Self(LazyLock::new(Box::new(put_together)))
+    }
 }
 
 /// What a running step wrote itself, and what the calls within it saved, in the order that counts: what comes later is on
@@ -91,7 +102,7 @@ impl Written {
 
 impl StepStates {
     /// A step begins: it sees this, and what those see and wrote that it is within. What an earlier attempt saved is over.
-    pub(crate) fn open(&mut self, step: &StepPath, sees: Option<Arc<SavedByStep>>) {
+    pub(crate) fn open(&mut self, step: &StepPath, sees: Option<Seen>) {
         self.done.remove(step);
         match sees {
             Some(_) => drop(self.open.insert(step.clone(), OpenState { sees, wrote: Written::default() })),
@@ -190,7 +201,7 @@ impl StepStates {
         std::iter::once(step.clone())
             .chain(step.parents())
             .filter_map(|at| self.open.get(&at))
-            .find_map(|state| state.wrote.get(key).or_else(|| state.sees.as_ref()?.get(key)))
+            .find_map(|state| state.wrote.get(key).or_else(|| state.sees.as_ref()?.0.get(key)))
             .map(Option::<&Encoded>::cloned)
     }
 
@@ -209,7 +220,7 @@ impl StepStates {
         let around: Vec<StepPath> = std::iter::once(step.clone()).chain(step.parents()).collect();
         let mut seen = SavedByStep::default();
         for state in around.iter().rev().filter_map(|at| self.open.get(at)) {
-            state.sees.iter().for_each(|sees| seen.apply(sees));
+            state.sees.iter().for_each(|sees| seen.apply(&sees.0));
             state.wrote.parts().for_each(|part| seen.apply(part));
         }
         seen
@@ -278,7 +289,7 @@ impl StepStates {
                 sees.add_artifact(artifact.clone());
             }
             self.earlier = Arc::clone(&started.artifacts);
-            self.open(path, Some(Arc::new(sees)));
+            self.open(path, Some(Seen::of(|| sees)));
         }
         if let Some(saved) = kind.saved() {
             for ArtifactRef { name, version, .. } in saved.artifacts() {

@@ -159,8 +159,8 @@ impl Runtime {
         let of_server = of_server(name);
         for (toolset, _) in given(self.host(), |given| &given.toolsets) {
             let of = toolset.name();
-            if name.strip_prefix(&**of).is_some_and(|rest| rest.starts_with(['.', ':']))
-                || name.strip_prefix(&*wire_name(of)).is_some_and(|rest| rest.starts_with("__"))
+            if name.strip_prefix(&**of).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', ':']))
+                || name.strip_prefix(&*wire_name(of)).is_some_and(|rest| rest.is_empty() || rest.starts_with("__"))
                 || of_server
                     .as_deref()
                     .is_some_and(|name| name.strip_prefix(&**of).is_some_and(|rest| rest.starts_with('.')))

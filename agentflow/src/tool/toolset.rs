@@ -70,7 +70,7 @@ pub trait Toolset: Send + Sync {
     /// The name: parts of letters, digits, `_` and `-`, with dots between them. The same at every call.
     fn name(&self) -> &str;
 
-    /// All tools that there are now, by names of their own. Asked for when an agent or a catalogue first needs them,
+    /// All tools that there are now, by names of their own; one whose name is empty has the name of the toolset. Asked for when an agent or a catalogue first needs them,
     /// and again when [`version`](Self::version) is another one than before. Dropping the future stops the fetch.
     ///
     /// # Errors
@@ -185,7 +185,7 @@ impl ToolsetRef {
     /// Whether a name is one that a tool of it could have.
     #[cfg(feature = "dynamic")]
     pub(crate) fn could_have(&self, tool: &str) -> bool {
-        tool.strip_prefix(&*self.0.name).is_some_and(|rest| rest.starts_with('.'))
+        tool.strip_prefix(&*self.0.name).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
     }
 
     fn failed(&self, problem: String) -> Error {
@@ -209,7 +209,11 @@ impl ToolsetRef {
         }
         let mut registry = Registry::new();
         for tool in tools {
-            registry.register(tool.renamed(format!("{name}.{}", tool.catalogue_name())))?;
+            let whole = match &**tool.catalogue_name() {
+                "" => name.to_string(),
+                own => format!("{name}.{own}"),
+            };
+            registry.register(tool.renamed(whole))?;
         }
         Ok(registry.tools().cloned().collect())
     }

@@ -7,13 +7,15 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::cel_names::{CelNames, cel_reads, cel_state_keys};
 use super::mapping::{IsNode, Mapping, Names, Scope};
 use super::outputs::{NodeIndex, Outputs};
+use crate::expression::Expression;
 use crate::value::Encoded;
 
 /// A condition on the outputs of nodes.
 ///
-/// As JSON it is an object with one of the keys `is`, `equals`, `exists`, `not`, `all` and `any`:
+/// As JSON it is an object with one of the keys `cel`, `is`, `equals`, `exists`, `not`, `all` and `any`:
 ///
 /// ```
 /// use agentflow::workflow::{Condition, Mapping};
@@ -25,11 +27,18 @@ use crate::value::Encoded;
 /// let urgent = Condition::Is(Mapping::from_part("order", "/urgent"));
 /// let kind = Condition::Equals(Mapping::from("kind"), Mapping::Value("express".into()));
 /// assert_eq!(express, Condition::Any(vec![urgent, kind]));
+///
+/// let large: Condition = serde_json::from_value(json!({"cel": "order.total > 100 && state.kind == 'a'"})).unwrap();
+/// assert_eq!(large, Condition::Cel("order.total > 100 && state.kind == 'a'".parse().unwrap()));
 /// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", expecting = "a condition, such as {\"exists\": {\"from\": \"page\"}}")]
 #[non_exhaustive]
 pub enum Condition {
+    /// An [`Expression`] is `true`. Its variables are nodes and inputs, by their names or as `nodes.page` and
+    /// `nodes['arm/yes/page']`; keys of the [state](crate::state), as `state.tone` and `state['user:name']`; and in `until`
+    /// the last output, as `item`. What it reads is checked against the schemas of the outputs, where they are known.
+    Cel(Expression),
     /// The value is `true`. Any other value than `true` and `false` is a failure.
     Is(Mapping),
     /// Both values are the same JSON.
@@ -48,6 +57,7 @@ impl Condition {
     /// The nodes and inputs that it reads, with whether one may be missing. `is_node` says which names are those of nodes.
     pub(crate) fn reads<'c>(&'c self, is_node: IsNode<'_>) -> Vec<(&'c str, bool)> {
         match self {
+            Self::Cel(expression) => cel_reads(expression, is_node),
             Self::Is(value) => value.reads(is_node),
             Self::Equals(one, other) => [one.reads(is_node), other.reads(is_node)].concat(),
             Self::Exists(value) => value.reads(is_node).into_iter().map(|(node, _)| (node, true)).collect(),
@@ -59,6 +69,7 @@ impl Condition {
     /// The keys of the state that it reads, as [`Mapping::state_keys`].
     pub(crate) fn state_keys<'c>(&'c self, is_node: IsNode<'_>) -> Vec<(&'c str, bool)> {
         match self {
+            Self::Cel(expression) => cel_state_keys(expression, is_node),
             Self::Is(value) | Self::Exists(value) => value.state_keys(is_node),
             Self::Equals(one, other) => [one.state_keys(is_node), other.state_keys(is_node)].concat(),
             Self::Not(other) => other.state_keys(is_node),
@@ -80,6 +91,11 @@ impl Condition {
     /// A sentence that says why that cannot be said.
     pub(crate) fn holds(&self, scope: &Scope<'_>) -> Result<bool, String> {
         match self {
+            Self::Cel(expression) => match expression.value(&CelNames(scope)) {
+                Ok(Value::Bool(holds)) => Ok(holds),
+                Ok(other) => Err(format!("a condition is `true` or `false`, and `{expression}` is `{other}`")),
+                Err(error) => Err(format!("`{expression}` has no value: {error}")),
+            },
             Self::Is(value) => match value.value(scope)? {
                 Value::Bool(holds) => Ok(holds),
                 other => Err(format!("a condition is `true` or `false`, and this one is `{other}`")),

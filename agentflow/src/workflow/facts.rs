@@ -132,7 +132,7 @@ pub(super) fn known_when(condition: &Condition, holds: bool, known: &mut Vec<Kno
                 (true, true) | (false, false) => {}
             }
         }
-        (Condition::Exists(_), false) | (Condition::Equals(..), _) => {}
+        (Condition::Cel(_), _) | (Condition::Exists(_), false) | (Condition::Equals(..), _) => {}
     }
 }
 

@@ -75,7 +75,15 @@ pub(crate) fn in_words(problem: &str) -> String {
     let is_name = ["unknown field ", "unknown variant "].iter().any(|begin| problem.starts_with(begin));
     let mut names = problem.split('`').skip(1).step_by(2);
     let near = match names.next() {
-        Some(given) if is_name => did_you_mean(nearest(given, names)),
+        Some(given) if is_name => {
+            let is_condition = problem.contains(" expected one of `cel`, ");
+            match nearest(given, names) {
+                None if is_condition && given.contains(' ') => {
+                    "; a line of CEL is written as `{\"cel\": \"order.total > 100\"}`".to_owned()
+                }
+                near => did_you_mean(near),
+            }
+        }
         _ => String::new(),
     };
     let problem = WORDS.iter().fold(problem.to_owned(), |problem, (from, to)| problem.replacen(from, to, 1));
@@ -132,8 +140,8 @@ mod tests {
             (r#"{"name":"a","begins":"all_of"}"#, "`nodes[1].begins"),
             (
                 r#"{"name":"a","edges":[{"from":"o","when":{"equal":[]}}]}"#,
-                "`nodes[1].edges[0].when`: unknown variant `equal`, expected one of `is`, `equals`, `exists`, `not`, `all`, \
-                 `any`; did you mean `equals`?",
+                "`nodes[1].edges[0].when`: unknown variant `equal`, expected one of `cel`, `is`, `equals`, `exists`, `not`, \
+                 `all`, `any`; did you mean `equals`?",
             ),
             (
                 r#"{"name":"a","edges":[{"from":"o","when":{"all":[{"equals":[{"from":"o"},{"at":"x"}]}]}}]}"#,

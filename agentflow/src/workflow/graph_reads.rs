@@ -3,12 +3,14 @@
 
 use serde_json::{Value, json};
 
+use super::cel_names::CelRoot;
 use super::condition::Condition;
 use super::facts::{Known, known_before, known_when, narrow};
 use super::graph_body::Routes;
 use super::mapping::{Mapping, Root};
 use super::mapping_schema::{Schemas, pointer_of, schema_of};
-use crate::schema::{Assignable, Lack, is_assignable_as_stated, lacks};
+use crate::expression::{KnownKind, KnownKinds, Path};
+use crate::schema::{Assignable, Lack, is_assignable_as_stated, lacks, part_at};
 use crate::template::Template;
 
 /// What the reads of a node are checked against.
@@ -29,6 +31,10 @@ impl Reading<'_> {
     /// The same of a condition, with values that are neither `true` nor `false`.
     pub(super) fn of_condition(&self, condition: &Condition, problems: &mut Vec<String>) {
         match condition {
+            Condition::Cel(expression) => {
+                let found = expression.problems_of_condition(self);
+                problems.extend(found.iter().map(|problem| format!("{}: `{expression}`, {problem}", self.place)));
+            }
             Condition::Is(value) => {
                 let before = problems.len();
                 self.parts(value, false, problems);
@@ -119,6 +125,22 @@ impl Reading<'_> {
                     self.place
                 ));
             }
+        }
+    }
+}
+
+impl KnownKinds for Reading<'_> {
+    fn kind(&self, path: &Path) -> Result<KnownKind, String> {
+        let CelRoot::Node(node, parts) = CelRoot::of(path, &|name| self.outputs.get(name).is_some()) else {
+            return Ok(KnownKind::Any);
+        };
+        let Some(whole) = self.outputs.get(node) else { return Ok(KnownKind::Any) };
+        let at = pointer_of(parts);
+        match lacks(whole, &at, true) {
+            Some(Lack::Never(why)) => {
+                Err(format!("the output of `{node}` has nothing at `{}`: {why}", parts.join(".")))
+            }
+            _ => Ok(KnownKind::of_schema(&part_at(whole, &at))),
         }
     }
 }

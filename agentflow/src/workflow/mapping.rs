@@ -368,12 +368,12 @@ pub(crate) struct Scope<'a> {
 }
 
 impl Scope<'_> {
-    fn output(&self, node: &str) -> Option<&Encoded> {
+    pub(super) fn output(&self, node: &str) -> Option<&Encoded> {
         self.outputs.output(*self.names.get(node)?)
     }
 
     /// The value of a key of the state, or the part of it at a JSON Pointer.
-    fn in_state(&self, key: &str, at: &str) -> Option<Value> {
+    pub(super) fn in_state(&self, key: &str, at: &str) -> Option<Value> {
         let state = self.outputs.state();
         if key.is_empty() {
             return Value::Object(state.map(all_of_state).unwrap_or_default()).pointer(at).cloned();

@@ -8,6 +8,7 @@ mod bodies;
 mod bound_edges;
 mod builder;
 pub(crate) mod callee;
+mod cel_names;
 #[cfg(feature = "dynamic")]
 mod chosen_arms;
 mod compact;

@@ -115,6 +115,8 @@ pub(super) struct Loading<'a> {
     facts: Facts<'a>,
     /// What they call.
     calls: HashMap<&'a str, Vec<DryCall>>,
+    /// What is wrong with values of a schema as what something takes: many nodes call the same with the same.
+    misfits: HashMap<(ReferenceKind, String, String), Vec<String>>,
     pub(super) problems: Vec<String>,
     /// The keys of the state that nodes are known to save.
     pub(super) known_keys: BTreeSet<String>,
@@ -137,6 +139,7 @@ impl<'a> Loading<'a> {
             narrow: HashMap::new(),
             facts: Facts::default(),
             calls: HashMap::new(),
+            misfits: HashMap::new(),
             problems: Vec::new(),
             known_keys: BTreeSet::new(),
             saves_any_key: false,
@@ -457,7 +460,8 @@ impl<'a> Loading<'a> {
             Ok(callee) => {
                 let mut problems = callee.problems_of(&call.with);
                 if problems.is_empty() {
-                    problems = callee.misfits(&given);
+                    let key = (call.kind, call.name.clone(), given.to_string());
+                    problems.clone_from(self.misfits.entry(key).or_insert_with(|| callee.misfits(&given)));
                 }
                 self.problems.extend(problems.into_iter().map(|problem| format!("the node `{node}`: {problem}")));
                 Some(callee)

@@ -1,16 +1,24 @@
 //! What a runtime knows by name, and what an agent makes of it: origins, duplicates, toolsets, and agents and workflows
 //! as tools.
 
+mod a2a_agents;
+mod a2a_json;
+mod a2a_python;
 mod as_tools;
 mod behind_a_function;
+mod data_tools;
+mod http_requests;
 mod mcp_misbehaving;
 mod mcp_over_http;
 mod mcp_processes;
 mod mcp_servers;
 mod mcp_tools;
 mod names;
+mod raw_http;
+mod run_programs;
 mod served;
 mod served_clients;
+mod storage_tools;
 mod toolsets;
 
 use agentflow::prelude::*;

@@ -9,24 +9,10 @@ use agentflow::message::{ToolCall, ToolResult, ToolStatus};
 use agentflow::prelude::*;
 use agentflow::serde_json::{Value, json};
 use agentflow::tool::{Effects, ToolPolicy};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::io::AsyncWriteExt;
+use tokio::net::TcpListener;
 
-/// One request: its head, and its message.
-struct Request {
-    head: String,
-    message: Value,
-}
-
-impl Request {
-    fn method(&self) -> &str {
-        self.message["method"].as_str().unwrap_or_default()
-    }
-
-    fn answer(&self, result: Value) -> Value {
-        json!({"jsonrpc": "2.0", "id": self.message["id"], "result": result})
-    }
-}
+use crate::raw_http::{Request, full, request};
 
 /// What a server sends: the whole of a response, and whether it ends the connection in the middle of it.
 enum Response {
@@ -36,32 +22,6 @@ enum Response {
     /// A response that says it is longer than it is.
     Broken(&'static str),
     Silence,
-}
-
-async fn request(stream: &mut TcpStream) -> Option<Request> {
-    let mut bytes = Vec::new();
-    let end = loop {
-        if let Some(end) = bytes.windows(4).position(|four| four == b"\r\n\r\n") {
-            break end + 4;
-        }
-        let mut piece = [0; 4096];
-        match stream.read(&mut piece).await.ok()? {
-            0 => return None,
-            read => bytes.extend_from_slice(&piece[..read]),
-        }
-    };
-    let head = String::from_utf8(bytes[..end].to_vec()).ok()?;
-    let lower = head.to_ascii_lowercase();
-    let length = lower.lines().find_map(|line| line.strip_prefix("content-length: ")?.trim().parse().ok()).unwrap_or(0);
-    while bytes.len() < end + length {
-        let mut piece = [0; 4096];
-        match stream.read(&mut piece).await.ok()? {
-            0 => return None,
-            read => bytes.extend_from_slice(&piece[..read]),
-        }
-    }
-    let message = serde_json::from_slice(&bytes[end..end + length]).unwrap_or(Value::Null);
-    Some(Request { head, message })
 }
 
 /// A server that answers the handshake, notifications and `tools/list` itself, and the rest as the function says.
@@ -92,11 +52,6 @@ async fn server(answer: impl Fn(&Request) -> Option<Response> + Send + Sync + 's
         }
     });
     format!("http://{address}/mcp")
-}
-
-fn full(status: &str, kind: &str, body: &str) -> String {
-    let length = body.len();
-    format!("HTTP/1.1 {status}\r\ncontent-type: {kind}\r\ncontent-length: {length}\r\n\r\n{body}")
 }
 
 fn usual(request: &Request) -> Response {

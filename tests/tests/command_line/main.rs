@@ -1,5 +1,6 @@
 //! The command line, run as a process.
 
+mod a2a;
 mod chat;
 mod cli;
 mod cli_documents;

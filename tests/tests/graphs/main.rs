@@ -7,6 +7,8 @@ mod arguments;
 mod arms;
 mod assignable;
 mod by_name;
+mod cel;
+mod cel_oracle;
 mod changed_callees;
 mod compensation;
 mod documents;

@@ -250,17 +250,17 @@ const ALL: &[(&str, Change, &str)] = &[
     (
         "a condition is a text",
         |g| node(g, "way")["does"]["route"]["arms"][0]["when"] = json!("fine == true"),
-        "unknown variant `fine == true`, expected one of `is`, `equals`, `exists`, `not`, `all`, `any`",
+        "unknown variant `fine == true`, expected one of `cel`, `is`, `equals`, `exists`, `not`, `all`, `any`",
     ),
     (
         "a condition is a bare read",
         |g| node(g, "way")["does"]["route"]["arms"][0]["when"] = json!({"from": "fine"}),
-        "unknown variant `from`, expected one of `is`, `equals`, `exists`, `not`, `all`, `any`",
+        "unknown variant `from`, expected one of `cel`, `is`, `equals`, `exists`, `not`, `all`, `any`",
     ),
     (
         "a condition has an unknown word",
         |g| node(g, "way")["does"]["route"]["arms"][0]["when"] = json!({"gt": [{"from": "fine"}, {"value": 3}]}),
-        "unknown variant `gt`, expected one of `is`, `equals`, `exists`, `not`, `all`, `any`",
+        "unknown variant `gt`, expected one of `cel`, `is`, `equals`, `exists`, `not`, `all`, `any`",
     ),
     (
         "equals has one side",

@@ -291,3 +291,39 @@ fn the_description_and_the_hash_have_what_is_read_and_saved() {
     assert_ne!(read(Mapping::state("a")), read(Mapping::state("b")));
     assert_ne!(read(text("{a?}")), read(text("{b?}")));
 }
+
+static HEARD: StateKey<u32> = StateKey::session("heard");
+static TOLD: StateKey<u32> = StateKey::session("told");
+
+/// Looks at the state late.
+#[tool(effects = "none")]
+async fn state_looks_late(cx: &Context) -> Result<String> {
+    tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+    Ok(format!("{:?} {:?}", cx.state(&HEARD).await?, cx.state(&TOLD).await?))
+}
+
+/// Takes so long.
+#[tool(effects = "none")]
+async fn state_takes(millis: u64) -> u64 {
+    tokio::time::sleep(std::time::Duration::from_millis(millis)).await;
+    millis
+}
+
+/// What a step sees is what was saved when it began, however late it looks: one that waits for the first of two does not see what
+/// the second saved meanwhile.
+#[tokio::test(start_paused = true)]
+async fn a_step_sees_what_was_there_when_it_began() {
+    let takes = |millis: u64| call("state_takes", json!({"value": {"millis": millis}}));
+    let nodes = json!([
+        {"name": "fast", "does": takes(10), "saves": {"heard": ""}},
+        {"name": "slow", "does": takes(50), "saves": {"told": ""}},
+        {"name": "first", "does": call("state_looks_late", json!({"value": {}})), "begins": "any",
+         "edges": [{"from": "fast"}, {"from": "slow"}]},
+        {"name": "last", "does": call("state_looks_late", json!({"value": {}})), "edges": [{"from": "first"}, {"from": "slow"}]},
+        {"name": "out", "does": {"value": {"list": [{"from": "first"}, {"from": "last"}]}}},
+    ]);
+    let runtime = known(&graph("late", "out", nodes)).store(MemoryStore::new()).build();
+    let (output, state) = run(&runtime, "late", json!({})).await.unwrap();
+    assert_eq!(output, json!(["Some(10) None", "Some(10) Some(50)"]));
+    assert_eq!(state, json!({"heard": 10, "told": 50}));
+}

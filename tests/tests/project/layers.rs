@@ -7,14 +7,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 /// Every room, from the vocabulary to the surfaces.
-const ROOMS: [&str; 45] = [
+const ROOMS: [&str; 49] = [
     // The vocabulary.
     "tuples",
     "text",
     "template",
+    "expression",
     "schema",
     "schema_check",
     "mask",
+    "process_group",
     "strict",
     "wire",
     "value",
@@ -46,6 +48,8 @@ const ROOMS: [&str; 45] = [
     "telemetry",
     "middleware",
     "tool",
+    "tools",
+    "a2a",
     "mcp",
     // What is run.
     "agent",

@@ -190,7 +190,7 @@ const STAGES: [&str; 14] = [
 #[test]
 fn no_two_files_of_a_crate_share_a_name_and_no_two_public_types() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-    let public = Regex::new(r"(?m)^pub (?:struct|enum|trait|type) ([A-Za-z]+)").unwrap();
+    let public = Regex::new(r"(?m)^pub (?:struct|enum|trait|type) ([A-Za-z0-9]+)").unwrap();
     let mut twice = Vec::new();
     let mut types: BTreeMap<String, PathBuf> = BTreeMap::new();
     for folder in ["agentflow/src", "agentflow-macros/src", "agentflow-testing/src"] {

@@ -47,6 +47,7 @@ mod redacted_logs;
 mod redacted_requests;
 mod run_control;
 mod run_options;
+mod secret_everywhere;
 mod session_artifacts;
 mod session_state;
 mod session_summaries;

@@ -22,7 +22,7 @@ use tracing_subscriber::layer::{Context as LayerContext, Layer, SubscriberExt};
 
 /// The lines of one test's thread.
 #[derive(Clone, Default)]
-struct Log(Arc<Mutex<Vec<String>>>);
+pub(crate) struct Log(Arc<Mutex<Vec<String>>>);
 
 struct Line(String);
 
@@ -42,10 +42,14 @@ impl<S: tracing::Subscriber> Layer<S> for Log {
 
 impl Log {
     /// Whatever this thread logs as long as the guard is there.
-    fn of_this_thread() -> (Self, tracing::subscriber::DefaultGuard) {
+    pub(crate) fn of_this_thread() -> (Self, tracing::subscriber::DefaultGuard) {
         let log = Self::default();
         let guard = tracing::subscriber::set_default(tracing_subscriber::Registry::default().with(log.clone()));
         (log, guard)
+    }
+
+    pub(crate) fn lines(&self) -> Vec<String> {
+        self.0.lock().unwrap().clone()
     }
 
     /// It has a line with this text, which says that something was taken out, and none with the secret.

@@ -22,7 +22,8 @@ use crate::event::{EventKind, PauseReason};
 use crate::executor::{FarRun, StepCall, StepEnd, StepRecorder, StepSignal};
 use crate::future::BoxFuture;
 use crate::path::StepPath;
-use crate::run::{Around, Asked, ControlRequest, Reply, RunShared, check_resources};
+use crate::run::{Around, Asked, ControlRequest, Reply, RunShared, Seen, check_resources};
+use crate::state::SavedByStep;
 use crate::store::{MessageId, StoreError};
 use crate::telemetry;
 use crate::tool::StepPlace;
@@ -93,8 +94,8 @@ fn begun(spec: &Arc<Spec>, call: &StepCall, run: FarRun) -> Result<FarStep, Erro
     let (sender, control) = mpsc::unbounded_channel();
     // Requests that no workflow below the step takes.
     shared.listen(&StepPath::root(), sender);
-    if let Some(state) = &call.state {
-        shared.states_or_new().open(&call.path, Some(Arc::clone(state)));
+    if let Some(state) = call.state.clone() {
+        shared.states_or_new().open(&call.path, Some(Seen::of(move || SavedByStep::clone(&state))));
     }
     if node.policy.tap {
         shared.states_or_new().open_tap(&call.path);

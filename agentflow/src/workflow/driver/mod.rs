@@ -22,7 +22,7 @@ mod within_step;
 
 use std::any::Any;
 use std::pin::{Pin, pin};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::task::{Context as TaskContext, Poll};
 use std::time::Duration;
 
@@ -35,6 +35,7 @@ pub(crate) use self::closing::Failed;
 use self::closing::millis;
 pub(crate) use self::elsewhere::execute;
 use self::keeping::Commit;
+use self::saving::SavedInOrder;
 pub(crate) use self::saving::places_of_saved;
 use self::task::{Ended, Task};
 pub(crate) use self::undoing::UndoingRun;
@@ -61,6 +62,8 @@ pub(crate) struct WorkflowRun {
     machine: Machine,
     /// The paths of the nodes, when they are not those of the workflow itself.
     paths: Vec<StepPath>,
+    /// What its nodes saved, once there is any state.
+    saved: OnceLock<SavedInOrder>,
     resources: Resources,
     grants: Arc<[Arc<str>]>,
     /// The time that the run may be executed, and how much of it earlier processes used.
@@ -161,6 +164,7 @@ impl WorkflowRun {
             time: terms.timeout_ms.map(|limit| (Duration::from_millis(limit), Duration::ZERO)),
             segment,
             paths,
+            saved: OnceLock::new(),
             tasks: FuturesUnordered::new(),
             control,
             commit: None,

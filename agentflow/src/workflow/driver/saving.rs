@@ -3,15 +3,15 @@
 //!
 //! It reads and writes no value; it says which steps count for which.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::WorkflowRun;
 use crate::context::Context;
 use crate::error::FailureKind;
 use crate::event::EventKind;
 use crate::path::StepPath;
-use crate::run::{RunShared, StepStates};
+use crate::run::{RunShared, Seen, StepStates};
 use crate::state::{EXIT, IN_TAP, MOST_SAVED, SavedByStep, too_much_saved};
 use crate::value::Encoded;
 use crate::workflow::machine::Unit;
@@ -27,32 +27,78 @@ pub(crate) fn places_of_saved(spec: &Spec, shared: &RunShared) -> Option<BTreeMa
     Some(places.map(|(place, node)| (node.path.clone(), place)).collect())
 }
 
+/// A node, and what it saved; `None` once it begins anew.
+type SavedByNode = (NodeIndex, Option<Arc<SavedByStep>>);
+
+/// What the nodes of a workflow saved, in the order in which they ended. It grows at its end alone, so that what a step sees is
+/// a number of entries.
+#[derive(Clone)]
+pub(super) struct SavedInOrder(Arc<Mutex<Vec<SavedByNode>>>);
+
+impl SavedInOrder {
+    fn all(&self) -> MutexGuard<'_, Vec<SavedByNode>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn add(&self, node: NodeIndex, saved: Option<Arc<SavedByStep>>) {
+        self.all().push((node, saved));
+    }
+
+    /// What each node had saved when there were so many entries.
+    fn of(&self, until: usize) -> HashMap<NodeIndex, Option<Arc<SavedByStep>>> {
+        self.all().iter().take(until).cloned().collect()
+    }
+}
+
 impl WorkflowRun {
     /// An attempt at a unit begins.
     pub(super) fn open_state(&self, unit: Unit, path: &StepPath) {
         if let Some(mut states) = self.segment.shared.states() {
             let sees = self.sees(unit, &states);
-            states.open(path, (!sees.is_empty()).then(|| Arc::new(sees)));
+            if unit.child.is_none() && states.saved_by(path).is_some() {
+                // What it saved before is over.
+                self.saved_in_order(&states).add(unit.node, None);
+            }
+            states.open(path, sees);
         }
     }
 
-    /// What the steps before a unit saved.
-    fn sees(&self, unit: Unit, states: &StepStates) -> SavedByStep {
+    /// What the steps before a unit saved until now; `None` when that is nothing.
+    fn sees(&self, unit: Unit, states: &StepStates) -> Option<Seen> {
         let spec = self.machine.spec();
-        let mut sees = SavedByStep::default();
-        for node in spec.all_before(unit.node) {
-            self.add_saved(node, states, &mut sees);
-        }
         // Items of a map run side by side; rounds, and the items of a `for`, one after another.
         let is_in_order = match spec.node(unit.node).body {
             Body::Repeat { .. } => true,
             _ => spec.node(unit.node).kind == NodeKind::Each,
         };
-        if let Some(child) = unit.child.filter(|_| is_in_order) {
-            let before = (0..child).filter_map(|child| states.saved_by(&self.path(Unit::child(unit.node, child))));
-            before.for_each(|saved| sees.apply(saved));
+        let rounds = unit.child.filter(|_| is_in_order).unwrap_or(0);
+        let rounds = (0..rounds).filter_map(|child| states.saved_by(&self.path(Unit::child(unit.node, child))));
+        let rounds: Vec<Arc<SavedByStep>> = rounds.cloned().collect();
+        let saved = self.saved_in_order(states);
+        let until = saved.all().len();
+        if until == 0 && rounds.is_empty() {
+            return None;
         }
-        sees
+        let (spec, saved) = (Arc::clone(spec), saved.clone());
+        Some(Seen::of(move || {
+            let of_nodes = saved.of(until);
+            let of_nodes = spec.all_before(unit.node).filter_map(|node| of_nodes.get(&node)?.clone());
+            of_nodes.chain(rounds).fold(SavedByStep::default(), |mut all, saved| {
+                all.apply(&saved);
+                all
+            })
+        }))
+    }
+
+    /// What its nodes saved. It begins with what those saved that have their outputs from an earlier life of the run.
+    fn saved_in_order(&self, states: &StepStates) -> &SavedInOrder {
+        self.saved.get_or_init(|| {
+            let nodes = (0..).zip(&self.machine.spec().nodes).map(|(node, _)| node);
+            let done = nodes.filter(|node| self.machine.output(*node).is_some());
+            let saved =
+                done.filter_map(|node| Some((node, Some(Arc::clone(states.saved_by(&self.path(Unit::node(node)))?)))));
+            SavedInOrder(Arc::new(Mutex::new(saved.collect())))
+        })
     }
 
     /// Adds what a node saved that has its output.
@@ -155,6 +201,11 @@ impl WorkflowRun {
             states.change(path, &key, Some(value));
         }
         let saved = states.end(path, is_own.then_some(unit.node.into()));
+        if unit.child.is_none()
+            && let Some(done) = states.saved_by(path)
+        {
+            self.saved_in_order(&states).add(unit.node, Some(Arc::clone(done)));
+        }
         EventKind::NodeCompleted { output, duration_ms, saved }
     }
 

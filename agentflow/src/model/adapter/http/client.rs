@@ -8,7 +8,7 @@ use std::net::IpAddr;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
-use reqwest::{Client, Url};
+use reqwest::{Client, ClientBuilder, Url};
 use rustls::crypto::CryptoProvider;
 use rustls::{ClientConfig, RootCertStore};
 use rustls_platform_verifier::BuilderVerifierExt;
@@ -71,11 +71,24 @@ fn kept(kind: Kind) -> Result<Client, ModelError> {
     Ok(client)
 }
 
+/// A client for one address alone, which connects to these addresses of its host, whatever its name means by then. It uses no
+/// proxy, follows no redirect, and keeps no connection for others.
+#[cfg(feature = "tool-http")]
+pub(crate) fn pinned_client(
+    url: &Url,
+    addresses: &[std::net::SocketAddr],
+    connect_timeout: Duration,
+) -> Result<Client, ModelError> {
+    let kind = Kind { tls: url.scheme() == "https", proxies: false, connect_timeout };
+    set_up(kind, Client::builder().resolve_to_addrs(url.host_str().unwrap_or_default(), addresses))
+}
+
 fn build(kind: Kind) -> Result<Client, ModelError> {
-    let builder = match kind.proxies {
-        true => Client::builder(),
-        false => Client::builder().no_proxy(),
-    };
+    set_up(kind, Client::builder())
+}
+
+fn set_up(kind: Kind, builder: ClientBuilder) -> Result<Client, ModelError> {
+    let builder = if kind.proxies { builder } else { builder.no_proxy() };
     builder
         .tls_backend_preconfigured(if kind.tls { verified()? } else { unused() })
         .connect_timeout(kind.connect_timeout)

@@ -78,7 +78,7 @@ pub(super) fn transport(error: reqwest::Error, host: &str, connect_timeout: Dura
 }
 
 /// The innermost cause; the layers above it only report that something failed.
-pub(super) fn reason(error: &reqwest::Error) -> String {
+pub(crate) fn reason(error: &reqwest::Error) -> String {
     let mut cause: &dyn std::error::Error = error;
     while let Some(inner) = cause.source() {
         cause = inner;

@@ -6,6 +6,8 @@
 mod adapter;
 mod client;
 mod exchange;
+#[cfg(any(feature = "a2a-client", feature = "mcp-http"))]
+mod http_address;
 mod http_error;
 mod http_retry;
 mod server;
@@ -20,13 +22,21 @@ use reqwest::header::HeaderMap;
 
 pub(crate) use self::adapter::{FromParts, HttpAdapter, WireFormat, decode, http_model, open};
 pub use self::adapter::{HttpModel, HttpModelBuilder};
-#[cfg(feature = "mcp-http")]
+#[cfg(any(feature = "a2a-client", feature = "mcp-http"))]
 pub(crate) use self::client::client as http_client;
+#[cfg(feature = "tool-http")]
+pub(crate) use self::client::pinned_client;
 use self::exchange::{exchange, read_events};
+#[cfg(any(feature = "a2a-client", feature = "mcp-http"))]
+pub(crate) use self::http_address::HttpAddress;
+#[cfg(feature = "tool-http")]
+pub(crate) use self::http_error::reason;
 pub(crate) use self::http_error::{Refusal, kind_of_status};
 pub(crate) use self::server::{Server, ServerBuilder};
 pub use self::settings::HttpSettings;
 pub(crate) use self::sse::SseEvent;
+#[cfg(feature = "a2a-client")]
+pub(crate) use self::sse::SseReader;
 use crate::model::{ModelError, ModelEvent, ModelResponse, Secret};
 
 /// Reads one answer. It is cloned before each attempt.

@@ -22,7 +22,7 @@ pub(crate) struct SseEvent<'a> {
 }
 
 #[derive(Debug, Default)]
-pub(super) struct SseReader {
+pub(crate) struct SseReader {
     /// The line that the last chunk ended in.
     line: Vec<u8>,
     name: Vec<u8>,
@@ -36,7 +36,7 @@ pub(super) struct SseReader {
 
 impl SseReader {
     /// Takes the next bytes and calls `each` for every event they complete, until `each` returns [`Flow::End`].
-    pub(super) fn feed(
+    pub(crate) fn feed(
         &mut self,
         mut bytes: &[u8],
         mut each: impl FnMut(SseEvent<'_>) -> Result<Flow, ModelError>,
@@ -74,7 +74,7 @@ impl SseReader {
     }
 
     /// The body has ended: calls `each` for the event that it ended in, as far as it arrived.
-    pub(super) fn finish(
+    pub(crate) fn finish(
         &mut self,
         mut each: impl FnMut(SseEvent<'_>) -> Result<Flow, ModelError>,
     ) -> Result<Flow, ModelError> {

@@ -1,0 +1,137 @@
+//! `A2aPart`: a piece of a message or of an artifact. It reads no file and follows no address.
+
+use base64::Engine;
+use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use super::lenient;
+
+/// A piece of a message or of an artifact: exactly one content, and what is said of it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "PartJson", into = "PartJson")]
+#[non_exhaustive]
+pub struct A2aPart {
+    /// The content.
+    pub content: A2aContent,
+    /// The media type of the content, such as `image/png`.
+    pub media_type: Option<String>,
+    /// The name of the file that it is.
+    pub filename: Option<String>,
+    /// What else its sender says of it.
+    pub metadata: Option<Map<String, Value>>,
+}
+
+/// The content of a part.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum A2aContent {
+    /// A text.
+    Text(String),
+    /// Bytes.
+    Raw(Vec<u8>),
+    /// The address of a file.
+    Url(String),
+    /// A value of JSON.
+    Data(Value),
+}
+
+impl A2aPart {
+    /// A part with a content alone.
+    pub fn new(content: A2aContent) -> Self {
+        Self { content, media_type: None, filename: None, metadata: None }
+    }
+
+    /// A text.
+    pub fn text(text: impl Into<String>) -> Self {
+        Self::new(A2aContent::Text(text.into()))
+    }
+
+    /// A value of JSON.
+    pub fn data(value: impl Into<Value>) -> Self {
+        Self::new(A2aContent::Data(value.into()))
+    }
+
+    /// Says the media type.
+    #[must_use]
+    pub fn media_type(mut self, media_type: impl Into<String>) -> Self {
+        self.media_type = Some(media_type.into());
+        self
+    }
+
+    /// Says the name of the file.
+    #[must_use]
+    pub fn filename(mut self, filename: impl Into<String>) -> Self {
+        self.filename = Some(filename.into());
+        self
+    }
+
+    /// The text, of a part that is one.
+    pub fn as_text(&self) -> Option<&str> {
+        match &self.content {
+            A2aContent::Text(text) => Some(text),
+            _ => None,
+        }
+    }
+}
+
+/// All texts of some parts, in lines.
+pub(super) fn text_of(parts: &[A2aPart]) -> String {
+    parts.iter().filter_map(A2aPart::as_text).collect::<Vec<_>>().join("\n")
+}
+
+/// The form in JSON: the name of the field says which content it is.
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct PartJson {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    text: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    raw: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    url: Option<String>,
+    #[serde(default, deserialize_with = "lenient::present", skip_serializing_if = "Option::is_none")]
+    data: Option<Value>,
+    #[serde(default, deserialize_with = "lenient::filled", skip_serializing_if = "Option::is_none")]
+    media_type: Option<String>,
+    #[serde(default, deserialize_with = "lenient::filled", skip_serializing_if = "Option::is_none")]
+    filename: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    metadata: Option<Map<String, Value>>,
+}
+
+impl TryFrom<PartJson> for A2aPart {
+    type Error = String;
+
+    fn try_from(part: PartJson) -> Result<Self, String> {
+        let PartJson { text, raw, url, data, media_type, filename, metadata } = part;
+        let content = match (text, raw, url, data) {
+            (Some(text), None, None, None) => A2aContent::Text(text),
+            (None, Some(raw), None, None) => A2aContent::Raw(bytes(&raw)?),
+            (None, None, Some(url), None) => A2aContent::Url(url),
+            (None, None, None, Some(data)) => A2aContent::Data(data),
+            _ => return Err("a part has exactly one of `text`, `raw`, `url` and `data`".to_owned()),
+        };
+        Ok(Self { content, media_type, filename, metadata })
+    }
+}
+
+/// Both alphabets of base64, with padding and without it.
+fn bytes(base64: &str) -> Result<Vec<u8>, String> {
+    let plain = base64.trim_end_matches('=').replace('-', "+").replace('_', "/");
+    STANDARD_NO_PAD.decode(plain).map_err(|error| format!("`raw` is not base64: {error}"))
+}
+
+impl From<A2aPart> for PartJson {
+    fn from(part: A2aPart) -> Self {
+        let A2aPart { content, media_type, filename, metadata } = part;
+        let mut json = Self { text: None, raw: None, url: None, data: None, media_type, filename, metadata };
+        match content {
+            A2aContent::Text(text) => json.text = Some(text),
+            A2aContent::Raw(raw) => json.raw = Some(STANDARD.encode(raw)),
+            A2aContent::Url(url) => json.url = Some(url),
+            A2aContent::Data(data) => json.data = Some(data),
+        }
+        json
+    }
+}

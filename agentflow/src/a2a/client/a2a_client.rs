@@ -1,0 +1,255 @@
+//! `A2aClient`: an agent of another program. It fetches the card when that is first needed; `peer.rs` speaks with the agent.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use super::super::{A2aAnswer, A2aCard, A2aMessage, A2aTask, A2aTasks};
+use super::a2a_error::A2aError;
+use super::asked::asked;
+use super::operation::{A2aTaskQuery, Operation};
+use super::peer::{Peer, Settings};
+use super::remote_tool::AgentTools;
+use super::update_stream::{A2aStream, Following};
+use crate::model::{HttpAddress, Secret};
+use crate::tool::{IntoTools, ToolList, ToolPolicy, ToolsetRef};
+
+/// An agent of another program, spoken with over the Agent2Agent protocol. As a tool of this program the agent `researcher`
+/// is `a2a.researcher`.
+///
+/// Give it to agents with [`Agent::tools`](crate::Agent::tools) or to a runtime with
+/// [`RuntimeBuilder::toolset`](crate::runtime::RuntimeBuilder::toolset), or speak with it yourself. Its card is fetched when
+/// that is first needed. Cloning is cheap, and all clones share the card.
+#[derive(Clone)]
+pub struct A2aClient {
+    peer: Arc<Peer>,
+    toolset: ToolsetRef,
+}
+
+/// What is said of an agent before it is spoken with; made by [`A2aClient::at`].
+#[must_use = "an agent is spoken with after `build()`"]
+pub struct A2aClientBuilder {
+    name: Arc<str>,
+    address: HttpAddress,
+    settings: Settings,
+}
+
+impl A2aClient {
+    /// An agent at an address: where its `/.well-known/agent-card.json` is, such as `https://agents.example`, or the address
+    /// of its card, which ends with `.json`. Redirects are not followed.
+    ///
+    /// `name` is what this program calls it: letters, digits, `_` and `-`.
+    pub fn at(name: impl Into<Arc<str>>, url: impl Into<String>) -> A2aClientBuilder {
+        let address = HttpAddress { url: url.into(), ..HttpAddress::default() };
+        A2aClientBuilder { name: name.into(), address, settings: Settings::default() }
+    }
+
+    /// The name that the program gave it.
+    pub fn name(&self) -> &Arc<str> {
+        &self.peer.name
+    }
+
+    /// The agent as a toolset of one tool, `a2a.NAME`.
+    pub fn toolset(&self) -> ToolsetRef {
+        self.toolset.clone()
+    }
+
+    /// Its card, fetched unless that was done.
+    ///
+    /// # Errors
+    /// [`A2aError`]: it cannot be reached, its card is not one, or it speaks another version of the protocol.
+    pub async fn card(&self) -> Result<Arc<A2aCard>, A2aError> {
+        Ok(Arc::clone(&self.peer.chosen().await?.card))
+    }
+
+    /// Forgets the card; it is fetched again when it is next needed, and the tool is described anew.
+    pub fn refresh(&self) {
+        self.peer.version.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// Sends a message, and waits until its task has ended or waits for another message of it. Where the agent streams, a
+    /// stream that breaks is resumed; else the task is polled. The message is sent once. Dropping the
+    /// future cancels the task.
+    ///
+    /// # Errors
+    /// [`A2aError`]. That a task failed is in its [`status`](A2aTask::status).
+    pub async fn ask(&self, message: &A2aMessage) -> Result<A2aAnswer, A2aError> {
+        asked(&self.peer, message, |_| {}).await
+    }
+
+    /// Sends a message, and waits until the agent has it: the task may still be worked on. Dropping the future cancels
+    /// nothing.
+    ///
+    /// # Errors
+    /// [`A2aError`]; after [`Lost`](A2aError::Lost) and [`Silent`](A2aError::Silent) nobody knows whether the agent has it.
+    pub async fn send(&self, message: &A2aMessage) -> Result<A2aAnswer, A2aError> {
+        self.peer.ask(&Operation::send(message, &self.peer.settings.output_modes, true)).await
+    }
+
+    /// Sends a message, and streams what follows from it.
+    ///
+    /// # Errors
+    /// As [`send`](Self::send), here and as the last item.
+    pub async fn stream(&self, message: &A2aMessage) -> Result<A2aStream, A2aError> {
+        let operation = Operation::stream(message, &self.peer.settings.output_modes);
+        let following = Following::open(Arc::clone(&self.peer), operation, message.task_id.as_deref()).await?;
+        Ok(A2aStream::new(following))
+    }
+
+    /// Streams the changes of a task that has not ended; the first item is the task as it is.
+    ///
+    /// # Errors
+    /// [`A2aError::Refused`] with [`UnsupportedOperation`](super::super::A2aErrorCode::UnsupportedOperation) of a task that
+    /// has ended.
+    pub async fn subscribe(&self, task: &str) -> Result<A2aStream, A2aError> {
+        let following = Following::open(Arc::clone(&self.peer), Operation::subscribe(task), Some(task)).await?;
+        Ok(A2aStream::new(following))
+    }
+
+    /// A task as it is now.
+    ///
+    /// # Errors
+    /// [`A2aError::Refused`] with [`TaskNotFound`](super::super::A2aErrorCode::TaskNotFound) when there is no such task.
+    pub async fn task(&self, task: &str) -> Result<A2aTask, A2aError> {
+        self.peer.ask(&Operation::get(task, None)).await
+    }
+
+    /// A page of the agent's tasks.
+    ///
+    /// # Errors
+    /// [`A2aError`].
+    pub async fn tasks(&self, query: &A2aTaskQuery) -> Result<A2aTasks, A2aError> {
+        self.peer.ask(&Operation::list(query)).await
+    }
+
+    /// Cancels a task: the task as it is then.
+    ///
+    /// # Errors
+    /// [`A2aError::Refused`] with [`TaskNotCancelable`](super::super::A2aErrorCode::TaskNotCancelable) of a task that has
+    /// ended.
+    pub async fn cancel(&self, task: &str) -> Result<A2aTask, A2aError> {
+        self.peer.ask(&Operation::cancel(task)).await
+    }
+}
+
+impl fmt::Debug for A2aClient {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("A2aClient").field("name", self.name()).finish_non_exhaustive()
+    }
+}
+
+impl From<A2aClient> for ToolsetRef {
+    fn from(client: A2aClient) -> Self {
+        client.toolset
+    }
+}
+
+#[diagnostic::do_not_recommend]
+impl IntoTools for A2aClient {
+    fn into_tools(self) -> ToolList {
+        self.toolset.into_tools()
+    }
+}
+
+impl A2aClientBuilder {
+    /// Sends a key with each request, as `Authorization: Bearer KEY`. It is masked in errors.
+    pub fn bearer(mut self, key: impl Into<String>) -> Self {
+        self.address.bearer = Some(Secret::new(key));
+        self
+    }
+
+    /// Sends a header with each request. Its value is masked in errors.
+    pub fn header(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        self.address.headers.insert(name.into(), value.into());
+        self
+    }
+
+    /// Lets the card name an interface at another origin, such as `https://api.example:8443`, to which keys and messages then
+    /// go. Default: that of the card alone.
+    pub fn allow_origin(mut self, origin: impl Into<String>) -> Self {
+        self.settings.origins.push(origin.into());
+        self
+    }
+
+    /// Says that this program knows an extension of the protocol; each request says so.
+    pub fn extension(mut self, uri: impl Into<String>) -> Self {
+        self.settings.extensions.push(uri.into());
+        self
+    }
+
+    /// Asks for answers of these media types, such as `text/plain`. Default: whatever the agent writes.
+    pub fn output_modes<S: Into<String>>(mut self, modes: impl IntoIterator<Item = S>) -> Self {
+        self.settings.output_modes.extend(modes.into_iter().map(Into::into));
+        self
+    }
+
+    /// The policy of its tool. Default: [`ToolPolicy::default`], so it is one that writes, and a call that a crash
+    /// interrupted is not repeated.
+    pub fn policy(mut self, policy: ToolPolicy) -> Self {
+        self.settings.policy = policy;
+        self
+    }
+
+    /// What a model reads of its tool. Default: what the card says of the agent and its skills.
+    pub fn description(mut self, description: impl Into<String>) -> Self {
+        self.settings.description = Some(description.into());
+        self
+    }
+
+    /// The longest that a connection may take. Default: 10 seconds.
+    pub fn connect_timeout(mut self, limit: Duration) -> Self {
+        self.settings.connect_timeout = limit;
+        self
+    }
+
+    /// The longest that one answer may take, and the beginning of a stream. Default: 60 seconds.
+    pub fn request_timeout(mut self, limit: Duration) -> Self {
+        self.settings.request_timeout = limit;
+        self
+    }
+
+    /// The longest that a stream may be silent before it counts as broken. Default: 90 seconds.
+    pub fn idle_timeout(mut self, limit: Duration) -> Self {
+        self.settings.idle_timeout = limit;
+        self
+    }
+
+    /// The longest that a call of its tool may take, unless its policy says another time-out. Default: 10 minutes. The task
+    /// is cancelled then.
+    pub fn task_timeout(mut self, limit: Duration) -> Self {
+        self.settings.task_timeout = limit;
+        self
+    }
+
+    /// The most bytes of its card, of one answer, of one event, and of all events of one [`ask`](A2aClient::ask). Default and
+    /// at most for events: 16 MiB.
+    pub fn max_message(mut self, bytes: usize) -> Self {
+        self.settings.max_message = bytes;
+        self
+    }
+
+    /// The client. Nothing is sent.
+    ///
+    /// # Errors
+    /// [`A2aError::Config`] for a name that cannot be a part of a tool's name, for an address that is not one, and for a
+    /// header that cannot be sent.
+    pub fn build(self) -> Result<A2aClient, A2aError> {
+        let Self { name, address, settings } = self;
+        let unusable = |problem: String| A2aError::Config { agent: Arc::clone(&name), problem };
+        let fits = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-';
+        if name.is_empty() || !name.bytes().all(fits) {
+            return Err(unusable("its name must be of letters, digits, `_` and `-`".to_owned()));
+        }
+        address.check().map_err(unusable)?;
+        let peer = Arc::new(Peer::new(Arc::clone(&name), address, settings));
+        let toolset = ToolsetRef::new(AgentTools { name: format!("a2a.{name}"), peer: Arc::clone(&peer) });
+        Ok(A2aClient { peer, toolset })
+    }
+}
+
+impl fmt::Debug for A2aClientBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("A2aClientBuilder").field("name", &self.name).finish_non_exhaustive()
+    }
+}

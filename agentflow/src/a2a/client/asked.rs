@@ -1,0 +1,129 @@
+//! A message and all that follows from it, until its task has ended or waits for its client. Whoever drops it cancels the
+//! task.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::{sleep, timeout};
+
+use super::super::{A2aAnswer, A2aMessage, A2aTask, A2aTaskState, A2aUpdate};
+use super::a2a_error::A2aError;
+use super::operation::Operation;
+use super::peer::Peer;
+use super::update_stream::Following;
+
+/// The pause between two looks at a task: at first, and at most.
+const PAUSE: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(5));
+/// How often in a row a look at a task may fail.
+const MOST_FAILURES: u32 = 5;
+/// How long a cancellation may take that nobody waits for.
+const CANCEL: Duration = Duration::from_secs(5);
+
+/// Sends a message and waits. `shown` gets each change.
+pub(super) async fn asked(
+    peer: &Arc<Peer>,
+    message: &A2aMessage,
+    mut shown: impl FnMut(&A2aUpdate),
+) -> Result<A2aAnswer, A2aError> {
+    let streams = peer.chosen().await?.card.capabilities.streaming;
+    let mut unfinished = Unfinished { peer: Arc::clone(peer), task: None };
+    let answer = match streams {
+        true => streamed(peer, message, &mut unfinished, &mut shown).await,
+        false => polled(peer, message, &mut unfinished, &mut shown).await,
+    };
+    // Settled, or unknown to the agent; after any other fault nobody will look at it.
+    if matches!(answer, Ok(_) | Err(A2aError::Refused { .. })) {
+        unfinished.task = None;
+    }
+    answer
+}
+
+async fn streamed(
+    peer: &Arc<Peer>,
+    message: &A2aMessage,
+    unfinished: &mut Unfinished,
+    shown: &mut impl FnMut(&A2aUpdate),
+) -> Result<A2aAnswer, A2aError> {
+    let operation = Operation::stream(message, &peer.settings.output_modes);
+    let name = operation.name;
+    let mut stream = Following::open(Arc::clone(peer), operation, message.task_id.as_deref()).await?;
+    let mut known: Option<Box<A2aTask>> = None;
+    let mut is_whole = true;
+    while let Some(update) = stream.next().await {
+        unfinished.task = stream.task().map(ToOwned::to_owned);
+        let update = update?;
+        shown(&update);
+        let most = peer.settings.max_message;
+        if stream.taken > most {
+            return Err(peer.wrong(name, format!("its stream has more than {most} bytes, the limit `max_message`")));
+        }
+        // A stream of a further message may begin with a change; the whole task is looked at in the end.
+        if let (None, Some(id)) = (&known, update.task_id()) {
+            is_whole = false;
+            known = Some(Box::new(A2aTask::new(id, "", A2aTaskState::Working)));
+        }
+        match (update, &mut known) {
+            (A2aUpdate::Message(message), _) => return Ok(A2aAnswer::Message(message)),
+            (A2aUpdate::Task(task), known) => (*known, is_whole) = (Some(task), true),
+            (A2aUpdate::Status(update), Some(task)) => task.apply_status(*update),
+            (A2aUpdate::Artifact(update), Some(task)) => task.apply_artifact(*update),
+            (_, None) => {}
+        }
+        if let Some(task) = known.take_if(|task| is_settled(task)) {
+            return Ok(A2aAnswer::Task(match is_whole {
+                true => task,
+                false => peer.ask(&Operation::get(&task.id, None)).await?,
+            }));
+        }
+    }
+    Err(peer.wrong(name, "its stream ended, and the task did not".to_owned()))
+}
+
+async fn polled(
+    peer: &Arc<Peer>,
+    message: &A2aMessage,
+    unfinished: &mut Unfinished,
+    shown: &mut impl FnMut(&A2aUpdate),
+) -> Result<A2aAnswer, A2aError> {
+    let mut task = match peer.ask(&Operation::send(message, &peer.settings.output_modes, true)).await? {
+        A2aAnswer::Message(message) => return Ok(A2aAnswer::Message(message)),
+        A2aAnswer::Task(task) => task,
+    };
+    unfinished.task = Some(task.id.clone());
+    let (mut pause, mut failures) = (PAUSE.0, 0);
+    while !is_settled(&task) {
+        shown(&A2aUpdate::Task(task.clone()));
+        sleep(pause).await;
+        pause = (pause * 2).min(PAUSE.1);
+        match peer.ask::<Box<A2aTask>>(&Operation::get(&task.id, None)).await {
+            Ok(now) => (task, failures) = (now, 0),
+            Err(error) if error.is_of_transport() && failures < MOST_FAILURES => failures += 1,
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(A2aAnswer::Task(task))
+}
+
+fn is_settled(task: &A2aTask) -> bool {
+    task.status.state.is_terminal() || task.status.state.is_interrupted()
+}
+
+/// A task that is cancelled when nobody waits for it any more.
+struct Unfinished {
+    peer: Arc<Peer>,
+    task: Option<String>,
+}
+
+impl Drop for Unfinished {
+    fn drop(&mut self) {
+        let Some(task) = self.task.take() else { return };
+        let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
+        let peer = Arc::clone(&self.peer);
+        runtime.spawn(async move {
+            let cancelled = timeout(CANCEL, peer.ask::<A2aTask>(&Operation::cancel(&task))).await;
+            if !matches!(cancelled, Ok(Ok(_))) {
+                tracing::warn!(agent = %peer.name, task, "a task of an A2A agent may continue: it could not be cancelled");
+            }
+        });
+    }
+}

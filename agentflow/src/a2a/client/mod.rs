@@ -1,0 +1,15 @@
+//! The client: agents of other programs, spoken with over HTTP. It serves nothing.
+
+mod a2a_client;
+mod a2a_error;
+mod asked;
+mod card_choice;
+mod operation;
+mod peer;
+mod remote_tool;
+mod update_stream;
+
+pub use self::a2a_client::{A2aClient, A2aClientBuilder};
+pub use self::a2a_error::A2aError;
+pub use self::operation::A2aTaskQuery;
+pub use self::update_stream::A2aStream;

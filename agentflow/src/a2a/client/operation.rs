@@ -1,0 +1,259 @@
+//! What an agent can be asked, and how a request for it looks in both bindings. It sends nothing.
+
+use reqwest::{Method, Url};
+use serde_json::{Map, Value, json};
+
+use super::super::{A2aMessage, A2aTaskState};
+
+/// How an interface is spoken with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Binding {
+    JsonRpc,
+    HttpJson,
+}
+
+impl Binding {
+    pub(super) fn named(name: &str) -> Option<Self> {
+        match name {
+            "JSONRPC" => Some(Self::JsonRpc),
+            "HTTP+JSON" => Some(Self::HttpJson),
+            _ => None,
+        }
+    }
+}
+
+/// A request, whatever the binding.
+#[derive(Clone, Debug)]
+pub(super) struct Operation {
+    pub(super) name: &'static str,
+    pub(super) is_stream: bool,
+    params: Map<String, Value>,
+}
+
+/// Which tasks are listed; all by default.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct A2aTaskQuery {
+    /// Those of this conversation.
+    pub context: Option<String>,
+    /// Those in this state.
+    pub state: Option<A2aTaskState>,
+    /// The most of one page, 1 to 100. Default: the server's.
+    pub page_size: Option<u32>,
+    /// Which page, by [`A2aTasks::next_page_token`](super::super::A2aTasks::next_page_token).
+    pub page_token: Option<String>,
+    /// The most messages of each task. Default: the server's.
+    pub history: Option<u32>,
+    /// Whether the tasks have their results.
+    pub with_artifacts: bool,
+}
+
+impl A2aTaskQuery {
+    /// The tasks of a conversation.
+    #[must_use]
+    pub fn context(mut self, context: impl Into<String>) -> Self {
+        self.context = Some(context.into());
+        self
+    }
+
+    /// The tasks in a state.
+    #[must_use]
+    pub fn state(mut self, state: A2aTaskState) -> Self {
+        self.state = Some(state);
+        self
+    }
+
+    /// The most tasks of a page.
+    #[must_use]
+    pub fn page_size(mut self, tasks: u32) -> Self {
+        self.page_size = Some(tasks);
+        self
+    }
+
+    /// The page of a token.
+    #[must_use]
+    pub fn page(mut self, token: impl Into<String>) -> Self {
+        self.page_token = Some(token.into());
+        self
+    }
+
+    /// Also the results of the tasks.
+    #[must_use]
+    pub fn with_artifacts(mut self) -> Self {
+        self.with_artifacts = true;
+        self
+    }
+}
+
+/// A request over HTTP.
+pub(super) struct Wire {
+    pub(super) method: Method,
+    pub(super) url: Url,
+    pub(super) body: Option<Value>,
+    pub(super) media_type: &'static str,
+}
+
+impl Operation {
+    /// A message. `at_once` asks for the task as soon as it exists.
+    pub(super) fn send(message: &A2aMessage, output_modes: &[String], at_once: bool) -> Self {
+        let mut configuration = Map::new();
+        if !output_modes.is_empty() {
+            configuration.insert("acceptedOutputModes".to_owned(), json!(output_modes));
+        }
+        if at_once {
+            configuration.insert("returnImmediately".to_owned(), true.into());
+        }
+        let mut params = of(json!({"message": message}));
+        if !configuration.is_empty() {
+            params.insert("configuration".to_owned(), configuration.into());
+        }
+        Self { name: "SendMessage", is_stream: false, params }
+    }
+
+    pub(super) fn stream(message: &A2aMessage, output_modes: &[String]) -> Self {
+        Self { name: "SendStreamingMessage", is_stream: true, ..Self::send(message, output_modes, false) }
+    }
+
+    pub(super) fn get(id: &str, history: Option<u32>) -> Self {
+        let mut params = of(json!({"id": id}));
+        params.extend(history.map(|length| ("historyLength".to_owned(), length.into())));
+        Self { name: "GetTask", is_stream: false, params }
+    }
+
+    pub(super) fn cancel(id: &str) -> Self {
+        Self { name: "CancelTask", is_stream: false, params: of(json!({"id": id})) }
+    }
+
+    pub(super) fn subscribe(id: &str) -> Self {
+        Self { name: "SubscribeToTask", is_stream: true, params: of(json!({"id": id})) }
+    }
+
+    pub(super) fn list(query: &A2aTaskQuery) -> Self {
+        let fields = [
+            ("contextId", query.context.as_deref().map(Value::from)),
+            ("status", query.state.map(|state| state.as_str().into())),
+            ("pageSize", query.page_size.map(Value::from)),
+            ("pageToken", query.page_token.as_deref().map(Value::from)),
+            ("historyLength", query.history.map(Value::from)),
+            ("includeArtifacts", query.with_artifacts.then_some(true.into())),
+        ];
+        let params = fields.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect();
+        Self { name: "ListTasks", is_stream: false, params }
+    }
+
+    /// The request in a binding. `id` is that of JSON-RPC.
+    ///
+    /// # Errors
+    /// A sentence, when the id of the task cannot be a part of an address.
+    pub(super) fn wire(&self, binding: Binding, url: &Url, tenant: Option<&str>, id: u64) -> Result<Wire, String> {
+        match binding {
+            Binding::JsonRpc => {
+                let mut params = self.params.clone();
+                params.extend(tenant.map(|tenant| ("tenant".to_owned(), tenant.into())));
+                let body = json!({"jsonrpc": "2.0", "id": id, "method": self.name, "params": params});
+                Ok(Wire { method: Method::POST, url: url.clone(), body: Some(body), media_type: "application/json" })
+            }
+            Binding::HttpJson => self.resource(url, tenant),
+        }
+    }
+
+    /// The request of a resource: what is not in its path is its body or its query.
+    fn resource(&self, base: &Url, tenant: Option<&str>) -> Result<Wire, String> {
+        let mut params = self.params.clone();
+        let task = match params.get("id").and_then(Value::as_str).map(ToOwned::to_owned) {
+            Some(id) if id.is_empty() || id == "." || id == ".." => {
+                return Err(format!("`{id}` is not the id of a task"));
+            }
+            other => other.unwrap_or_default(),
+        };
+        let (method, segments) = match self.name {
+            "SendMessage" => (Method::POST, vec!["message:send".to_owned()]),
+            "SendStreamingMessage" => (Method::POST, vec!["message:stream".to_owned()]),
+            "GetTask" => (Method::GET, vec!["tasks".to_owned(), task]),
+            "CancelTask" => (Method::POST, vec!["tasks".to_owned(), format!("{task}:cancel")]),
+            "SubscribeToTask" => (Method::GET, vec!["tasks".to_owned(), format!("{task}:subscribe")]),
+            _ => (Method::GET, vec!["tasks".to_owned()]),
+        };
+        params.remove("id");
+        let mut url = base.clone();
+        if let Ok(mut path) = url.path_segments_mut() {
+            path.pop_if_empty().extend(tenant).extend(&segments);
+        }
+        let body = (method == Method::POST).then(|| {
+            let mut body = std::mem::take(&mut params);
+            body.extend(tenant.map(|tenant| ("tenant".to_owned(), tenant.into())));
+            Value::from(body)
+        });
+        for (name, value) in &params {
+            let text = value.as_str().map_or_else(|| value.to_string(), ToOwned::to_owned);
+            url.query_pairs_mut().append_pair(name, &text);
+        }
+        Ok(Wire { method, url, body, media_type: "application/a2a+json" })
+    }
+}
+
+fn of(value: Value) -> Map<String, Value> {
+    match value {
+        Value::Object(fields) => fields,
+        _ => Map::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn wire(operation: &Operation, binding: Binding) -> (String, Option<Value>) {
+        let base = Url::parse("https://agents.example/a2a/").unwrap();
+        let wire = operation.wire(binding, &base, Some("blue"), 7).unwrap();
+        (format!("{} {}", wire.method, wire.url), wire.body)
+    }
+
+    #[test]
+    fn a_request_in_both_bindings() {
+        let message = A2aMessage::user_text("Hello").id("m-1").context("c-1");
+        let sent = json!({
+            "messageId": "m-1", "contextId": "c-1", "role": "ROLE_USER", "parts": [{"text": "Hello"}],
+        });
+        let send = Operation::send(&message, &["text/plain".to_owned()], true);
+        let configuration = json!({"acceptedOutputModes": ["text/plain"], "returnImmediately": true});
+        assert_eq!(
+            wire(&send, Binding::JsonRpc),
+            (
+                "POST https://agents.example/a2a/".to_owned(),
+                Some(json!({
+                    "jsonrpc": "2.0", "id": 7, "method": "SendMessage",
+                    "params": {"message": sent, "configuration": configuration, "tenant": "blue"},
+                }))
+            )
+        );
+        assert_eq!(
+            wire(&send, Binding::HttpJson),
+            (
+                "POST https://agents.example/a2a/blue/message:send".to_owned(),
+                Some(json!({"message": sent, "configuration": configuration, "tenant": "blue"}))
+            )
+        );
+        for (operation, resource) in [
+            (Operation::stream(&message, &[]), "POST https://agents.example/a2a/blue/message:stream"),
+            (Operation::get("t/1?", Some(3)), "GET https://agents.example/a2a/blue/tasks/t%2F1%3F?historyLength=3"),
+            (Operation::cancel("t"), "POST https://agents.example/a2a/blue/tasks/t:cancel"),
+            (Operation::subscribe("t"), "GET https://agents.example/a2a/blue/tasks/t:subscribe"),
+            (
+                Operation::list(&A2aTaskQuery::default().context("a b").state(A2aTaskState::Working).page_size(5)),
+                "GET https://agents.example/a2a/blue/tasks?contextId=a+b&pageSize=5&status=TASK_STATE_WORKING",
+            ),
+        ] {
+            assert_eq!(wire(&operation, Binding::HttpJson).0, resource);
+        }
+    }
+
+    #[test]
+    fn an_id_that_would_change_the_path_is_refused() {
+        let base = Url::parse("https://agents.example").unwrap();
+        for id in ["", ".", ".."] {
+            let problem = Operation::get(id, None).wire(Binding::HttpJson, &base, None, 1).map(|wire| wire.url);
+            assert_eq!(problem, Err(format!("`{id}` is not the id of a task")));
+        }
+    }
+}

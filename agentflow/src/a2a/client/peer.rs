@@ -1,0 +1,299 @@
+//! `Peer`: an agent at an address, its card, and one exchange with it, within limits of time and size. It repeats nothing.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use reqwest::header::{ACCEPT, CONTENT_TYPE};
+use reqwest::{RequestBuilder, Response, Url};
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use tokio::time::{Instant, timeout_at};
+
+use super::super::{A2A_VERSION, A2aErrorCode, VERSION_HEADER};
+use super::a2a_error::A2aError;
+use super::card_choice::{Chosen, chosen};
+use super::operation::{Binding, Operation};
+use crate::model::{HttpAddress, http_client};
+use crate::text::head;
+use crate::tool::ToolPolicy;
+
+/// The most of an agent's own words in an error.
+const MOST_WORDS: usize = 4 << 10;
+const WELL_KNOWN: &str = "/.well-known/agent-card.json";
+
+/// Limits, and what a program says of the tool.
+#[derive(Clone, Debug)]
+pub(super) struct Settings {
+    pub(super) connect_timeout: Duration,
+    pub(super) request_timeout: Duration,
+    pub(super) idle_timeout: Duration,
+    pub(super) task_timeout: Duration,
+    pub(super) max_message: usize,
+    pub(super) origins: Vec<String>,
+    pub(super) extensions: Vec<String>,
+    pub(super) output_modes: Vec<String>,
+    pub(super) policy: ToolPolicy,
+    pub(super) description: Option<String>,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            connect_timeout: Duration::from_secs(10),
+            request_timeout: Duration::from_secs(60),
+            idle_timeout: Duration::from_secs(90),
+            task_timeout: Duration::from_secs(600),
+            max_message: 16 << 20,
+            origins: Vec::new(),
+            extensions: Vec::new(),
+            output_modes: Vec::new(),
+            policy: ToolPolicy::default(),
+            description: None,
+        }
+    }
+}
+
+/// An agent at an address.
+pub(super) struct Peer {
+    pub(super) name: Arc<str>,
+    pub(super) address: HttpAddress,
+    pub(super) settings: Settings,
+    /// Grows when the card is to be fetched again.
+    pub(super) version: AtomicU64,
+    card: tokio::sync::Mutex<Option<(u64, Arc<Chosen>)>>,
+    requests: AtomicU64,
+}
+
+impl Peer {
+    pub(super) fn new(name: Arc<str>, address: HttpAddress, settings: Settings) -> Self {
+        Self {
+            name,
+            address,
+            settings,
+            version: AtomicU64::new(0),
+            card: tokio::sync::Mutex::default(),
+            requests: AtomicU64::new(0),
+        }
+    }
+
+    /// The card, fetched unless that was done. Whoever needs it meanwhile waits for the same one.
+    pub(super) async fn chosen(&self) -> Result<Arc<Chosen>, A2aError> {
+        let mut kept = self.card.lock().await;
+        let version = self.version.load(Ordering::SeqCst);
+        if let Some((_, chosen)) = kept.as_ref().filter(|(of, _)| *of == version) {
+            return Ok(Arc::clone(chosen));
+        }
+        let fetched = Arc::new(self.fetch().await?);
+        *kept = Some((version, Arc::clone(&fetched)));
+        Ok(fetched)
+    }
+
+    async fn fetch(&self) -> Result<Chosen, A2aError> {
+        const REQUEST: &str = "agent card";
+        let mut url = self.address.url().map_err(|problem| self.unusable(problem))?;
+        if !url.path().ends_with(".json") {
+            url.set_path(&format!("{}{WELL_KNOWN}", url.path().trim_end_matches('/')));
+        }
+        let home = url.origin();
+        let request = self.client(&url)?.get(url).header(ACCEPT, "application/json");
+        let (response, deadline) = self.exchange(request, REQUEST).await?;
+        let status = response.status();
+        let body = self.body(response, deadline, REQUEST).await?;
+        if !status.is_success() {
+            return Err(self.refused(REQUEST, status.as_u16(), &body));
+        }
+        let allowed =
+            |url: &Url| url.origin() == home || self.settings.origins.contains(&url.origin().ascii_serialization());
+        chosen(&self.name, &body, allowed, &self.settings.extensions).map_err(|error| self.masked(error))
+    }
+
+    /// Asks for one answer.
+    pub(super) async fn ask<T: DeserializeOwned>(&self, operation: &Operation) -> Result<T, A2aError> {
+        let (response, binding, id, deadline) = self.request(operation).await?;
+        let status = response.status();
+        let body = self.body(response, deadline, operation.name).await?;
+        if !status.is_success() {
+            return Err(self.refused(operation.name, status.as_u16(), &body));
+        }
+        self.read(operation.name, binding, Some(id), &body)
+    }
+
+    /// Asks for a stream: the response whose events are still to be read.
+    pub(super) async fn open(&self, operation: &Operation) -> Result<(Response, Binding), A2aError> {
+        let (response, binding, id, deadline) = self.request(operation).await?;
+        let kind = response.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+        if response.status().is_success() && kind.trim_start().to_ascii_lowercase().starts_with("text/event-stream") {
+            return Ok((response, binding));
+        }
+        let (kind, status) = (kind.to_owned(), response.status());
+        let body = self.body(response, deadline, operation.name).await?;
+        if !status.is_success() {
+            return Err(self.refused(operation.name, status.as_u16(), &body));
+        }
+        // An error of JSON-RPC is a document.
+        match self.read::<Value>(operation.name, binding, Some(id), &body) {
+            Err(refused @ A2aError::Refused { .. }) => Err(refused),
+            _ => Err(self.wrong(operation.name, format!("it is `{kind}` and not a stream of events"))),
+        }
+    }
+
+    async fn request(&self, operation: &Operation) -> Result<(Response, Binding, u64, Instant), A2aError> {
+        let chosen = self.chosen().await?;
+        let id = self.requests.fetch_add(1, Ordering::Relaxed) + 1;
+        let wire = operation
+            .wire(chosen.binding, &chosen.url, chosen.tenant.as_deref(), id)
+            .map_err(|problem| self.unusable(problem))?;
+        let accept = if operation.is_stream { "text/event-stream, application/json" } else { "application/json" };
+        let accept = match chosen.binding {
+            Binding::HttpJson => format!("application/a2a+json, {accept}"),
+            Binding::JsonRpc => accept.to_owned(),
+        };
+        let mut request = self.client(&wire.url)?.request(wire.method, wire.url).header(ACCEPT, accept);
+        if let Some(body) = wire.body {
+            request = request.header(CONTENT_TYPE, wire.media_type).body(body.to_string());
+        }
+        let (response, deadline) = self.exchange(request, operation.name).await?;
+        Ok((response, chosen.binding, id, deadline))
+    }
+
+    fn client(&self, url: &Url) -> Result<reqwest::Client, A2aError> {
+        http_client(url, self.settings.connect_timeout).map_err(|error| self.unreachable(error.to_string()))
+    }
+
+    /// Sends a request with what each has, and waits for the head of the response.
+    async fn exchange(&self, request: RequestBuilder, name: &'static str) -> Result<(Response, Instant), A2aError> {
+        let mut request = request.header(VERSION_HEADER, A2A_VERSION);
+        for (name, value) in self.address.header_map().map_err(|problem| self.unusable(problem))? {
+            request = request.header(name, value);
+        }
+        if let Some(key) = &self.address.bearer {
+            request = request.bearer_auth(key.expose());
+        }
+        if !self.settings.extensions.is_empty() {
+            request = request.header("a2a-extensions", self.settings.extensions.join(","));
+        }
+        let deadline = Instant::now() + self.settings.request_timeout;
+        match timeout_at(deadline, request.send()).await {
+            Ok(Ok(response)) => Ok((response, deadline)),
+            Ok(Err(error)) if error.is_connect() => Err(self.unreachable(causes(&error))),
+            Ok(Err(error)) => Err(self.lost(name, causes(&error))),
+            Err(_) => Err(self.silent(name, self.settings.request_timeout)),
+        }
+    }
+
+    /// The whole body.
+    async fn body(&self, mut response: Response, deadline: Instant, name: &'static str) -> Result<Vec<u8>, A2aError> {
+        let mut body = Vec::new();
+        loop {
+            match timeout_at(deadline, response.chunk()).await {
+                Ok(Ok(Some(piece))) => body.extend_from_slice(&piece),
+                Ok(Ok(None)) => return Ok(body),
+                Ok(Err(error)) => return Err(self.lost(name, causes(&error))),
+                Err(_) => return Err(self.silent(name, self.settings.request_timeout)),
+            }
+            let most = self.settings.max_message;
+            if body.len() > most {
+                return Err(self.wrong(name, format!("it has more than {most} bytes, the limit `max_message`")));
+            }
+        }
+    }
+
+    /// The result in a document of the binding. `id` is that of the request, of one that the answer must name.
+    pub(super) fn read<T: DeserializeOwned>(
+        &self,
+        name: &'static str,
+        binding: Binding,
+        id: Option<u64>,
+        json: &[u8],
+    ) -> Result<T, A2aError> {
+        let mut value: Value =
+            serde_json::from_slice(json).map_err(|error| self.wrong(name, format!("it is not JSON: {error}")))?;
+        if value.get("error").is_some_and(|error| !error.is_null()) {
+            return Err(self.said(name, 200, &value["error"]));
+        }
+        if binding == Binding::JsonRpc {
+            if value["jsonrpc"] != "2.0" {
+                return Err(self.wrong(name, "it is not one of JSON-RPC 2.0".to_owned()));
+            }
+            if id.is_some_and(|id| value["id"] != id) {
+                return Err(self.wrong(name, "it is the answer to another request".to_owned()));
+            }
+            value = value.get_mut("result").map(Value::take).unwrap_or_default();
+        }
+        serde_path_to_error::deserialize(value).map_err(|error| self.wrong(name, error.to_string()))
+    }
+
+    /// A response that is not a success.
+    fn refused(&self, name: &'static str, status: u16, body: &[u8]) -> A2aError {
+        let value: Value = serde_json::from_slice(body).unwrap_or_default();
+        match value.get("error") {
+            Some(error) if error.is_object() => self.said(name, status, error),
+            _ => {
+                let words = String::from_utf8_lossy(body);
+                let what = match status {
+                    401 | 403 => "it asks for another key; give it one with `bearer` or `header`",
+                    300..=399 => "it is at another address, and redirects are not followed",
+                    _ => "the answer of HTTP says no more",
+                };
+                let message = if words.trim().is_empty() { what.to_owned() } else { self.words(words.trim()) };
+                let agent = Arc::clone(&self.name);
+                A2aError::Refused { agent, request: name, code: status.into(), error: None, message }
+            }
+        }
+    }
+
+    /// An error of either binding: the codes of JSON-RPC, or the reason among the details.
+    fn said(&self, name: &'static str, status: u16, error: &Value) -> A2aError {
+        let details = ["details", "data"].iter().find_map(|key| error[*key].as_array());
+        let reason = details.into_iter().flatten().find_map(|detail| detail["reason"].as_str());
+        let code = error["code"].as_i64().unwrap_or(status.into());
+        let known = reason.and_then(A2aErrorCode::from_reason).or_else(|| A2aErrorCode::from_code(code));
+        let message = self.words(error["message"].as_str().unwrap_or("it does not say why"));
+        let code = known.map_or(code, |known| known.code().into());
+        A2aError::Refused { agent: Arc::clone(&self.name), request: name, code, error: known, message }
+    }
+
+    fn words(&self, text: &str) -> String {
+        head(&self.address.masked(text), MOST_WORDS).to_owned()
+    }
+
+    pub(super) fn unusable(&self, problem: String) -> A2aError {
+        A2aError::Config { agent: Arc::clone(&self.name), problem }
+    }
+
+    fn unreachable(&self, problem: String) -> A2aError {
+        A2aError::Connect { agent: Arc::clone(&self.name), problem: self.words(&problem) }
+    }
+
+    pub(super) fn silent(&self, request: &'static str, limit: Duration) -> A2aError {
+        A2aError::Silent { agent: Arc::clone(&self.name), request, limit }
+    }
+
+    pub(super) fn lost(&self, request: &'static str, problem: String) -> A2aError {
+        A2aError::Lost { agent: Arc::clone(&self.name), request, problem: self.words(&problem) }
+    }
+
+    pub(super) fn wrong(&self, request: &'static str, problem: String) -> A2aError {
+        A2aError::Answer { agent: Arc::clone(&self.name), request, problem: self.words(&problem) }
+    }
+
+    /// The error of a card, without keys and too much text.
+    fn masked(&self, error: A2aError) -> A2aError {
+        match error {
+            A2aError::Card { agent, problem } => A2aError::Card { agent, problem: self.words(&problem) },
+            other => other,
+        }
+    }
+}
+
+/// An error with its causes.
+pub(super) fn causes(error: &reqwest::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = std::error::Error::source(error);
+    while let Some(error) = cause {
+        text = format!("{text}: {error}");
+        cause = error.source();
+    }
+    text
+}

@@ -1,0 +1,77 @@
+//! `agentwf a2a`: a look at agents of other programs.
+
+use super::a2a_args::{A2aAgentArgs, A2aCommand, A2aSendArgs};
+use super::ctrl_c;
+use super::print::{Answer, Stop, json_line};
+use crate::a2a::{A2aAnswer, A2aClient, A2aError, A2aMessage, A2aTaskState};
+
+/// The name of an agent that is tried.
+const AGENT: &str = "agent";
+
+pub(super) async fn a2a(command: A2aCommand) -> Result<(), Stop> {
+    match command {
+        A2aCommand::Card { agent, json } => card(&agent, json).await,
+        A2aCommand::Send(args) => send(args).await,
+    }
+}
+
+async fn card(agent: &A2aAgentArgs, json: bool) -> Result<(), Stop> {
+    let client = client_of(agent)?;
+    let card = ctrl_c::or_stop(async { Ok(client.card().await?) }).await?;
+    if json {
+        return json_line(&*card);
+    }
+    let mut lines = vec![format!("{} {}", card.name, card.version), card.description.clone()];
+    lines.extend(card.supported_interfaces.iter().map(|interface| {
+        let (url, binding, version) = (&interface.url, &interface.protocol_binding, &interface.protocol_version);
+        format!("{binding} {version} at {url}")
+    }));
+    lines.push(format!("streams: {}", if card.capabilities.streaming { "yes" } else { "no" }));
+    lines.extend(card.skills.iter().map(|skill| format!("skill {}: {}", skill.id, skill.description)));
+    let mut answer = Answer::new();
+    answer.push(&lines.join("\n"))?;
+    answer.end_line()
+}
+
+async fn send(args: A2aSendArgs) -> Result<(), Stop> {
+    let A2aSendArgs { agent, text, task, context, json } = args;
+    let client = client_of(&agent)?;
+    let message = task.into_iter().fold(A2aMessage::user_text(text), A2aMessage::task);
+    let message = context.into_iter().fold(message, A2aMessage::context);
+    let answer = ctrl_c::or_stop(async { Ok(client.ask(&message).await?) }).await?;
+    let state = answer.task().map(|task| task.status.state);
+    let problem = match (&answer, state) {
+        (A2aAnswer::Task(task), Some(state)) if !matches!(state, A2aTaskState::Completed) => {
+            let said = task.said().unwrap_or_else(|| "it says no more".to_owned());
+            Some(Stop::failed(state.as_str(), format!("{said}\nThe task is `{}`.", task.id)))
+        }
+        _ => None,
+    };
+    if json {
+        json_line(&answer)?;
+        return if problem.is_none() { Ok(()) } else { Err(Stop::Said) };
+    }
+    if let Some(problem) = problem {
+        return Err(problem);
+    }
+    let mut printed = Answer::new();
+    printed.push(&answer.text())?;
+    printed.end_line()
+}
+
+fn client_of(agent: &A2aAgentArgs) -> Result<A2aClient, Stop> {
+    let mut builder = A2aClient::at(AGENT, agent.url.clone());
+    if let Some(variable) = &agent.key_from {
+        let Ok(key) = std::env::var(variable) else {
+            return Err(Stop::failed("a2a", format!("the variable `{variable}` is not set")));
+        };
+        builder = builder.bearer(key);
+    }
+    Ok(builder.build()?)
+}
+
+impl From<A2aError> for Stop {
+    fn from(error: A2aError) -> Self {
+        Self::failed("a2a", error.to_string())
+    }
+}

@@ -1,0 +1,432 @@
+//! Evaluates an expression within a number of steps. What a variable is, whoever evaluates it says.
+
+use std::borrow::Cow;
+use std::cmp::Ordering;
+
+use serde_json::{Number, Value};
+
+use super::ExpressionError;
+use super::parse::{Kind, Macro, Node, Operator};
+use crate::text::{did_you_mean, nearest};
+
+/// The most steps of one evaluation. Each part that is looked at is a step, and so is each item, and each 64 bytes of a text
+/// that is compared or made.
+const STEPS: usize = 100_000;
+
+/// What variables stand for.
+pub(crate) trait Variables {
+    /// The value of a variable; `None` when there is no such variable.
+    ///
+    /// # Errors
+    /// When there is such a variable, and it has no value: a sentence.
+    fn variable(&self, name: &str) -> Result<Option<Value>, String>;
+
+    /// The value behind a variable that is not one by itself, such as `state` in `state.tone`. `None` when it is not such.
+    ///
+    /// # Errors
+    /// When it has no value.
+    fn within(&self, _: &str, _: &str) -> Result<Option<Value>, String> {
+        Ok(None)
+    }
+
+    /// All values behind such a variable, as an object.
+    fn whole(&self, _: &str) -> Option<Value> {
+        None
+    }
+
+    /// The names of all variables.
+    fn all(&self) -> Vec<String>;
+}
+
+pub(super) fn value(root: &Node, names: &dyn Variables) -> Result<Value, ExpressionError> {
+    let mut evaluation = Evaluation { names, items: Vec::new(), read: Vec::new(), left: STEPS, is_over: false };
+    evaluation.value(root).map(Cow::into_owned)
+}
+
+struct Evaluation<'e> {
+    names: &'e dyn Variables,
+    /// The items that are looked at, by their names; the innermost is the last.
+    items: Vec<(&'e str, Value)>,
+    /// The variables that were read.
+    read: Vec<(&'e str, Value)>,
+    left: usize,
+    /// There were not enough steps: that is the result, whatever else decides.
+    is_over: bool,
+}
+
+type Found<'e> = Result<Cow<'e, Value>, ExpressionError>;
+
+impl<'e> Evaluation<'e> {
+    fn spend(&mut self, steps: usize, at: usize) -> Result<(), ExpressionError> {
+        match self.left.checked_sub(steps) {
+            Some(left) => self.left = left,
+            None => {
+                (self.left, self.is_over) = (0, true);
+                let problem = format!("the expression takes more than {STEPS} steps at byte {at}; look at fewer items");
+                return Err(ExpressionError::new(at, problem));
+            }
+        }
+        Ok(())
+    }
+
+    fn value(&mut self, node: &'e Node) -> Found<'e> {
+        self.spend(1, node.at)?;
+        if let Kind::Value(value) = &node.kind {
+            return Ok(Cow::Borrowed(value));
+        }
+        if matches!(node.kind, Kind::Name(_) | Kind::Field(..) | Kind::Index(..)) {
+            return self.part(node).map(Cow::Owned);
+        }
+        let value = match &node.kind {
+            Kind::List(all) => {
+                let items = all.iter().map(|of| self.value(of).map(Cow::into_owned));
+                Value::Array(items.collect::<Result<_, _>>()?)
+            }
+            Kind::Has(of) => self.has(of)?.into(),
+            Kind::Not(of) => (!self.bool(of)?).into(),
+            Kind::Minus(of) => {
+                let value = self.value(of)?;
+                negative(&value).map_err(|problem| wrong(node, &problem))?
+            }
+            Kind::And(one, other) => self.either(one, other, false)?.into(),
+            Kind::Or(one, other) => self.either(one, other, true)?.into(),
+            Kind::Binary(operator, one, other) => {
+                let (one, other) = (self.value(one)?, self.value(other)?);
+                self.spend(cost(&one).min(cost(&other)), node.at)?;
+                if *operator == Operator::Plus || *operator == Operator::In {
+                    self.spend(cost(&one) + cost(&other), node.at)?;
+                }
+                binary(*operator, &one, &other).map_err(|problem| wrong(node, &problem))?
+            }
+            Kind::Choice(condition, yes, no) => {
+                let taken = if self.bool(condition)? { yes } else { no };
+                return self.value(taken);
+            }
+            Kind::Call(function, arguments) => {
+                let values = arguments.iter().map(|of| self.value(of)).collect::<Result<Vec<_>, _>>()?;
+                let values: Vec<&Value> = values.iter().map(AsRef::as_ref).collect();
+                self.spend(values.iter().map(|value| cost(value)).sum(), node.at)?;
+                function.apply(&values).map_err(|problem| wrong(node, &problem))?
+            }
+            Kind::Each(each, list, item, body) => self.each(node, *each, list, item, body)?,
+            Kind::Value(_) | Kind::Name(_) | Kind::Field(..) | Kind::Index(..) => Value::Null,
+        };
+        Ok(Cow::Owned(value))
+    }
+
+    /// A variable, a field or an item: only what is read is copied.
+    fn part(&mut self, node: &'e Node) -> Result<Value, ExpressionError> {
+        let mut steps: Vec<Step<'e>> = Vec::new();
+        let mut root = node;
+        loop {
+            match &root.kind {
+                Kind::Field(of, field) => {
+                    steps.push(Step { at: root.at, name: Cow::Borrowed(field.as_str()), number: None });
+                    root = of;
+                }
+                Kind::Index(of, index) => {
+                    let value = self.value(index)?;
+                    let step = match value.as_ref() {
+                        Value::String(field) => Step { at: root.at, name: Cow::Owned(field.clone()), number: None },
+                        Value::Number(number) => match whole(number) {
+                            Some(number) => {
+                                Step { at: root.at, name: Cow::Owned(number.to_string()), number: Some(number) }
+                            }
+                            None => return Err(wrong(root, &format!("`{number}` is not the number of an item"))),
+                        },
+                        other => {
+                            let problem = format!("{} is neither a field nor the number of an item", kind_of(other));
+                            return Err(wrong(root, &problem));
+                        }
+                    };
+                    steps.push(step);
+                    root = of;
+                }
+                _ => break,
+            }
+        }
+        steps.reverse();
+        self.spend(steps.len(), node.at)?;
+        let mut rest = steps.as_slice();
+        let found;
+        let mut value: &Value = match &root.kind {
+            Kind::Name(name) => match self.items.iter().rposition(|(item, _)| item == name) {
+                Some(at) => &self.items[at].1,
+                None => match self.read.iter().position(|(read, _)| read == name) {
+                    Some(at) => &self.read[at].1,
+                    None => match self.names.variable(name).map_err(|problem| wrong(root, &problem))? {
+                        Some(value) => {
+                            self.read.push((name, value));
+                            &self.read[self.read.len() - 1].1
+                        }
+                        None => {
+                            let first = rest.first();
+                            let within = first.map(|step| self.names.within(name, &step.name)).transpose();
+                            match within.map_err(|problem| wrong(root, &problem))?.flatten() {
+                                Some(value) => {
+                                    rest = &rest[1..];
+                                    found = value;
+                                    &found
+                                }
+                                None => match self.names.whole(name) {
+                                    Some(value) => {
+                                        found = value;
+                                        &found
+                                    }
+                                    None => return Err(self.unknown(root, name)),
+                                },
+                            }
+                        }
+                    },
+                },
+            },
+            _ => {
+                found = self.value(root)?.into_owned();
+                &found
+            }
+        };
+        for step in rest {
+            value = step.of(value).map_err(|problem| ExpressionError::new(step.at, problem))?;
+        }
+        let copied = cost(value);
+        let value = value.clone();
+        self.spend(copied, node.at)?;
+        Ok(value)
+    }
+
+    fn unknown(&self, root: &Node, name: &str) -> ExpressionError {
+        let all = self.names.all();
+        let near = did_you_mean(nearest(name, all.iter().map(String::as_str)));
+        ExpressionError::new(root.at, format!("there is no `{name}`, which stands at byte {}{near}", root.at))
+    }
+
+    /// Whether a field is there. Of what is not there itself, nothing is.
+    fn has(&mut self, of: &'e Node) -> Result<bool, ExpressionError> {
+        match self.part(of) {
+            Ok(value) => Ok(!value.is_null()),
+            Err(error) if self.is_over => Err(error),
+            Err(_) => Ok(false),
+        }
+    }
+
+    fn bool(&mut self, of: &'e Node) -> Result<bool, ExpressionError> {
+        match self.value(of)?.as_ref() {
+            Value::Bool(holds) => Ok(*holds),
+            other => Err(wrong(of, &format!("a condition is `true` or `false`, and this is {}", kind_of(other)))),
+        }
+    }
+
+    /// `&&` and `||`: the one that decides counts, also where the other cannot be evaluated.
+    fn either(&mut self, one: &'e Node, other: &'e Node, decides: bool) -> Result<bool, ExpressionError> {
+        match self.bool(one) {
+            Ok(holds) if holds == decides => Ok(decides),
+            Ok(_) => self.bool(other),
+            Err(error) if self.is_over => Err(error),
+            Err(error) => match self.bool(other) {
+                Ok(holds) if holds == decides => Ok(decides),
+                Err(late) if self.is_over => Err(late),
+                _ => Err(error),
+            },
+        }
+    }
+
+    fn each(
+        &mut self,
+        node: &'e Node,
+        each: Macro,
+        list: &'e Node,
+        item: &'e str,
+        body: &'e Node,
+    ) -> Result<Value, ExpressionError> {
+        let items = match self.value(list)?.into_owned() {
+            Value::Array(items) => items,
+            Value::Object(fields) => fields.into_iter().map(|(name, _)| Value::String(name)).collect(),
+            other => return Err(wrong(node, &format!("{} has no items", kind_of(&other)))),
+        };
+        let (mut kept, mut count, mut failed) = (Vec::new(), 0_usize, None);
+        for value in items {
+            self.items.push((item, value));
+            let result = match each {
+                Macro::Map => self.value(body).map(|value| Some(value.into_owned())),
+                _ => self.bool(body).map(|holds| holds.then_some(Value::Null)),
+            };
+            let value = self.items.pop().map(|(_, value)| value).unwrap_or_default();
+            match (each, result) {
+                (Macro::All, Ok(None)) => return Ok(false.into()),
+                (Macro::Exists, Ok(Some(_))) => return Ok(true.into()),
+                // Another item may decide.
+                (Macro::All | Macro::Exists, Err(error)) if !self.is_over => failed = failed.or(Some(error)),
+                (_, Err(error)) => return Err(error),
+                (Macro::Filter, Ok(Some(_))) => kept.push(value),
+                (Macro::Map, Ok(Some(made))) => kept.push(made),
+                (_, Ok(held)) => count += usize::from(held.is_some()),
+            }
+        }
+        match (each, failed) {
+            (_, Some(error)) => Err(error),
+            (Macro::All, None) => Ok(true.into()),
+            (Macro::Exists, None) => Ok(false.into()),
+            (Macro::ExistsOne, None) => Ok((count == 1).into()),
+            (Macro::Filter | Macro::Map, None) => Ok(Value::Array(kept)),
+        }
+    }
+}
+
+/// A step from a value to a part of it.
+struct Step<'e> {
+    at: usize,
+    name: Cow<'e, str>,
+    number: Option<i64>,
+}
+
+impl Step<'_> {
+    fn of<'v>(&self, value: &'v Value) -> Result<&'v Value, String> {
+        let (name, at) = (&*self.name, self.at);
+        match (value, self.number) {
+            (Value::Object(fields), None) => fields.get(name).ok_or_else(|| {
+                let near = did_you_mean(nearest(name, fields.keys().map(String::as_str)));
+                format!("there is no field `{name}`, which is read at byte {at}{near}")
+            }),
+            (Value::Array(items), Some(number)) => usize::try_from(number)
+                .ok()
+                .and_then(|number| items.get(number))
+                .ok_or_else(|| format!("there is no item {number} among {}, which is read at byte {at}", items.len())),
+            (other, _) => Err(format!("{} has no `{name}`, which is read at byte {at}", kind_of(other))),
+        }
+    }
+}
+
+fn wrong(node: &Node, problem: &str) -> ExpressionError {
+    let at = node.at;
+    ExpressionError::new(at, format!("at byte {at}: {problem}"))
+}
+
+/// What a value is, in words.
+pub(super) fn kind_of(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "`null`",
+        Value::Bool(_) => "`true` or `false`",
+        Value::Number(_) => "a number",
+        Value::String(_) => "a text",
+        Value::Array(_) => "a list",
+        Value::Object(_) => "an object",
+    }
+}
+
+/// About how many steps it is to look at all of a value.
+fn cost(value: &Value) -> usize {
+    match value {
+        Value::String(text) => text.len() / 64,
+        Value::Array(items) => items.len() + items.iter().map(cost).sum::<usize>(),
+        Value::Object(fields) => fields.len() + fields.values().map(cost).sum::<usize>(),
+        _ => 0,
+    }
+}
+
+/// A number without a fraction.
+pub(super) fn whole(number: &Number) -> Option<i64> {
+    number.as_i64()
+}
+
+pub(super) fn double(number: &Number) -> f64 {
+    number.as_f64().unwrap_or_default()
+}
+
+fn negative(value: &Value) -> Result<Value, String> {
+    match value {
+        Value::Number(number) => match whole(number) {
+            Some(whole) => whole.checked_neg().map(Value::from).ok_or_else(|| "the number is too large".to_owned()),
+            None => Ok((-double(number)).into()),
+        },
+        other => Err(format!("`-` stands before a number, and this is {}", kind_of(other))),
+    }
+}
+
+fn binary(operator: Operator, one: &Value, other: &Value) -> Result<Value, String> {
+    match operator {
+        Operator::Equal => Ok(is_equal(one, other).into()),
+        Operator::Unequal => Ok((!is_equal(one, other)).into()),
+        Operator::In => match other {
+            Value::Array(items) => Ok(items.iter().any(|item| is_equal(item, one)).into()),
+            Value::Object(fields) => Ok(one.as_str().is_some_and(|name| fields.contains_key(name)).into()),
+            other => Err(format!("`in` stands before a list or an object, and this is {}", kind_of(other))),
+        },
+        Operator::Less | Operator::LessOrEqual | Operator::Greater | Operator::GreaterOrEqual => {
+            let order = match (one, other) {
+                (Value::Number(one), Value::Number(other)) => compared(one, other),
+                (Value::String(one), Value::String(other)) => Some(one.cmp(other)),
+                _ => {
+                    let (one, other, sign) = (kind_of(one), kind_of(other), operator.sign());
+                    return Err(format!("`{sign}` compares two numbers or two texts, and here are {one} and {other}"));
+                }
+            };
+            let holds = order.is_some_and(|order| match operator {
+                Operator::Less => order == Ordering::Less,
+                Operator::LessOrEqual => order != Ordering::Greater,
+                Operator::Greater => order == Ordering::Greater,
+                _ => order != Ordering::Less,
+            });
+            Ok(holds.into())
+        }
+        Operator::Plus => match (one, other) {
+            (Value::String(one), Value::String(other)) => Ok(format!("{one}{other}").into()),
+            (Value::Array(one), Value::Array(other)) => Ok(one.iter().chain(other).cloned().collect()),
+            _ => computed(operator, one, other),
+        },
+        Operator::Minus | Operator::Times | Operator::Divided | Operator::Rest => computed(operator, one, other),
+    }
+}
+
+/// Numbers of one value are equal, however they are written.
+fn is_equal(one: &Value, other: &Value) -> bool {
+    match (one, other) {
+        (Value::Number(one), Value::Number(other)) => compared(one, other) == Some(Ordering::Equal),
+        (Value::Array(one), Value::Array(other)) => {
+            one.len() == other.len() && one.iter().zip(other).all(|(one, other)| is_equal(one, other))
+        }
+        (Value::Object(one), Value::Object(other)) => {
+            let is_in = |(name, value): (&String, &Value)| other.get(name).is_some_and(|other| is_equal(value, other));
+            one.len() == other.len() && one.iter().all(is_in)
+        }
+        _ => one == other,
+    }
+}
+
+fn compared(one: &Number, other: &Number) -> Option<Ordering> {
+    let integer = |number: &Number| number.as_i64().map(i128::from).or_else(|| number.as_u64().map(i128::from));
+    match (integer(one), integer(other)) {
+        (Some(one), Some(other)) => Some(one.cmp(&other)),
+        _ => double(one).partial_cmp(&double(other)),
+    }
+}
+
+fn computed(operator: Operator, one: &Value, other: &Value) -> Result<Value, String> {
+    let sign = operator.sign();
+    let (Value::Number(one), Value::Number(other)) = (one, other) else {
+        let what = if operator == Operator::Plus { "two numbers, two texts or two lists" } else { "two numbers" };
+        return Err(format!("`{sign}` takes {what}, and here are {} and {}", kind_of(one), kind_of(other)));
+    };
+    if let (Some(one), Some(other)) = (whole(one), whole(other)) {
+        let result = match operator {
+            Operator::Plus => one.checked_add(other),
+            Operator::Minus => one.checked_sub(other),
+            Operator::Times => one.checked_mul(other),
+            _ if other == 0 => return Err(format!("`{sign}` by zero")),
+            Operator::Divided => one.checked_div(other),
+            _ => one.checked_rem(other),
+        };
+        return result.map(Value::from).ok_or_else(|| format!("the result of `{sign}` is too large for an integer"));
+    }
+    let (one, other) = (double(one), double(other));
+    let result = match operator {
+        Operator::Plus => one + other,
+        Operator::Minus => one - other,
+        Operator::Times => one * other,
+        Operator::Divided => one / other,
+        _ => return Err("`%` takes two integers".to_owned()),
+    };
+    match result.is_finite() {
+        true => Ok(result.into()),
+        false => Err(format!("the result of `{sign}` is not a number that JSON has")),
+    }
+}

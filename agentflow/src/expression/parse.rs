@@ -1,0 +1,469 @@
+//! Reads an expression: tokens become a tree whose nodes know their places. It evaluates nothing.
+
+use serde_json::Value;
+
+use super::ExpressionError;
+use super::functions::{self, Function};
+use super::tokens::{Token, tokens};
+
+/// The lowest number without its sign.
+const LOWEST: u64 = 1 << 63;
+/// How deep an expression may be nested.
+const DEEPEST: usize = 64;
+
+/// A part of an expression, with its place.
+#[derive(Debug)]
+pub(super) struct Node {
+    pub(super) at: usize,
+    pub(super) kind: Kind,
+}
+
+#[derive(Debug)]
+pub(super) enum Kind {
+    Value(Value),
+    Name(String),
+    List(Vec<Node>),
+    Field(Box<Node>, String),
+    Index(Box<Node>, Box<Node>),
+    /// Whether a field is there.
+    Has(Box<Node>),
+    Not(Box<Node>),
+    Minus(Box<Node>),
+    And(Box<Node>, Box<Node>),
+    Or(Box<Node>, Box<Node>),
+    Binary(Operator, Box<Node>, Box<Node>),
+    Choice(Box<Node>, Box<Node>, Box<Node>),
+    Call(Function, Vec<Node>),
+    /// A list, the name of its item, and what is asked of each.
+    Each(Macro, Box<Node>, String, Box<Node>),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Operator {
+    Equal,
+    Unequal,
+    Less,
+    LessOrEqual,
+    Greater,
+    GreaterOrEqual,
+    In,
+    Plus,
+    Minus,
+    Times,
+    Divided,
+    Rest,
+}
+
+impl Operator {
+    pub(super) fn sign(self) -> &'static str {
+        match self {
+            Self::Equal => "==",
+            Self::Unequal => "!=",
+            Self::Less => "<",
+            Self::LessOrEqual => "<=",
+            Self::Greater => ">",
+            Self::GreaterOrEqual => ">=",
+            Self::In => "in",
+            Self::Plus => "+",
+            Self::Minus => "-",
+            Self::Times => "*",
+            Self::Divided => "/",
+            Self::Rest => "%",
+        }
+    }
+}
+
+/// What is done with each item of a list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Macro {
+    All,
+    Exists,
+    ExistsOne,
+    Filter,
+    Map,
+}
+
+/// Operators by how strongly they bind, the weakest first.
+const LEVELS: [&[(&str, Operator)]; 3] = [
+    &[
+        ("==", Operator::Equal),
+        ("!=", Operator::Unequal),
+        ("<=", Operator::LessOrEqual),
+        (">=", Operator::GreaterOrEqual),
+        ("<", Operator::Less),
+        (">", Operator::Greater),
+        ("in", Operator::In),
+    ],
+    &[("+", Operator::Plus), ("-", Operator::Minus)],
+    &[("*", Operator::Times), ("/", Operator::Divided), ("%", Operator::Rest)],
+];
+
+pub(super) fn expression(text: &str) -> Result<Node, ExpressionError> {
+    let mut parser = Parser { tokens: tokens(text)?, next: 0, depth: 0, links: 0 };
+    let root = parser.choice()?;
+    match parser.peek() {
+        Token::End => Ok(root),
+        _ => Err(parser.unexpected("the expression should end")),
+    }
+}
+
+struct Parser {
+    tokens: Vec<(usize, Token)>,
+    next: usize,
+    depth: usize,
+    /// The operators in a row that stand around this place.
+    links: usize,
+}
+
+type Parsed = Result<Node, ExpressionError>;
+
+impl Parser {
+    fn peek(&self) -> &Token {
+        &self.tokens[self.next.min(self.tokens.len() - 1)].1
+    }
+
+    fn at(&self) -> usize {
+        self.tokens[self.next.min(self.tokens.len() - 1)].0
+    }
+
+    /// Takes a sign or a word, if it is next.
+    fn takes(&mut self, sign: &str) -> bool {
+        let is_it = match self.peek() {
+            Token::Sign(next) => *next == sign,
+            Token::Name(next) => next == sign,
+            _ => false,
+        };
+        self.next += usize::from(is_it);
+        is_it
+    }
+
+    fn expect(&mut self, sign: &str) -> Result<(), ExpressionError> {
+        if self.takes(sign) { Ok(()) } else { Err(self.unexpected(&format!("`{sign}` should follow"))) }
+    }
+
+    fn unexpected(&self, expected: &str) -> ExpressionError {
+        let at = self.at();
+        let found = match self.peek() {
+            Token::End => return ExpressionError::new(at, format!("the expression ends at byte {at}, and {expected}")),
+            Token::Name(name) => name.clone(),
+            Token::Int(value) => value.to_string(),
+            Token::Double(value) => value.to_string(),
+            Token::Text(_) => "a text".to_owned(),
+            Token::Sign("=") => "=` in place of `==".to_owned(),
+            Token::Sign("&") => "&` in place of `&&".to_owned(),
+            Token::Sign(sign) => (*sign).to_owned(),
+        };
+        ExpressionError::new(at, format!("`{found}` stands at byte {at}, and {expected}"))
+    }
+
+    /// Reads what is one level deeper.
+    fn deeper(&mut self, read: impl FnOnce(&mut Self) -> Parsed) -> Parsed {
+        self.depth += 1;
+        if self.depth > DEEPEST {
+            let at = self.at();
+            let problem = format!("the expression is nested more than {DEEPEST} levels deep at byte {at}");
+            return Err(ExpressionError::new(at, problem));
+        }
+        let read = read(self);
+        self.depth -= 1;
+        read
+    }
+
+    fn choice(&mut self) -> Parsed {
+        self.deeper(|parser| {
+            let condition = parser.or()?;
+            let at = parser.at();
+            if !parser.takes("?") {
+                return Ok(condition);
+            }
+            let yes = parser.choice()?;
+            parser.expect(":")?;
+            let no = parser.choice()?;
+            Ok(Node { at, kind: Kind::Choice(Box::new(condition), Box::new(yes), Box::new(no)) })
+        })
+    }
+
+    fn or(&mut self) -> Parsed {
+        let first = self.and()?;
+        self.chain(first, "||", Self::and, Kind::Or)
+    }
+
+    fn and(&mut self) -> Parsed {
+        let first = self.binary(0)?;
+        self.chain(first, "&&", |parser| parser.binary(0), Kind::And)
+    }
+
+    /// Operands of one operator. A long chain is a deep tree, so its length is bounded like a depth.
+    fn chain(
+        &mut self,
+        mut left: Node,
+        sign: &str,
+        operand: impl Fn(&mut Self) -> Parsed,
+        kind: impl Fn(Box<Node>, Box<Node>) -> Kind,
+    ) -> Parsed {
+        let mut links = 0;
+        loop {
+            let at = self.at();
+            if !self.takes(sign) {
+                self.links -= links;
+                return Ok(left);
+            }
+            links += 1;
+            self.link()?;
+            left = Node { at, kind: kind(Box::new(left), Box::new(operand(self)?)) };
+        }
+    }
+
+    fn link(&mut self) -> Result<(), ExpressionError> {
+        self.links += 1;
+        match self.links > 4 * DEEPEST {
+            true => {
+                let at = self.at();
+                Err(ExpressionError::new(at, format!("the expression has too many operators in a row at byte {at}")))
+            }
+            false => Ok(()),
+        }
+    }
+
+    fn binary(&mut self, level: usize) -> Parsed {
+        let Some(operators) = LEVELS.get(level) else { return self.unary() };
+        let mut left = self.binary(level + 1)?;
+        let mut links = 0;
+        loop {
+            let at = self.at();
+            let Some((_, operator)) = operators.iter().find(|(sign, _)| self.takes(sign)) else {
+                self.links -= links;
+                return Ok(left);
+            };
+            links += 1;
+            self.link()?;
+            let right = self.binary(level + 1)?;
+            left = Node { at, kind: Kind::Binary(*operator, Box::new(left), Box::new(right)) };
+        }
+    }
+
+    fn unary(&mut self) -> Parsed {
+        let at = self.at();
+        if self.takes("!") {
+            let of = self.deeper(Self::unary)?;
+            return Ok(Node { at, kind: Kind::Not(Box::new(of)) });
+        }
+        if self.takes("-") {
+            if let Token::Int(LOWEST) = self.peek() {
+                self.next += 1;
+                return Ok(Node { at, kind: Kind::Value(i64::MIN.into()) });
+            }
+            let of = self.deeper(Self::unary)?;
+            return Ok(Node { at, kind: Kind::Minus(Box::new(of)) });
+        }
+        self.member()
+    }
+
+    fn member(&mut self) -> Parsed {
+        let mut of = self.primary()?;
+        let mut links = 0;
+        loop {
+            let at = self.at();
+            if self.takes("[") {
+                let index = self.choice()?;
+                self.expect("]")?;
+                of = Node { at, kind: Kind::Index(Box::new(of), Box::new(index)) };
+            } else if self.takes(".") {
+                let at = self.at();
+                let Token::Name(name) = self.peek().clone() else {
+                    return Err(self.unexpected("the name of a field should follow"));
+                };
+                self.next += 1;
+                of = match self.takes("(") {
+                    true => self.method(of, at, &name)?,
+                    false => Node { at, kind: Kind::Field(Box::new(of), name) },
+                };
+            } else {
+                self.links -= links;
+                return Ok(of);
+            }
+            links += 1;
+            self.link()?;
+        }
+    }
+
+    /// A call behind a dot, after its opening bracket.
+    fn method(&mut self, of: Node, at: usize, name: &str) -> Parsed {
+        let each = match name {
+            "all" => Some(Macro::All),
+            "exists" => Some(Macro::Exists),
+            "exists_one" => Some(Macro::ExistsOne),
+            "filter" => Some(Macro::Filter),
+            "map" => Some(Macro::Map),
+            _ => None,
+        };
+        let Some(each) = each else {
+            let mut arguments = vec![of];
+            arguments.extend(self.arguments(")")?);
+            let function = functions::method(name, arguments.len() - 1, at)?;
+            return Ok(Node { at, kind: Kind::Call(function, arguments) });
+        };
+        let Token::Name(item) = self.peek().clone() else {
+            return Err(self.unexpected(&format!("a name for the item should follow, as in `{name}(item, ..)`")));
+        };
+        self.next += 1;
+        self.expect(",")?;
+        let mut of = of;
+        let mut body = self.choice()?;
+        if each == Macro::Map && self.takes(",") {
+            // Of three, the first says which items are meant.
+            of = Node { at, kind: Kind::Each(Macro::Filter, Box::new(of), item.clone(), Box::new(body)) };
+            body = self.choice()?;
+        }
+        self.expect(")")?;
+        Ok(Node { at, kind: Kind::Each(each, Box::new(of), item, Box::new(body)) })
+    }
+
+    fn arguments(&mut self, end: &str) -> Result<Vec<Node>, ExpressionError> {
+        let mut all = Vec::new();
+        if self.takes(end) {
+            return Ok(all);
+        }
+        loop {
+            all.push(self.choice()?);
+            if self.takes(end) {
+                return Ok(all);
+            }
+            if !self.takes(",") {
+                return Err(self.unexpected(&format!("`,` or `{end}` should follow")));
+            }
+        }
+    }
+
+    fn primary(&mut self) -> Parsed {
+        let at = self.at();
+        let token = self.peek().clone();
+        let value = |value: Value| Ok(Node { at, kind: Kind::Value(value) });
+        match token {
+            Token::Int(number) => {
+                self.next += 1;
+                match i64::try_from(number) {
+                    Ok(number) => value(number.into()),
+                    Err(_) => Err(ExpressionError::new(
+                        at,
+                        format!("the number `{number}` at byte {at} is too large; write it as a double, with `.0`"),
+                    )),
+                }
+            }
+            Token::Double(number) => {
+                self.next += 1;
+                value(number.into())
+            }
+            Token::Text(text) => {
+                self.next += 1;
+                value(text.into())
+            }
+            Token::Sign("(") => {
+                self.next += 1;
+                let inner = self.choice()?;
+                self.expect(")")?;
+                Ok(inner)
+            }
+            Token::Sign("[") => {
+                self.next += 1;
+                Ok(Node { at, kind: Kind::List(self.arguments("]")?) })
+            }
+            Token::Sign("{") => Err(ExpressionError::new(
+                at,
+                format!("`{{` at byte {at}: an expression writes no objects; compare fields"),
+            )),
+            Token::Name(name) if name != "in" => {
+                self.next += 1;
+                match name.as_str() {
+                    "true" => value(true.into()),
+                    "false" => value(false.into()),
+                    "null" => value(Value::Null),
+                    _ if self.takes("(") => self.call(&name, at),
+                    _ => Ok(Node { at, kind: Kind::Name(name) }),
+                }
+            }
+            _ => Err(self.unexpected("a value should follow")),
+        }
+    }
+
+    /// A call by its name alone, after its opening bracket.
+    fn call(&mut self, name: &str, at: usize) -> Parsed {
+        let mut arguments = self.arguments(")")?;
+        if name == "has" {
+            let field = arguments.pop().filter(|of| matches!(of.kind, Kind::Field(..) | Kind::Index(..)));
+            return match field.filter(|_| arguments.is_empty()) {
+                Some(field) => Ok(Node { at, kind: Kind::Has(Box::new(field)) }),
+                None => {
+                    let problem = format!("`has` at byte {at} takes one field, as in `has(page.title)`");
+                    Err(ExpressionError::new(at, problem))
+                }
+            };
+        }
+        let function = functions::function(name, arguments.len(), at)?;
+        Ok(Node { at, kind: Kind::Call(function, arguments) })
+    }
+}
+
+/// A variable with the fields that are read of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Path {
+    /// Where it begins.
+    pub(crate) at: usize,
+    /// The variable and the names and numbers behind it, as far as they are written.
+    pub(crate) parts: Vec<String>,
+    /// Whether it is only asked if it is there.
+    pub(crate) may_miss: bool,
+}
+
+impl Node {
+    /// The variable and the fields that it is, if it is nothing else.
+    pub(super) fn path(&self) -> Option<(usize, Vec<String>)> {
+        match &self.kind {
+            Kind::Name(name) => Some((self.at, vec![name.clone()])),
+            Kind::Field(of, field) => {
+                let (at, mut parts) = of.path()?;
+                parts.push(field.clone());
+                Some((at, parts))
+            }
+            Kind::Index(of, index) => {
+                let (at, mut parts) = of.path()?;
+                match &index.kind {
+                    Kind::Value(Value::String(field)) => parts.push(field.clone()),
+                    Kind::Value(Value::Number(number)) => parts.push(number.to_string()),
+                    _ => return None,
+                }
+                Some((at, parts))
+            }
+            _ => None,
+        }
+    }
+
+    /// Adds the longest paths in it; `items` are the names of items that are around it.
+    pub(super) fn paths(&self, items: &mut Vec<String>, may_miss: bool, into: &mut Vec<Path>) {
+        if let Some((at, parts)) = self.path() {
+            if !items.contains(&parts[0]) {
+                into.push(Path { at, parts, may_miss });
+            }
+            return;
+        }
+        match &self.kind {
+            Kind::Value(_) | Kind::Name(_) => {}
+            Kind::List(all) | Kind::Call(_, all) => all.iter().for_each(|of| of.paths(items, may_miss, into)),
+            Kind::Has(of) => of.paths(items, true, into),
+            Kind::Field(of, _) | Kind::Not(of) | Kind::Minus(of) => of.paths(items, may_miss, into),
+            Kind::Index(one, other) | Kind::And(one, other) | Kind::Or(one, other) | Kind::Binary(_, one, other) => {
+                one.paths(items, may_miss, into);
+                other.paths(items, may_miss, into);
+            }
+            Kind::Choice(condition, yes, no) => {
+                [condition, yes, no].into_iter().for_each(|of| of.paths(items, may_miss, into));
+            }
+            Kind::Each(_, list, item, body) => {
+                list.paths(items, may_miss, into);
+                items.push(item.clone());
+                body.paths(items, may_miss, into);
+                items.pop();
+            }
+        }
+    }
+}

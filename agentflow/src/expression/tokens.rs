@@ -1,0 +1,180 @@
+//! Divides the text of an expression into tokens, each with its place. It knows no grammar.
+
+use super::ExpressionError;
+
+/// The most bytes of an expression.
+const LONGEST: usize = 16 << 10;
+
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Token {
+    Name(String),
+    /// Without a sign: the lowest number is one more than the highest.
+    Int(u64),
+    Double(f64),
+    Text(String),
+    /// An operator, a bracket or a comma.
+    Sign(&'static str),
+    End,
+}
+
+/// Signs of two letters before those of one.
+const SIGNS: [&str; 26] = [
+    "&&", "||", "==", "!=", "<=", ">=", "<", ">", "!", "+", "-", "*", "/", "%", "(", ")", "[", "]", ".", ",", "?", ":",
+    "{", "}", "=", "&",
+];
+
+/// The tokens with their places; the last one is [`Token::End`].
+pub(super) fn tokens(text: &str) -> Result<Vec<(usize, Token)>, ExpressionError> {
+    if text.len() > LONGEST {
+        let problem = format!("an expression has at most {LONGEST} bytes, and this one has {}", text.len());
+        return Err(ExpressionError::new(0, problem));
+    }
+    let mut tokens = Vec::new();
+    let mut at = 0;
+    while let Some(letter) = text[at..].chars().next() {
+        let rest = &text[at..];
+        let length = match letter {
+            letter if letter.is_whitespace() => {
+                at += letter.len_utf8();
+                continue;
+            }
+            _ if is_text(rest) => {
+                let (value, length) = quoted(rest, at)?;
+                tokens.push((at, Token::Text(value)));
+                length
+            }
+            letter if letter.is_ascii_digit() => {
+                let (token, length) = number(rest, at)?;
+                tokens.push((at, token));
+                length
+            }
+            letter if letter.is_alphabetic() || letter == '_' => {
+                let is_name = |letter: char| letter.is_alphanumeric() || letter == '_';
+                let length = rest.find(|letter| !is_name(letter)).unwrap_or(rest.len());
+                tokens.push((at, Token::Name(rest[..length].to_owned())));
+                length
+            }
+            _ => match SIGNS.iter().find(|sign| rest.starts_with(**sign)) {
+                Some(sign) => {
+                    tokens.push((at, Token::Sign(sign)));
+                    sign.len()
+                }
+                None => {
+                    let problem = format!("`{letter}` at byte {at} has no meaning in an expression");
+                    return Err(ExpressionError::new(at, problem));
+                }
+            },
+        };
+        at += length;
+    }
+    tokens.push((text.len(), Token::End));
+    Ok(tokens)
+}
+
+/// Whether a text in quotes begins here, with or without escapes.
+fn is_text(rest: &str) -> bool {
+    rest.strip_prefix(['r', 'R']).unwrap_or(rest).starts_with(['"', '\''])
+}
+
+/// The value of a text in quotes, and how many bytes it is written in. `rest` may begin with the `r` of a text without escapes;
+/// three quotes end at three.
+fn quoted(rest: &str, at: usize) -> Result<(String, usize), ExpressionError> {
+    let is_raw = rest.starts_with(['r', 'R']);
+    let begin = usize::from(is_raw);
+    let quote = if rest[begin..].starts_with('"') { "\"" } else { "'" };
+    let quote = if rest[begin..].starts_with(&quote.repeat(3)) { quote.repeat(3) } else { quote.to_owned() };
+    let mut value = String::new();
+    let mut place = begin + quote.len();
+    while let Some(letter) = rest[place..].chars().next() {
+        if rest[place..].starts_with(&quote) {
+            return Ok((value, place + quote.len()));
+        }
+        if letter == '\n' && quote.len() == 1 {
+            break;
+        }
+        place += match letter {
+            '\\' if !is_raw => {
+                let (escaped, length) = escape(&rest[place + 1..], at + place)?;
+                value.push(escaped);
+                1 + length
+            }
+            letter => {
+                value.push(letter);
+                letter.len_utf8()
+            }
+        };
+    }
+    Err(ExpressionError::new(at, format!("the text that begins at byte {at} has no `{quote}` at its end")))
+}
+
+/// What stands behind a backslash: the letter that is meant, and how many bytes it is written in.
+fn escape(rest: &str, at: usize) -> Result<(char, usize), ExpressionError> {
+    let wrong = || {
+        let problem = "begins none of `\\n`, `\\r`, `\\t`, `\\\\`, `\\'`, `\\\"`, `\\u00e9`; write a text without escapes as `r'..'`";
+        ExpressionError::new(at, format!("`\\` at byte {at} {problem}"))
+    };
+    let number = |digits: &str, base, length| {
+        let number = u32::from_str_radix(digits, base).ok().and_then(char::from_u32);
+        number
+            .filter(|_| digits.chars().all(|digit| digit.is_digit(base)))
+            .map(|letter| (letter, length))
+            .ok_or_else(wrong)
+    };
+    let digits = |from: usize, count: usize| rest.get(from..from + count).unwrap_or("-");
+    let letter = rest.chars().next().ok_or_else(wrong)?;
+    match letter {
+        'n' => Ok(('\n', 1)),
+        'r' => Ok(('\r', 1)),
+        't' => Ok(('\t', 1)),
+        'a' => Ok(('\u{7}', 1)),
+        'b' => Ok(('\u{8}', 1)),
+        'f' => Ok(('\u{c}', 1)),
+        'v' => Ok(('\u{b}', 1)),
+        '\\' | '\'' | '"' | '`' | '?' => Ok((letter, 1)),
+        'x' | 'X' => number(digits(1, 2), 16, 3),
+        'u' => number(digits(1, 4), 16, 5),
+        'U' => number(digits(1, 8), 16, 9),
+        '0'..='3' => number(digits(0, 3), 8, 3),
+        _ => Err(wrong()),
+    }
+}
+
+fn number(rest: &str, at: usize) -> Result<(Token, usize), ExpressionError> {
+    if let Some(hex) = rest.strip_prefix("0x").or_else(|| rest.strip_prefix("0X")) {
+        let end = hex.find(|letter: char| !(letter.is_alphanumeric() || letter == '_')).unwrap_or(hex.len());
+        return match u64::from_str_radix(&hex[..end], 16) {
+            Ok(value) => Ok((Token::Int(value), 2 + end)),
+            Err(_) => {
+                let problem =
+                    format!("the number `{}` at byte {at} has no hexadecimal value of 64 bits", &rest[..2 + end]);
+                Err(ExpressionError::new(at, problem))
+            }
+        };
+    }
+    let digits =
+        |from: usize| rest[from..].find(|letter: char| !letter.is_ascii_digit()).map_or(rest.len(), |end| from + end);
+    let mut end = digits(0);
+    let mut whole = true;
+    if rest[end..].starts_with('.') && rest[end + 1..].starts_with(|letter: char| letter.is_ascii_digit()) {
+        (end, whole) = (digits(end + 1), false);
+    }
+    if rest[end..].starts_with(['e', 'E']) {
+        let sign = usize::from(rest[end + 1..].starts_with(['+', '-']));
+        if rest[end + 1 + sign..].starts_with(|letter: char| letter.is_ascii_digit()) {
+            (end, whole) = (digits(end + 1 + sign), false);
+        }
+    }
+    let written = &rest[..end];
+    let wrong = |why: &str| ExpressionError::new(at, format!("the number `{written}` at byte {at} {why}"));
+    if rest[end..].starts_with(|letter: char| letter.is_alphanumeric() || letter == '_') {
+        return Err(wrong("has letters behind it; write it without them"));
+    }
+    let token = match whole {
+        true => Token::Int(written.parse().map_err(|_| wrong("is too large; write it as a double, with `.0`"))?),
+        false => match written.parse::<f64>() {
+            Ok(value) if value.is_finite() => Token::Double(value),
+            _ => return Err(wrong("is too large")),
+        },
+    };
+    Ok((token, end))
+}

@@ -1,0 +1,233 @@
+//! Checks an expression before it is evaluated, as far as the types of its variables are known. What is not known is allowed.
+
+use serde_json::Value;
+
+use super::ExpressionError;
+use super::functions::Function;
+use super::parse::{Kind, Macro, Node, Operator, Path};
+
+/// What a value is known to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum KnownKind {
+    /// Nothing is known.
+    Any,
+    Null,
+    Bool,
+    Number,
+    Text,
+    List,
+    Object,
+}
+
+impl KnownKind {
+    fn of(value: &Value) -> Self {
+        match value {
+            Value::Null => Self::Null,
+            Value::Bool(_) => Self::Bool,
+            Value::Number(_) => Self::Number,
+            Value::String(_) => Self::Text,
+            Value::Array(_) => Self::List,
+            Value::Object(_) => Self::Object,
+        }
+    }
+
+    /// That of the `type` of a JSON Schema.
+    pub(crate) fn of_schema(schema: &Value) -> Self {
+        match schema["type"].as_str() {
+            Some("null") => Self::Null,
+            Some("boolean") => Self::Bool,
+            Some("integer" | "number") => Self::Number,
+            Some("string") => Self::Text,
+            Some("array") => Self::List,
+            Some("object") => Self::Object,
+            _ => schema.get("const").map_or(Self::Any, Self::of),
+        }
+    }
+
+    fn words(self) -> &'static str {
+        match self {
+            Self::Any => "any value",
+            Self::Null => "`null`",
+            Self::Bool => "`true` or `false`",
+            Self::Number => "a number",
+            Self::Text => "a text",
+            Self::List => "a list",
+            Self::Object => "an object",
+        }
+    }
+
+    fn may_be(self, kinds: &[Self]) -> bool {
+        self == Self::Any || kinds.contains(&self)
+    }
+}
+
+/// What is known of variables.
+pub(crate) trait KnownKinds {
+    /// What a path is.
+    ///
+    /// # Errors
+    /// When there is nothing at it: a sentence.
+    fn kind(&self, path: &Path) -> Result<KnownKind, String>;
+}
+
+/// What is wrong with it as a condition.
+pub(super) fn problems_of_condition(root: &Node, known: &dyn KnownKinds) -> Vec<ExpressionError> {
+    let mut check = Check { known, items: Vec::new(), problems: Vec::new() };
+    let kind = check.kind(root);
+    if check.problems.is_empty() && !kind.may_be(&[KnownKind::Bool]) {
+        check.wrong(root, &format!("a condition is `true` or `false`, and this is {}; compare it", kind.words()));
+    }
+    check.problems
+}
+
+struct Check<'c> {
+    known: &'c dyn KnownKinds,
+    items: Vec<&'c str>,
+    problems: Vec<ExpressionError>,
+}
+
+impl<'c> Check<'c> {
+    fn wrong(&mut self, node: &Node, problem: &str) {
+        let at = node.at;
+        self.problems.push(ExpressionError::new(at, format!("at byte {at}: {problem}")));
+    }
+
+    fn kind(&mut self, node: &'c Node) -> KnownKind {
+        if let Some((at, parts)) = node.path() {
+            return self.kind_of_path(Path { at, parts, may_miss: false });
+        }
+        match &node.kind {
+            Kind::Value(value) => KnownKind::of(value),
+            Kind::Name(_) => KnownKind::Any,
+            Kind::List(all) => {
+                for of in all {
+                    self.kind(of);
+                }
+                KnownKind::List
+            }
+            Kind::Field(of, _) => self.expect(of, "a field is one of", &[KnownKind::Object], KnownKind::Any),
+            Kind::Index(of, index) => {
+                self.kind(index);
+                self.expect(of, "`[..]` reads a part of", &[KnownKind::List, KnownKind::Object], KnownKind::Any)
+            }
+            Kind::Has(of) => {
+                if let Some((at, parts)) = of.path() {
+                    self.kind_of_path(Path { at, parts, may_miss: true });
+                }
+                KnownKind::Bool
+            }
+            Kind::Not(of) => self.expect(of, "`!` takes", &[KnownKind::Bool], KnownKind::Bool),
+            Kind::Minus(of) => self.expect(of, "`-` takes", &[KnownKind::Number], KnownKind::Number),
+            Kind::And(one, other) => self.both(one, other, "`&&` takes"),
+            Kind::Or(one, other) => self.both(one, other, "`||` takes"),
+            Kind::Binary(operator, one, other) => self.binary(node, *operator, one, other),
+            Kind::Choice(condition, yes, no) => {
+                self.expect(condition, "before `?` stands", &[KnownKind::Bool], KnownKind::Any);
+                let (yes, no) = (self.kind(yes), self.kind(no));
+                if yes == no { yes } else { KnownKind::Any }
+            }
+            Kind::Call(function, arguments) => self.call(*function, arguments),
+            Kind::Each(each, list, item, body) => {
+                self.expect(list, "items are those of", &[KnownKind::List, KnownKind::Object], KnownKind::Any);
+                self.items.push(item);
+                if *each == Macro::Map {
+                    self.kind(body);
+                } else {
+                    self.expect(body, "what is asked of each item is", &[KnownKind::Bool], KnownKind::Any);
+                }
+                self.items.pop();
+                match each {
+                    Macro::All | Macro::Exists | Macro::ExistsOne => KnownKind::Bool,
+                    Macro::Filter | Macro::Map => KnownKind::List,
+                }
+            }
+        }
+    }
+
+    fn kind_of_path(&mut self, path: Path) -> KnownKind {
+        if self.items.contains(&path.parts[0].as_str()) {
+            return KnownKind::Any;
+        }
+        let at = path.at;
+        self.known.kind(&path).unwrap_or_else(|problem| {
+            self.problems.push(ExpressionError::new(at, format!("at byte {at}: {problem}")));
+            KnownKind::Any
+        })
+    }
+
+    /// Notes where a part is of none of some kinds; what it gives is `then`.
+    fn expect(&mut self, of: &'c Node, what: &str, kinds: &[KnownKind], then: KnownKind) -> KnownKind {
+        let kind = self.kind(of);
+        if !kind.may_be(kinds) {
+            let kinds: Vec<&str> = kinds.iter().map(|kind| kind.words()).collect();
+            self.wrong(of, &format!("{what} {}, and this is {}", kinds.join(" or "), kind.words()));
+        }
+        then
+    }
+
+    fn both(&mut self, one: &'c Node, other: &'c Node, what: &str) -> KnownKind {
+        self.expect(one, what, &[KnownKind::Bool], KnownKind::Bool);
+        self.expect(other, what, &[KnownKind::Bool], KnownKind::Bool)
+    }
+
+    fn binary(&mut self, node: &Node, operator: Operator, one: &'c Node, other: &'c Node) -> KnownKind {
+        use KnownKind::{Any, Bool, List, Null, Number, Object, Text};
+        let sign = operator.sign();
+        match operator {
+            Operator::In => {
+                self.kind(one);
+                self.expect(other, "`in` stands before", &[List, Object], Bool)
+            }
+            Operator::Equal | Operator::Unequal => {
+                let (one, other) = (self.kind(one), self.kind(other));
+                if one != other && ![Any, Null].contains(&one) && ![Any, Null].contains(&other) {
+                    let (one, other) = (one.words(), other.words());
+                    self.wrong(node, &format!("`{sign}` compares {one} with {other}, which are never equal"));
+                }
+                Bool
+            }
+            Operator::Less | Operator::LessOrEqual | Operator::Greater | Operator::GreaterOrEqual => {
+                self.same(node, "compares two numbers or two texts", &[Number, Text], (sign, one, other));
+                Bool
+            }
+            Operator::Plus => {
+                self.same(node, "takes two numbers, two texts or two lists", &[Number, Text, List], (sign, one, other))
+            }
+            Operator::Minus | Operator::Times | Operator::Divided | Operator::Rest => {
+                self.same(node, "takes two numbers", &[Number], (sign, one, other));
+                Number
+            }
+        }
+    }
+
+    /// Two values of one of some kinds.
+    fn same(
+        &mut self,
+        node: &Node,
+        what: &str,
+        kinds: &[KnownKind],
+        (sign, one, other): (&str, &'c Node, &'c Node),
+    ) -> KnownKind {
+        let (one, other) = (self.kind(one), self.kind(other));
+        let differ = one != other && one != KnownKind::Any && other != KnownKind::Any;
+        if differ || !one.may_be(kinds) || !other.may_be(kinds) {
+            self.wrong(node, &format!("`{sign}` {what}, and here are {} and {}", one.words(), other.words()));
+        }
+        if one == KnownKind::Any { other } else { one }
+    }
+
+    fn call(&mut self, function: Function, arguments: &'c [Node]) -> KnownKind {
+        use KnownKind::{Bool, List, Number, Object, Text};
+        let (kinds, result): (&[KnownKind], KnownKind) = match function {
+            Function::Size => (&[Text, List, Object], Number),
+            Function::Contains | Function::StartsWith | Function::EndsWith => (&[Text], Bool),
+            Function::Int | Function::Double => (&[Number, Text], Number),
+            Function::Text => (&[Text, Number, Bool], Text),
+        };
+        let what = format!("`{}` takes", function.name());
+        for of in arguments {
+            self.expect(of, &what, kinds, result);
+        }
+        result
+    }
+}

@@ -1,0 +1,140 @@
+//! Where a request goes: the address is read, its host is resolved, and every address that it resolves to is held against the
+//! guard. It sends nothing.
+
+use std::io;
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
+use std::pin::Pin;
+use std::sync::Arc;
+
+use reqwest::Url;
+
+use super::address_guard::AddressGuard;
+use crate::tool::ToolError;
+
+/// The most bytes of an address.
+const LONGEST: usize = 8 << 10;
+
+/// Finds the addresses of a host.
+pub(super) type Resolver =
+    Arc<dyn Fn(String) -> Pin<Box<dyn Future<Output = io::Result<Vec<IpAddr>>> + Send>> + Send + Sync>;
+
+/// Which addresses are requested.
+#[derive(Clone)]
+pub(super) struct Targets {
+    /// Names of hosts, also `*.example.org`; without them any host.
+    pub(super) hosts: Option<Vec<String>>,
+    pub(super) guard: AddressGuard,
+    /// In place of that of the operating system.
+    pub(super) resolver: Option<Resolver>,
+}
+
+impl Targets {
+    /// An address of the web, by its text or relative to the one that leads to it.
+    pub(super) fn url(&self, text: &str, from: Option<&Url>) -> Result<Url, ToolError> {
+        let wrong = |problem: String| Err(ToolError::new(problem));
+        if text.len() > LONGEST {
+            return wrong(format!("an address has at most {LONGEST} bytes, and this one has {}", text.len()));
+        }
+        let read = match from {
+            Some(from) => from.join(text),
+            None => text.parse(),
+        };
+        let url: Url = match read {
+            Ok(url) => url,
+            Err(error) => {
+                return wrong(format!("`{text}` is not an address: {error}; give one such as `https://example.org/a`"));
+            }
+        };
+        if !matches!(url.scheme(), "http" | "https") {
+            return wrong(format!("`{}:` is not requested; give an address with `https:` or `http:`", url.scheme()));
+        }
+        if !url.username().is_empty() || url.password().is_some() {
+            return wrong("an address holds no user and no password; leave out what stands before the `@`".to_owned());
+        }
+        let host = host_of(&url);
+        if let Some(hosts) = &self.hosts
+            && !hosts.iter().any(|of| is_of(&host, of))
+        {
+            return wrong(format!("the host `{host}` is not requested; there are: {}", hosts.join(", ")));
+        }
+        Ok(url)
+    }
+
+    /// The addresses that the host of a URL has now, each allowed.
+    pub(super) async fn addresses(&self, url: &Url) -> Result<Vec<SocketAddr>, ToolError> {
+        let host = host_of(url);
+        let port = url.port_or_known_default().unwrap_or(80);
+        let found = match (host.parse::<IpAddr>(), &self.resolver) {
+            (Ok(address), _) => vec![address],
+            (Err(_), Some(resolver)) => resolver(host.clone()).await.map_err(|error| unresolved(&host, &error))?,
+            (Err(_), None) => of_system(host.clone(), port).await.map_err(|error| unresolved(&host, &error))?,
+        };
+        // One that is not allowed among others is no accident: the name is not trusted at all.
+        if let Some(refused) = found.iter().find(|address| !self.guard.allows(**address)) {
+            let problem = format!(
+                "`{host}` is not requested: {refused} is not an address of the public internet, and the host of this tool has \
+                 not allowed it"
+            );
+            return Err(ToolError::new(problem));
+        }
+        match found.is_empty() {
+            true => Err(ToolError::new(format!("the host `{host}` has no address"))),
+            false => Ok(found.into_iter().map(|address| SocketAddr::new(address, port)).collect()),
+        }
+    }
+}
+
+/// The name of a host as it is compared: without the brackets of IPv6 and the point at its end.
+pub(super) fn host_of(url: &Url) -> String {
+    let host = url.host_str().unwrap_or_default();
+    host.trim_start_matches('[').trim_end_matches(']').trim_end_matches('.').to_ascii_lowercase()
+}
+
+/// Whether a host is one that was named, or below one that was named with `*.`.
+pub(super) fn is_of(host: &str, named: &str) -> bool {
+    let named = named.trim_end_matches('.');
+    match named.strip_prefix("*.") {
+        Some(parent) => {
+            let below = host.len().checked_sub(parent.len() + 1);
+            below.is_some_and(|at| {
+                at > 0
+                    && host.is_char_boundary(at)
+                    && host[at..].starts_with('.')
+                    && host[at + 1..].eq_ignore_ascii_case(parent)
+            })
+        }
+        None => host.eq_ignore_ascii_case(named),
+    }
+}
+
+fn unresolved(host: &str, error: &io::Error) -> ToolError {
+    ToolError::new(format!("the host `{host}` is not found: {error}"))
+}
+
+async fn of_system(host: String, port: u16) -> io::Result<Vec<IpAddr>> {
+    let resolve = move || (host.as_str(), port).to_socket_addrs().map(|found| found.map(|one| one.ip()).collect());
+    tokio::task::spawn_blocking(resolve).await.map_err(io::Error::other)?
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_of;
+
+    #[test]
+    fn hosts_are_those_that_are_named() {
+        for (host, named, expected) in [
+            ("api.example.org", "api.example.org", true),
+            ("api.example.org", "API.Example.org.", true),
+            ("api.example.org", "*.example.org", true),
+            ("a.b.example.org", "*.example.org", true),
+            ("example.org", "*.example.org", false),
+            ("evilexample.org", "*.example.org", false),
+            ("example.org.evil", "*.example.org", false),
+            (".example.org", "*.example.org", false),
+            ("api.example.org", "example.org", false),
+            ("é.example.org", "*.example.org", true),
+        ] {
+            assert_eq!(is_of(host, named), expected, "{host} {named}");
+        }
+    }
+}

@@ -1,0 +1,342 @@
+//! `Programs`: the tool `run_program`, which runs programs that the host has named, within limits. It uses no shell.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::pin::pin;
+use std::process::Stdio;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use futures_util::future::FusedFuture;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
+use tokio::process::{Child, Command};
+
+use crate::message::ToolStatus;
+use crate::process_group::ProcessGroup;
+use crate::text::{did_you_mean, nearest};
+use crate::tool::{Effects, FnTool, ToolError, ToolPolicy};
+
+const DEFAULT_TIMEOUT: Duration = Duration::from_secs(60);
+const DEFAULT_MAX_OUTPUT: usize = 64 << 10;
+/// How long the end of what a program has written is waited for, once it has ended.
+const LAST_WORDS: Duration = Duration::from_secs(1);
+/// The most arguments of a call.
+const MOST_ARGUMENTS: usize = 1000;
+
+/// Makes the tool `run_program`: runs one of the programs that the host has named, in one folder.
+///
+/// Its arguments are `{"program": .., "arguments": [..], "input": ..}`, and its answer is `{"status", "output", "errors"}`: the
+/// number that the program ended with (`null` when a signal ended it), what it wrote to its standard output and to its standard
+/// error. A number other than 0 is an answer like any other.
+///
+/// - Only [named](Self::program) programs are run, each from the path that the host gives; no shell reads the arguments.
+/// - Its environment is empty but for what the [host](Self::env) gives: no keys, and no `PATH`. Its input is the text of the call.
+/// - Time, [output](Self::max_output) and, on Linux, [memory](Self::max_memory) are limited.
+/// - It is started as the first of a process group. When it ends, its time is over or the call is cancelled, all that is left of
+///   the group is killed. A program that leaves its group on purpose is not found by that; beside Unix, neither is what a program
+///   has started.
+///
+/// What the programs do is theirs: an argument may name any file that the process may use. Name programs that may be run with any
+/// arguments, or give the first ones ([`program_with`](Self::program_with)), and let a person agree (`ToolPolicy::approve`) where
+/// that is not enough. The effects are `write`, so a call that a crash interrupted is not made again by itself.
+///
+/// ```
+/// use agentflow::message::ToolCall;
+/// use agentflow::{Runtime, tools};
+/// use serde_json::json;
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # #[cfg(unix)] {
+/// let programs = tools::Programs::in_folder(".")?.program("echo", "/bin/echo");
+/// let runtime = Runtime::builder().tools(programs.tool()).build();
+/// let arguments = json!({"program": "echo", "arguments": ["tea; rm -rf /"]});
+/// let result = runtime.invoke(&ToolCall::new("1", "run_program", arguments.to_string()), &[]).await?;
+/// assert_eq!(result.text(), r#"{"status":0,"output":"tea; rm -rf /\n","errors":""}"#);
+/// # }
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct Programs {
+    folder: PathBuf,
+    programs: Vec<Program>,
+    environment: BTreeMap<String, String>,
+    timeout: Duration,
+    max_output: usize,
+    max_memory: Option<u64>,
+}
+
+#[derive(Clone)]
+struct Program {
+    name: String,
+    path: PathBuf,
+    first: Vec<String>,
+}
+
+impl Programs {
+    /// Programs that are started in a folder.
+    ///
+    /// # Errors
+    /// When the folder is not there or is not one.
+    pub fn in_folder(folder: impl AsRef<Path>) -> io::Result<Self> {
+        let folder = folder.as_ref().canonicalize()?;
+        if !folder.is_dir() {
+            return Err(io::Error::new(
+                io::ErrorKind::NotADirectory,
+                format!("`{}` is not a folder", folder.display()),
+            ));
+        }
+        Ok(Self {
+            folder,
+            programs: Vec::new(),
+            environment: BTreeMap::new(),
+            timeout: DEFAULT_TIMEOUT,
+            max_output: DEFAULT_MAX_OUTPUT,
+            max_memory: None,
+        })
+    }
+
+    /// A program by the name that a model uses, and the path where it is, which is not searched for.
+    #[must_use]
+    pub fn program(self, name: impl Into<String>, path: impl Into<PathBuf>) -> Self {
+        self.program_with(name, path, Vec::<String>::new())
+    }
+
+    /// The same with arguments that stand before those of the model, such as `test`.
+    #[must_use]
+    pub fn program_with<A: Into<String>>(
+        mut self,
+        name: impl Into<String>,
+        path: impl Into<PathBuf>,
+        first: impl IntoIterator<Item = A>,
+    ) -> Self {
+        let first = first.into_iter().map(Into::into).collect();
+        self.programs.push(Program { name: name.into(), path: path.into(), first });
+        self
+    }
+
+    /// A variable of the environment of all the programs.
+    #[must_use]
+    pub fn env(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        self.environment.insert(name.into(), value.into());
+        self
+    }
+
+    /// How long a program may take; default 60 s.
+    #[must_use]
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.timeout = timeout;
+        self
+    }
+
+    /// The most bytes that are kept of what a program writes to its standard output, and of what it writes to its standard error;
+    /// default 64 KiB. Of more, the first and the last half are kept, and a line between them says how much is left out.
+    #[must_use]
+    pub fn max_output(mut self, bytes: usize) -> Self {
+        self.max_output = bytes;
+        self
+    }
+
+    /// The most bytes of memory of a program, and of each that it starts: its address space (`RLIMIT_AS`), set as soon as it
+    /// has started. Default: no limit, since many programs reserve far more than they use. On other systems than Linux it does
+    /// not count.
+    #[must_use]
+    pub fn max_memory(mut self, bytes: u64) -> Self {
+        self.max_memory = Some(bytes);
+        self
+    }
+
+    /// The tool.
+    pub fn tool(&self) -> FnTool {
+        let names: Vec<&str> = self.programs.iter().map(|program| program.name.as_str()).collect();
+        let about = format!(
+            "Runs a program without a shell and gives the number it ended with, its output and its errors. Programs: {}.",
+            names.join(", ")
+        );
+        let programs = Arc::new(self.clone());
+        let tool = FnTool::new("run_program", about, move |_cx, asked: Asked| {
+            let programs = Arc::clone(&programs);
+            async move { programs.run(asked).await }
+        });
+        tool.policy(ToolPolicy::default().effects(Effects::Write))
+    }
+
+    async fn run(&self, asked: Asked) -> Result<Ended, ToolError> {
+        let program = self.find(&asked.program)?;
+        let mut running = Running::start(self, program, &asked)?;
+        let child = &mut running.child;
+        let (stdout, stderr, stdin) = (child.stdout.take(), child.stderr.take(), child.stdin.take());
+        let write = async {
+            if let (Some(mut stdin), Some(text)) = (stdin, &asked.input) {
+                // A program need not read it.
+                let _ = stdin.write_all(text.as_bytes()).await;
+            }
+        };
+        let (mut output, mut errors) = (Kept::of(self.max_output), Kept::of(self.max_output));
+        let status = {
+            let read = async { tokio::join!(output.read(stdout), errors.read(stderr)) };
+            let (mut read, mut write) = (pin!(read.fuse()), pin!(write.fuse()));
+            let ended = async {
+                let mut wait = pin!(child.wait());
+                loop {
+                    tokio::select! {
+                        status = &mut wait => return status,
+                        _ = &mut read, if !read.is_terminated() => {}
+                        () = &mut write, if !write.is_terminated() => {}
+                    }
+                }
+            };
+            let status = tokio::time::timeout(self.timeout, ended).await;
+            // What it has started may hold its output open.
+            running.group.kill();
+            let _ = tokio::time::timeout(LAST_WORDS, read).await;
+            status
+        };
+        match status {
+            Ok(Ok(status)) => Ok(Ended { status: status.code(), output: output.text(), errors: errors.text() }),
+            Ok(Err(error)) => Err(ToolError::new(format!("`{}` cannot be waited for: {error}", program.name))),
+            Err(_) => {
+                let (said, name) = (format!("{}{}", output.text(), errors.text()), &program.name);
+                let problem =
+                    format!("`{name}` did not end within {:?} and was killed; it wrote: {said}", self.timeout);
+                Err(ToolError::with_status(ToolStatus::Timeout, problem))
+            }
+        }
+    }
+
+    fn find(&self, name: &str) -> Result<&Program, ToolError> {
+        self.programs.iter().find(|program| program.name == name).ok_or_else(|| {
+            let names = || self.programs.iter().map(|program| program.name.as_str());
+            let hint = match nearest(name, names()) {
+                near @ Some(_) => did_you_mean(near),
+                None => format!("; there are: {}", names().collect::<Vec<_>>().join(", ")),
+            };
+            ToolError::invalid_arguments(format!("there is no program `{name}`{hint}"))
+        })
+    }
+}
+
+/// A program that was started. With this value its group ends.
+struct Running {
+    child: Child,
+    group: ProcessGroup,
+}
+
+impl Running {
+    fn start(programs: &Programs, program: &Program, asked: &Asked) -> Result<Self, ToolError> {
+        let name = &program.name;
+        if asked.arguments.len() > MOST_ARGUMENTS {
+            let count = asked.arguments.len();
+            let problem = format!("a call has at most {MOST_ARGUMENTS} arguments, and this one has {count}");
+            return Err(ToolError::invalid_arguments(problem));
+        }
+        let mut command = Command::new(&program.path);
+        command.args(&program.first).args(&asked.arguments).current_dir(&programs.folder);
+        command.env_clear().envs(&programs.environment).kill_on_drop(true);
+        let stdin = if asked.input.is_some() { Stdio::piped() } else { Stdio::null() };
+        command.stdin(stdin).stdout(Stdio::piped()).stderr(Stdio::piped());
+        #[cfg(unix)]
+        command.process_group(0);
+        let child = command.spawn().map_err(|error| ToolError::new(format!("`{name}` cannot be started: {error}")))?;
+        let running = Self { group: ProcessGroup::of(child.id()), child };
+        if let Some(bytes) = programs.max_memory {
+            running.limit(bytes).map_err(|error| {
+                ToolError::new(format!("the memory of `{name}` cannot be limited, so it was killed: {error}"))
+            })?;
+        }
+        Ok(running)
+    }
+
+    #[cfg(target_os = "linux")]
+    fn limit(&self, bytes: u64) -> io::Result<()> {
+        use rustix::process::{Pid, Resource, Rlimit, prlimit};
+        let Some(process) = self.child.id().and_then(|id| Pid::from_raw(id.try_into().ok()?)) else { return Ok(()) };
+        let limit = Rlimit { current: Some(bytes), maximum: Some(bytes) };
+        prlimit(Some(process), Resource::As, limit)?;
+        Ok(())
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    #[allow(clippy::unnecessary_wraps, clippy::unused_self, reason = "the same on all systems")]
+    fn limit(&self, _: u64) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.group.kill();
+    }
+}
+
+/// What a program wrote: the first and the last part of it.
+struct Kept {
+    half: usize,
+    first: Vec<u8>,
+    last: VecDeque<u8>,
+    left_out: u64,
+}
+
+impl Kept {
+    fn of(most: usize) -> Self {
+        Self { half: most / 2, first: Vec::new(), last: VecDeque::new(), left_out: 0 }
+    }
+
+    async fn read(&mut self, from: Option<impl AsyncRead + Unpin>) {
+        let Some(mut from) = from else { return };
+        let mut piece = [0; 8192];
+        while let Ok(count @ 1..) = from.read(&mut piece).await {
+            let room = (self.half - self.first.len()).min(count);
+            self.first.extend_from_slice(&piece[..room]);
+            self.last.extend(&piece[room..count]);
+            let over = self.last.len().saturating_sub(self.half);
+            self.last.drain(..over);
+            self.left_out += over as u64;
+        }
+    }
+
+    /// The text; what is not UTF-8 is replaced.
+    fn text(self) -> String {
+        let last: Vec<u8> = self.last.into();
+        match self.left_out {
+            0 => String::from_utf8_lossy(&[self.first, last].concat()).into_owned(),
+            left_out => {
+                let (first, last) = (String::from_utf8_lossy(&self.first), String::from_utf8_lossy(&last));
+                format!("{first}\n[{left_out} bytes are left out]\n{last}")
+            }
+        }
+    }
+}
+
+/// Shows the names of the programs, and no variable.
+impl fmt::Debug for Programs {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names: Vec<&str> = self.programs.iter().map(|program| program.name.as_str()).collect();
+        f.debug_struct("Programs").field("folder", &self.folder).field("programs", &names).finish_non_exhaustive()
+    }
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct Asked {
+    /// The name of a program.
+    program: String,
+    /// Its arguments, one by one.
+    #[serde(default)]
+    arguments: Vec<String>,
+    /// What it reads from its standard input.
+    input: Option<String>,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct Ended {
+    /// The number that the program ended with; null when a signal ended it.
+    status: Option<i32>,
+    output: String,
+    errors: String,
+}

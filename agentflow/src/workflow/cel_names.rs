@@ -1,0 +1,104 @@
+//! The variables of the expressions in a graph: nodes, inputs, the state, the item. It evaluates nothing.
+
+use serde_json::{Map, Value};
+
+use super::mapping::{IsNode, Scope};
+use crate::expression::{Expression, Path, Variables};
+use crate::value::Encoded;
+
+/// What a path of an expression begins with, and what stands behind it.
+pub(super) enum CelRoot<'p> {
+    Node(
+        &'p str,
+        #[cfg_attr(
+            not(feature = "dynamic"),
+            allow(dead_code, reason = "graphs are checked with the feature `dynamic`")
+        )]
+        &'p [String],
+    ),
+    /// An empty key is that of all values.
+    State(&'p str),
+    Other(&'p str),
+}
+
+impl<'p> CelRoot<'p> {
+    pub(super) fn of(path: &'p Path, is_node: IsNode<'_>) -> Self {
+        match path.parts.as_slice() {
+            [node, rest @ ..] if is_node(node) => Self::Node(node, rest),
+            [of, node, rest @ ..] if of == "nodes" => Self::Node(node, rest),
+            [of, key, ..] if of == "state" => Self::State(key),
+            [of] if of == "state" => Self::State(""),
+            [other, ..] => Self::Other(other),
+            // A path has a name.
+            [] => Self::Other(""),
+        }
+    }
+}
+
+/// The nodes that an expression reads, with whether one may be missing; also names that are not those of nodes.
+pub(super) fn cel_reads<'e>(expression: &'e Expression, is_node: IsNode<'_>) -> Vec<(&'e str, bool)> {
+    let read = expression.paths().iter().filter_map(|path| match CelRoot::of(path, is_node) {
+        CelRoot::Node(node, _) | CelRoot::Other(node) => Some((node, path.may_miss)),
+        CelRoot::State(_) => None,
+    });
+    read.collect()
+}
+
+/// The keys of the state that an expression reads.
+pub(super) fn cel_state_keys<'e>(expression: &'e Expression, is_node: IsNode<'_>) -> Vec<(&'e str, bool)> {
+    let read = expression.paths().iter().filter_map(|path| match CelRoot::of(path, is_node) {
+        CelRoot::State(key) => Some((key, false)),
+        CelRoot::Node(..) | CelRoot::Other(_) => None,
+    });
+    read.collect()
+}
+
+/// The name of the item, and of the last output of what is repeated.
+pub(super) const ITEM: &str = "item";
+
+/// The variables at a place of a run.
+pub(super) struct CelNames<'s, 'o>(pub(super) &'s Scope<'o>);
+
+impl CelNames<'_, '_> {
+    fn node(&self, name: &str) -> Result<Option<Value>, String> {
+        if !self.0.names.contains_key(name) {
+            return Ok(None);
+        }
+        let output = self.0.output(name).ok_or_else(|| format!("`{name}` has no output"))?;
+        decoded(output).map(Some)
+    }
+}
+
+impl Variables for CelNames<'_, '_> {
+    fn variable(&self, name: &str) -> Result<Option<Value>, String> {
+        match (self.node(name)?, self.0.item) {
+            (Some(output), _) => Ok(Some(output)),
+            (None, Some(item)) if name == ITEM => decoded(item).map(Some),
+            _ => Ok(None),
+        }
+    }
+
+    fn within(&self, of: &str, name: &str) -> Result<Option<Value>, String> {
+        match of {
+            "nodes" => self.node(name),
+            "state" => match self.0.in_state(name, "") {
+                Some(value) => Ok(Some(value)),
+                None => Err(format!("the state has no `{name}`")),
+            },
+            _ => Ok(None),
+        }
+    }
+
+    fn whole(&self, of: &str) -> Option<Value> {
+        (of == "state").then(|| self.0.in_state("", "").unwrap_or_else(|| Value::Object(Map::new())))
+    }
+
+    fn all(&self) -> Vec<String> {
+        let item = self.0.item.map(|_| ITEM.to_owned());
+        self.0.names.keys().cloned().chain(item).collect()
+    }
+}
+
+fn decoded(value: &Encoded) -> Result<Value, String> {
+    value.decode().map_err(|error| format!("`{value}` is not JSON: {error}"))
+}

@@ -1,0 +1,94 @@
+//! `agentwf a2a` as a process: the card of an agent of another program, and a message to it.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpListener;
+use std::thread;
+
+use agentflow_tests::{Agentwf, Ended};
+use serde_json::{Value, json};
+
+const HOST: &str = env!("CARGO_BIN_EXE_agentwf-host");
+
+fn agentwf(args: &[&str]) -> Ended {
+    Agentwf::new(HOST).args(args).env("AGENT_KEY", "sesame-street").run()
+}
+
+/// An agent that says what it was asked: `ask` asks back.
+fn agent() -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let card = json!({
+        "name": "Echo", "description": "Says it again.", "version": "3",
+        "supportedInterfaces": [{"url": url, "protocolBinding": "HTTP+JSON", "protocolVersion": "1.0"}],
+        "capabilities": {}, "defaultInputModes": ["text/plain"], "defaultOutputModes": ["text/plain"],
+        "skills": [{"id": "echo", "name": "Echo", "description": "Repeats.", "tags": ["echo"]}],
+    });
+    thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            let mut reader = BufReader::new(stream.try_clone().unwrap());
+            let mut head = String::new();
+            while reader.read_line(&mut head).unwrap() > 2 {}
+            let length = |line: &str| line.to_ascii_lowercase().strip_prefix("content-length: ")?.parse().ok();
+            let mut body = vec![0; head.lines().find_map(length).unwrap_or(0)];
+            reader.read_exact(&mut body).unwrap();
+            let answer = match head.starts_with("GET ") {
+                true => card.clone(),
+                false => answer(&head, &serde_json::from_slice(&body).unwrap()),
+            };
+            let answer = answer.to_string();
+            let length = answer.len();
+            let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n");
+            stream.write_all((head + &answer).as_bytes()).unwrap();
+        }
+    });
+    url
+}
+
+fn answer(head: &str, request: &Value) -> Value {
+    let message = &request["message"];
+    let text = message["parts"][0]["text"].as_str().unwrap();
+    let key =
+        if head.contains("Bearer sesame-street") || head.contains("bearer sesame-street") { " with a key" } else { "" };
+    match text {
+        "ask" => json!({"task": {"id": "t-1", "contextId": "c-1", "status": {
+            "state": "TASK_STATE_INPUT_REQUIRED",
+            "message": {"messageId": "m", "role": "ROLE_AGENT", "parts": [{"text": "Which?"}]},
+        }}}),
+        _ => {
+            let said = format!("{text}{key} in {}", message["taskId"].as_str().unwrap_or("no task"));
+            json!({"message": {"messageId": "m", "role": "ROLE_AGENT", "parts": [{"text": said}]}})
+        }
+    }
+}
+
+#[test]
+fn it_shows_a_card_and_sends_a_message() {
+    let url = agent();
+    let card = agentwf(&["a2a", "card", &url]);
+    assert_eq!(
+        card.stdout,
+        format!("Echo 3\nSays it again.\nHTTP+JSON 1.0 at {url}\nstreams: no\nskill echo: Repeats.\n"),
+        "{}",
+        card.stderr
+    );
+    assert_eq!(agentwf(&["a2a", "card", &url, "--json"]).line()["version"], "3");
+    let sent = agentwf(&["a2a", "send", &url, "hello"]);
+    assert_eq!((sent.code, sent.stdout.as_str()), (Some(0), "hello in no task\n"), "{}", sent.stderr);
+    let sent = agentwf(&["a2a", "send", &url, "hello", "--key-from", "AGENT_KEY", "--task", "t-1", "--json"]);
+    assert_eq!(sent.line()["message"]["parts"][0]["text"], "hello with a key in t-1");
+}
+
+#[test]
+fn a_task_that_waits_and_an_agent_that_is_not_there_are_exit_code_1() {
+    let url = agent();
+    let asks = agentwf(&["a2a", "send", &url, "ask"]);
+    assert_eq!((asks.code, asks.stdout.as_str()), (Some(1), ""));
+    assert!(asks.stderr.contains("Which?") && asks.stderr.contains("`t-1`"), "{}", asks.stderr);
+    let asks = agentwf(&["a2a", "send", &url, "ask", "--json"]);
+    assert_eq!((asks.code, &asks.line()["task"]["id"]), (Some(1), &json!("t-1")));
+    let gone = agentwf(&["a2a", "card", "http://127.0.0.1:1"]);
+    assert_eq!((gone.code, gone.stderr.contains("cannot be reached")), (Some(1), true), "{}", gone.stderr);
+    let unset = agentwf(&["a2a", "card", &url, "--key-from", "NO_SUCH_VARIABLE_HERE"]);
+    assert_eq!((unset.code, unset.stderr.contains("`NO_SUCH_VARIABLE_HERE`")), (Some(1), true), "{}", unset.stderr);
+}
