@@ -6,14 +6,16 @@ use std::sync::Arc;
 use agentflow::agent::RunRequest;
 use agentflow::event::EventKind;
 use agentflow::message::{Message, Part, Role};
+use agentflow::model::{ModelInfo, ModelRequest, ModelStream};
 use agentflow::prelude::*;
 use agentflow::session::{Session, SessionWindow};
 use agentflow::store::{Append, MemoryStore, Store};
 use agentflow::{Event, RunId};
 use agentflow_testing::{ScriptedModel, Turn, check_events, test_runtime};
 use agentflow_tests::{Replay, sdk_types, wire_cases};
-use futures_util::StreamExt;
+use futures_util::{StreamExt, stream};
 use serde_json::json;
+use tokio::sync::Semaphore;
 
 use super::provider_change::{ANTHROPIC, CHAT, GEMINI, RESPONSES, calls_and_results, model, turns};
 use super::sessions::{ByTool, Note, sess_lookup};
@@ -39,12 +41,39 @@ fn script() -> Vec<Turn> {
     ]
 }
 
+/// A model whose turn after a wrong answer begins when the message in the middle was sent, so that the run reads it
+/// behind that turn.
+struct Held {
+    model: ByTool,
+    sent: Arc<Semaphore>,
+}
+
+impl Model for Held {
+    fn info(&self) -> &ModelInfo {
+        self.model.info()
+    }
+
+    fn stream(&self, request: ModelRequest) -> ModelStream {
+        let wrong = request.messages.last().is_some_and(|last| last.results().any(|result| !result.status.is_success()));
+        let (sent, turn) = (self.sent.clone(), self.model.stream(request));
+        let held = async move {
+            if wrong {
+                sent.acquire().await.unwrap().forget();
+            }
+            turn
+        };
+        Box::pin(stream::once(held).flatten())
+    }
+}
+
 /// A live run of a session that has a history, from its beginning to its end.
 async fn live_run(session: &Session) -> Vec<Vec<Event>> {
     let store = MemoryStore::new();
     let runtime = test_runtime().store(store.clone()).build();
+    let message_sent = Arc::new(Semaphore::new(0));
     let agent = |turns: Vec<Turn>| {
-        let agent = Agent::new(ByTool(ScriptedModel::new(turns))).instruct("Be kind.").output::<Note>();
+        let model = Held { model: ByTool(ScriptedModel::new(turns)), sent: message_sent.clone() };
+        let agent = Agent::new(model).instruct("Be kind.").output::<Note>();
         agent.tools(tools![sess_lookup]).runtime(&runtime)
     };
     let before = RunRequest::new("before").session(session.clone()).run_id(RunId::new("before"));
@@ -58,6 +87,7 @@ async fn live_run(session: &Session) -> Vec<Vec<Event>> {
         let wrong = |event: &Event| matches!(&event.kind, EventKind::ToolFailed { .. });
         if wrong(&event) {
             run.send_message("in the middle").await.unwrap();
+            message_sent.add_permits(1);
         } else if answers(&event) {
             sent += 1;
             match sent {
