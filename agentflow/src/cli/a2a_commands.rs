@@ -63,7 +63,7 @@ fn client_of(agent: &A2aAgentArgs) -> Result<A2aClient, Stop> {
     let mut builder = A2aClient::at(AGENT, agent.url.clone());
     if let Some(variable) = &agent.key_from {
         let Ok(key) = std::env::var(variable) else {
-            return Err(Stop::failed("a2a", format!("the variable `{variable}` is not set")));
+            return Err(Stop::failed("a2a", format!("the variable `{variable}` is not set; set it to the key")));
         };
         builder = builder.bearer(key);
     }

@@ -43,12 +43,11 @@ pub fn condition() -> FnTool {
 }
 
 fn holds(Asked { expression, variables }: Asked) -> Result<bool, ToolError> {
-    let wrong = |problem: String| ToolError::new(problem);
-    let expression: Expression = expression.parse().map_err(|error| wrong(format!("{error}")))?;
-    match expression.evaluate(&Value::Object(variables)).map_err(|error| wrong(error.to_string()))? {
+    let expression: Expression = expression.parse().map_err(|error| ToolError::of(&error))?;
+    match expression.evaluate(&Value::Object(variables)).map_err(|error| ToolError::of(&error))? {
         Value::Bool(holds) => Ok(holds),
-        other => {
-            Err(wrong(format!("the value of `{expression}` is `{other}`, neither `true` nor `false`; compare it")))
-        }
+        other => Err(ToolError::new(format!(
+            "the value of `{expression}` is `{other}`, neither `true` nor `false`; compare it"
+        ))),
     }
 }

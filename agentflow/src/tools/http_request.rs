@@ -21,7 +21,7 @@ use super::address_guard::AddressGuard;
 use super::http_target::{Targets, host_of, is_of};
 use crate::mask;
 use crate::message::ToolStatus;
-use crate::model::{Secret, pinned_client, reason};
+use crate::model::{Secret, pinned_client, reason, secret_header};
 use crate::tool::{Effects, FnTool, ToolError, ToolPolicy};
 
 const DEFAULT_MAX_BYTES: usize = 1 << 20;
@@ -288,8 +288,7 @@ impl HttpRequest {
         let mut all = headers.clone();
         let host = host_of(url);
         for SecretHeader { name, value, .. } in self.secrets.iter().filter(|secret| is_of(&host, &secret.host)) {
-            let named: HeaderName =
-                name.parse().map_err(|_| ToolError::new(format!("`{name}` is not the name of a header")))?;
+            let (named, value) = secret_header(name, value.expose()).map_err(ToolError::new)?;
             if headers.contains_key(&named) {
                 return Err(ToolError::new(format!("the header `{name}` of `{host}` is set already; leave it out")));
             }
@@ -297,9 +296,6 @@ impl HttpRequest {
                 let problem = format!("`{host}` is requested with a key, which is sent over `https:` alone");
                 return Err(ToolError::new(problem));
             }
-            let mut value = HeaderValue::from_str(value.expose())
-                .map_err(|_| ToolError::new(format!("the value of the header `{name}` cannot be sent")))?;
-            value.set_sensitive(true);
             all.insert(named, value);
         }
         let client =

@@ -35,11 +35,12 @@ impl<'p> CelRoot<'p> {
     }
 }
 
-/// The nodes that an expression reads, with whether one may be missing; also names that are not those of nodes.
+/// The nodes that an expression reads, with whether one may be missing; also names that are not those of nodes, except
+/// [`ITEM`].
 pub(super) fn cel_reads<'e>(expression: &'e Expression, is_node: IsNode<'_>) -> Vec<(&'e str, bool)> {
     let read = expression.paths().iter().filter_map(|path| match CelRoot::of(path, is_node) {
+        CelRoot::Other(ITEM) | CelRoot::State(_) => None,
         CelRoot::Node(node, _) | CelRoot::Other(node) => Some((node, path.may_miss)),
-        CelRoot::State(_) => None,
     });
     read.collect()
 }

@@ -4,7 +4,6 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
-use super::cel_names::ITEM;
 use super::chosen_arms::pick;
 use super::condition::{BoundCondition, Condition, NoOutputs};
 use super::graph::GraphNode;
@@ -72,8 +71,7 @@ impl Loading<'_> {
     }
 
     pub(super) fn until(&mut self, node: &str, until: &Condition) -> Until {
-        let reads = until.reads(&|_| false).into_iter().filter(|(read, _)| *read != ITEM);
-        let reads = reads.chain(until.state_keys(&|_| false));
+        let reads = until.reads(&|_| false).into_iter().chain(until.state_keys(&|_| false));
         if let Some((read, _)) = reads.into_iter().next() {
             self.problems.push(format!(
                 "`until` of the node `{node}` reads `{read}`, and it sees the last output alone, as `{{\"item\": \"\"}}`"

@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 
-use super::cel_names::CelRoot;
+use super::cel_names::{CelRoot, ITEM};
 use super::condition::Condition;
 use super::facts::{Known, known_before, known_when, narrow};
 use super::graph_body::Routes;
@@ -131,8 +131,12 @@ impl Reading<'_> {
 
 impl KnownKinds for Reading<'_> {
     fn kind(&self, path: &Path) -> Result<KnownKind, String> {
-        let CelRoot::Node(node, parts) = CelRoot::of(path, &|name| self.outputs.get(name).is_some()) else {
-            return Ok(KnownKind::Any);
+        let (node, parts) = match CelRoot::of(path, &|name| self.outputs.get(name).is_some()) {
+            CelRoot::Node(node, parts) => (node, parts),
+            CelRoot::Other(ITEM) => {
+                return Err("`item` is the last output of a repetition, in its `until` alone; name a node".to_owned());
+            }
+            CelRoot::Other(_) | CelRoot::State(_) => return Ok(KnownKind::Any),
         };
         let Some(whole) = self.outputs.get(node) else { return Ok(KnownKind::Any) };
         let at = pointer_of(parts);

@@ -117,7 +117,9 @@ fn mistakes_are_named_with_their_place() {
         ("edge", "nodes.page.title > 3", "here are a text and a number"),
         ("edge", "state['temp:x'] == 1", "`temp:x` is gone after a crash"),
         ("arm", "state['user:x'] == 1", "`user:x` is read from the store"),
-        ("arm", "item == 1", "reads or follows `item`, and there is no such node"),
+        ("arm", "item == 1", "`item` is the last output of a repetition, in its `until` alone; name a node"),
+        ("edge", "item == 1", "`item` is the last output of a repetition, in its `until` alone; name a node"),
+        ("until", "nodes.item == 1", "`until` of the node `out` reads `item`, and it sees the last output alone"),
         ("until", "page.title == 'x'", "`until` of the node `out` reads `page`, and it sees the last output alone"),
         (
             "until",

@@ -54,7 +54,8 @@ impl Model for Held {
     }
 
     fn stream(&self, request: ModelRequest) -> ModelStream {
-        let wrong = request.messages.last().is_some_and(|last| last.results().any(|result| !result.status.is_success()));
+        let wrong =
+            request.messages.last().is_some_and(|last| last.results().any(|result| !result.status.is_success()));
         let (sent, turn) = (self.sent.clone(), self.model.stream(request));
         let held = async move {
             if wrong {

@@ -2,13 +2,15 @@
 
 use std::path::Path;
 
+use agentflow::RunId;
 use agentflow::agent::RunRequest;
 use agentflow::memory::{Memory, MemoryEntry, SqliteMemory};
 use agentflow::prelude::*;
 use agentflow::serde_json::json;
-use agentflow::store::{RunFilter, SqliteStore, Store};
+use agentflow::store::{Append, RunFilter, SqliteStore, Store};
 use agentflow::time::Timestamp;
 use agentflow_testing::{ScriptedModel, Turn, test_runtime};
+use agentflow_tests::journal::started;
 
 /// Letters alone, so that an index of words keeps it as it is.
 const SECRET: &str = "swordfish";
@@ -114,4 +116,30 @@ async fn of_a_memory() {
     assert_eq!(memory.search("bob", &"tea".into()).await.unwrap().len(), 1);
     drop(memory);
     assert_eq!(found(folder.path()), Vec::<String>::new());
+}
+
+/// Whoever left a request may end before it reads the outcome.
+#[tokio::test]
+async fn of_an_outcome_that_nobody_has_read_for_an_hour() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("runs.db");
+    let store = SqliteStore::open(&path).await.unwrap();
+    let (run, other) = (RunId::new("asked"), RunId::new("other"));
+    let epoch = store.create(&run, vec![started(&run)]).await.unwrap();
+    store.create(&other, vec![started(&other)]).await.unwrap();
+    let (old, young) =
+        (store.send(&run, "one".to_owned()).await.unwrap(), store.send(&run, "two".to_owned()).await.unwrap());
+    let answer = Append::new(1, Vec::new()).answering(old, SECRET).answering(young, "young");
+    store.append(&run, epoch, answer).await.unwrap();
+    let outcome = async |message| store.outcome(message).await.unwrap();
+    store.send(&other, "three".to_owned()).await.unwrap();
+    assert_eq!((outcome(old).await.as_deref(), outcome(young).await.as_deref()), (Some(SECRET), Some("young")));
+    let elsewhere = rusqlite::Connection::open(&path).unwrap();
+    let an_hour_ago = "UPDATE messages SET answered = answered - 3600001 WHERE outcome = 'swordfish'";
+    assert_eq!(elsewhere.execute(an_hour_ago, []).unwrap(), 1);
+    drop(elsewhere);
+    store.send(&other, "four".to_owned()).await.unwrap();
+    assert_eq!((outcome(old).await, outcome(young).await.as_deref()), (None, Some("young")));
+    drop(store);
+    assert_eq!(left_after_close(folder.path()).await, Vec::<String>::new());
 }

@@ -101,5 +101,5 @@ async fn a_file_of_the_second_layout() {
     assert_eq!(store.list(RunFilter::new()).await.unwrap().len(), 1);
     drop(store);
     let version = rusqlite::Connection::open(&path).unwrap().pragma_query_value(None, "user_version", |row| row.get(0));
-    assert_eq!(version, Ok(5));
+    assert_eq!(version, Ok(6));
 }

@@ -2,7 +2,7 @@
 //! before it writes, so a refused one leaves nothing in the transaction that it shares with others.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use rusqlite::{Connection, OptionalExtension, params};
 
@@ -17,10 +17,14 @@ use crate::event::{Event, PauseReason, RunId, RunStarted};
 use crate::store::{
     Answered, Append, Epoch, MessageId, RunRecord, RunStatus, StateWrite, StoreError, StoreErrorKind, StoreMessage,
 };
+use crate::time::Timestamp;
 use crate::value::Encoded;
 
 /// So many pages has a write-ahead log that is copied into the file; SQLite's own number.
 const LONG_LOG: i64 = 1000;
+
+/// So long is an outcome kept that nobody has read, as [`Store`](crate::store::Store) says.
+const OUTCOMES_KEPT: Duration = Duration::from_secs(3600);
 
 /// At least so many runs are kept in memory, of those that were written last.
 const KNOWN: usize = 16_384;
@@ -352,8 +356,10 @@ impl Tables {
         self.insert(key, rows)?;
         for Answered { message, outcome } in answered {
             self.connection
-                .prepare_cached("UPDATE messages SET outcome = ?2, body = '' WHERE id = ?1 AND outcome IS NULL")?
-                .execute(params![number(message.0), outcome])?;
+                .prepare_cached(
+                    "UPDATE messages SET outcome = ?2, body = '', answered = ?3 WHERE id = ?1 AND outcome IS NULL",
+                )?
+                .execute(params![number(message.0), outcome, millis_now()])?;
         }
         self.put_state(writes)?;
         if changed {
@@ -438,6 +444,10 @@ impl Tables {
         if status.has_ended() {
             return Err(StoreError::ended(run, status).into());
         }
+        // Whoever left these has ended without reading the outcome: it waits for seconds.
+        self.connection
+            .prepare_cached("DELETE FROM messages WHERE answered < ?1")?
+            .execute([millis_now().saturating_sub(OUTCOMES_KEPT.as_millis() as i64)])?;
         self.connection
             .prepare_cached("INSERT INTO messages (run, body) VALUES (?1, ?2)")?
             .execute(params![key, message])?;
@@ -566,4 +576,9 @@ pub(super) fn check_version(run: &RunId, version: i64, errors: &StoreErrors) -> 
         true => Ok(()),
         false => Err(errors.newer_or_damaged(version, known, format_args!("the run `{run}`"))),
     }
+}
+
+/// Milliseconds since the Unix epoch.
+fn millis_now() -> i64 {
+    number(Timestamp::from(SystemTime::now()).as_millis())
 }

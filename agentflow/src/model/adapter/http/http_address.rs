@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use reqwest::Url;
 use reqwest::header::{HeaderName, HeaderValue};
 
+use super::secret_header::secret_header;
 use crate::mask;
 use crate::model::Secret;
 
@@ -34,14 +35,7 @@ impl HttpAddress {
     }
 
     pub(crate) fn header_map(&self) -> Result<HashMap<HeaderName, HeaderValue>, String> {
-        let header = |(name, value): (&String, &String)| {
-            let name: HeaderName = name.parse().map_err(|_| format!("`{name}` is not the name of a header"))?;
-            let mut value =
-                HeaderValue::from_str(value).map_err(|_| format!("the value of the header `{name}` cannot be sent"))?;
-            value.set_sensitive(true);
-            Ok((name, value))
-        };
-        self.headers.iter().map(header).collect()
+        self.headers.iter().map(|(name, value)| secret_header(name, value)).collect()
     }
 
     /// A text without keys.

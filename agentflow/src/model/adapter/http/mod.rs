@@ -10,6 +10,8 @@ mod exchange;
 mod http_address;
 mod http_error;
 mod http_retry;
+#[cfg(any(feature = "a2a-client", feature = "mcp-http", feature = "tool-http"))]
+mod secret_header;
 mod server;
 mod settings;
 mod sse;
@@ -32,6 +34,8 @@ pub(crate) use self::http_address::HttpAddress;
 #[cfg(feature = "tool-http")]
 pub(crate) use self::http_error::reason;
 pub(crate) use self::http_error::{Refusal, kind_of_status};
+#[cfg(feature = "tool-http")]
+pub(crate) use self::secret_header::secret_header;
 pub(crate) use self::server::{Server, ServerBuilder};
 pub use self::settings::HttpSettings;
 pub(crate) use self::sse::SseEvent;
