@@ -29,6 +29,8 @@ pub mod middleware;
 pub mod model;
 mod on_timeout;
 pub mod path;
+#[cfg(feature = "dynamic")]
+pub mod pipeline;
 #[cfg(any(feature = "mcp", feature = "tool-programs"))]
 mod process_group;
 pub mod resource;

@@ -23,6 +23,8 @@ use crate::workflow::{Graph, ReferenceKind};
 #[derive(Clone)]
 pub(super) struct GivenGraph {
     pub(super) graph: Arc<Graph>,
+    /// Why it could not be made.
+    problem: Option<Arc<str>>,
     /// The document that it was read from.
     #[cfg(feature = "documents")]
     document: Option<super::given_documents::GivenDocument>,
@@ -50,6 +52,7 @@ impl GivenGraph {
     pub(super) fn new(graph: Graph) -> Self {
         Self {
             graph: Arc::new(graph),
+            problem: None,
             #[cfg(feature = "documents")]
             document: None,
             last: Arc::default(),
@@ -61,8 +64,16 @@ impl GivenGraph {
         Self { document: Some(document), ..Self::new(graph) }
     }
 
+    /// In place of a workflow of this name that cannot be made.
+    pub(super) fn unmade(name: &str, problem: &str) -> Self {
+        Self { problem: Some(problem.into()), ..Self::new(Graph::new(name, "")) }
+    }
+
     /// The form that is executed.
     fn read(&self, resolve: Resolve<'_>) -> Result<Spec, String> {
+        if let Some(problem) = &self.problem {
+            return Err(problem.to_string());
+        }
         let spec = self.graph.to_spec(resolve);
         #[cfg(feature = "documents")]
         if let Some(document) = self.document.as_ref().filter(|document| spec.is_err() || !document.is_whole()) {

@@ -16,6 +16,8 @@ mod execute_step;
 #[cfg(feature = "documents")]
 mod given_documents;
 #[cfg(feature = "dynamic")]
+mod given_pipelines;
+#[cfg(feature = "dynamic")]
 mod graphs;
 mod inbox;
 mod inspect;

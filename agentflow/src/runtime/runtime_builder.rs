@@ -33,7 +33,7 @@ pub struct RuntimeBuilder {
     sinks: Vec<Arc<dyn EventSink>>,
     middleware: Vec<Arc<dyn Middleware>>,
     agents: AgentModels,
-    given: Given,
+    pub(super) given: Given,
     #[cfg(feature = "documents")]
     pub(super) documents: Vec<crate::document::Document>,
 }

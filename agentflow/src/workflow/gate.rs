@@ -27,6 +27,19 @@ pub(super) fn problems_of_questions(nodes: &[NodeSpec]) -> Vec<String> {
 fn problem_of_question(node: &NodeSpec) -> Option<String> {
     let (path, policy) = (&node.path, &node.policy);
     let is_gate = matches!(node.body, Body::Gate { .. });
+    if policy.approve.is_some() {
+        let instead = match node.body {
+            Body::Gate { .. } => Some("a gate asks one question; put both in its text, or add a second gate"),
+            Body::Input { .. } => {
+                Some("an input is there from the beginning; put the question on the node that uses it")
+            }
+            Body::Join => Some("a join does nothing that one could agree to; put the question on the node behind it"),
+            _ => None,
+        };
+        if let Some(instead) = instead {
+            return Some(format!("the node `{path}` asks nobody by its `approve`: {instead}"));
+        }
+    }
     if policy.approve_timeout_ms.is_some() && policy.approve.is_none() {
         let instead = if is_gate { "a gate's time is `timeout`" } else { "add `approve`, or remove it" };
         return Some(format!("the node `{path}` has an `approve_timeout` and asks nobody before it begins; {instead}"));

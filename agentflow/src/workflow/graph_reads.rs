@@ -102,6 +102,11 @@ impl Reading<'_> {
             // There is no `or` of an item.
             Mapping::Item(at) => ("the item".to_owned(), self.item, at, true),
             Mapping::Object(fields) => return fields.values().for_each(|of| self.parts(of, may_miss, problems)),
+            Mapping::First(all) if all.is_empty() => {
+                problems.push(format!("{}: `first` has no values; give it at least one", self.place));
+                return;
+            }
+            Mapping::First(all) => return all.iter().for_each(|of| self.parts(of, true, problems)),
             Mapping::List(all) => return all.iter().for_each(|of| self.parts(of, may_miss, problems)),
             Mapping::Template(template) => return self.placeholders(template, problems),
             Mapping::ErrorOf(_) | Mapping::Value(_) | Mapping::State { .. } => return,

@@ -31,6 +31,7 @@ use crate::value::Encoded;
 /// | `{"error_of": "fetch"}` | the failure of a node, `{"kind": .., "message": ..}`, or `null` |
 /// | `{"item": ""}` | the item of a node that runs for each item, or the last output of one that is repeated; or a part of it |
 /// | `{"value": 5}` | a constant |
+/// | `{"first": [{"from": "a"}, {"from": "b"}]}` | the first of these that has a value: nodes that were skipped have none |
 /// | `{"object": {"url": {"from": "page"}}}` | an object |
 /// | `{"list": [{"from": "page"}]}` | a list |
 ///
@@ -78,6 +79,8 @@ pub enum Mapping {
     Item(String),
     /// A constant.
     Value(Value),
+    /// The first of these that has a value. An output, a part or a key of the state that is not there has none; all else has.
+    First(Vec<Mapping>),
     /// An object.
     Object(BTreeMap<String, Mapping>),
     /// A list.
@@ -120,6 +123,7 @@ impl Mapping {
                 });
                 of_nodes.collect()
             }
+            Self::First(all) => all.iter().flat_map(|of| of.reads(is_node)).map(|(node, _)| (node, true)).collect(),
             Self::Object(fields) => fields.values().flat_map(|of| of.reads(is_node)).collect(),
             Self::List(all) => all.iter().flat_map(|of| of.reads(is_node)).collect(),
         }
@@ -137,7 +141,7 @@ impl Mapping {
                 keys.collect()
             }
             Self::Object(fields) => fields.values().flat_map(|of| of.state_keys(is_node)).collect(),
-            Self::List(all) => all.iter().flat_map(|of| of.state_keys(is_node)).collect(),
+            Self::List(all) | Self::First(all) => all.iter().flat_map(|of| of.state_keys(is_node)).collect(),
             Self::From { .. } | Self::ErrorOf(_) | Self::Item(_) | Self::Value(_) => Vec::new(),
         }
     }
@@ -157,7 +161,12 @@ impl Mapping {
             }
             Self::Object(fields) => fields.values().flat_map(|of| of.needed_keys(is_node)).collect(),
             Self::List(all) => all.iter().flat_map(|of| of.needed_keys(is_node)).collect(),
-            Self::State { .. } | Self::From { .. } | Self::ErrorOf(_) | Self::Item(_) | Self::Value(_) => Vec::new(),
+            Self::State { .. }
+            | Self::From { .. }
+            | Self::ErrorOf(_)
+            | Self::Item(_)
+            | Self::Value(_)
+            | Self::First(_) => Vec::new(),
         }
     }
 
@@ -166,7 +175,7 @@ impl Mapping {
         match self {
             Self::Item(_) => true,
             Self::Object(fields) => fields.values().any(Self::has_item),
-            Self::List(all) => all.iter().any(Self::has_item),
+            Self::List(all) | Self::First(all) => all.iter().any(Self::has_item),
             _ => false,
         }
     }
@@ -174,6 +183,29 @@ impl Mapping {
     /// Whether it is left out where there is no value.
     fn is_left_out(&self, scope: &Scope<'_>) -> bool {
         matches!(self, Self::State { key, at, or: None, optional: true } if scope.in_state(key, at).is_none())
+    }
+
+    /// The first of these that has a value.
+    fn first_of<'m>(all: &'m [Self], scope: &Scope<'_>) -> Result<&'m Self, String> {
+        for one in all {
+            if one.is_there(scope)? {
+                return Ok(one);
+            }
+        }
+        Err("none of the values of `first` is there".to_owned())
+    }
+
+    /// Whether there is such an output, part or key; of all else there is.
+    fn is_there(&self, scope: &Scope<'_>) -> Result<bool, String> {
+        Ok(match self {
+            Self::From { node, at, or } => match scope.output(node) {
+                Some(output) => or.is_some() || part(output, at)?.is_some(),
+                None => or.is_some(),
+            },
+            Self::State { key, at, or, .. } => or.is_some() || scope.in_state(key, at).is_some(),
+            Self::First(all) => Self::first_of(all, scope).is_ok(),
+            _ => true,
+        })
     }
 
     /// The value.
@@ -204,6 +236,7 @@ impl Mapping {
                 part(item, at)?.ok_or_else(|| format!("the item has nothing at `{at}`: {item}"))
             }
             Self::Value(value) => Ok(value.clone()),
+            Self::First(all) => Self::first_of(all, scope)?.value(scope),
             Self::Object(fields) => {
                 let fields = fields.iter().filter(|(_, value)| !value.is_left_out(scope));
                 let fields = fields.map(|(name, value)| Ok((name.clone(), value.value(scope)?)));
@@ -235,6 +268,7 @@ impl Mapping {
             {
                 Ok(item.clone())
             }
+            Self::First(all) => Self::first_of(all, scope)?.encoded(scope, most),
             Self::Template(template) => {
                 let value = scope.filled(template, most())?;
                 Encoded::new(&value).map_err(|error| Unmade::Problem(error.to_string()))

@@ -70,6 +70,8 @@ fn whole_schema_of(mapping: &Mapping, outputs: Schemas<'_>, item: &Value) -> Val
         }]}),
         Mapping::Item(at) => part_at(item, at),
         Mapping::Value(value) => json!({"const": value}),
+        Mapping::First(all) if all.is_empty() => Value::Bool(true),
+        Mapping::First(all) => one_of(all.iter().map(inner).collect()),
         Mapping::Object(fields) => {
             input_object_schema(fields.iter().map(|(name, mapping)| (name.clone(), inner(mapping))))
         }

@@ -163,6 +163,7 @@ impl Callee {
         let Mapping::Object(fields) = with else {
             // Its value is not known before it runs.
             return match with {
+                Mapping::First(all) => all.iter().flat_map(|one| self.problems_of(one)).collect(),
                 Mapping::Value(Value::Object(_)) | Mapping::From { .. } | Mapping::Item(_) | Mapping::State { .. } => {
                     Vec::new()
                 }

@@ -23,7 +23,8 @@ fn problem_of(node: &NodeSpec) -> Option<String> {
     }
     let key = callee::saved_keys(node).into_iter().next()?;
     Some(format!(
-        "`{path}` is a tap, and an agent in it saves its answer under `{key}`; remove `tap`, or the `output_key` of the agent"
+        "`{path}` is a tap, and a step in it saves `{key}` to the state; remove `tap`, or what the step saves, such as the \
+         `output_key` of an agent"
     ))
 }
 

@@ -20,6 +20,7 @@ mod known;
 mod linked_agents;
 mod mistakes;
 mod parts;
+mod pipelines;
 mod problems;
 mod recursive;
 mod reference;

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 /// Every room, from the vocabulary to the surfaces.
-const ROOMS: [&str; 49] = [
+const ROOMS: [&str; 50] = [
     // The vocabulary.
     "tuples",
     "text",
@@ -54,8 +54,9 @@ const ROOMS: [&str; 49] = [
     // What is run.
     "agent",
     "workflow",
-    // What is read from a file.
+    // What is read from a file, and put together with operators.
     "document",
+    "pipeline",
     // The only room that knows both.
     "runtime",
     // The surfaces.

@@ -1,0 +1,261 @@
+//! The graphs of a pipeline: a node for each part, and a workflow of its own for what a single call must be. It finds no names.
+
+use serde_json::Value;
+
+use super::Pipeline;
+use super::graph_in_work::{GraphInWork, Place};
+use super::input_names::{condition, mapping};
+use super::operators::Until;
+use super::pipeline_part::{Kind, Part};
+use crate::workflow::{
+    Begins, Graph, GraphBody, GraphEdge, GraphNode, Mapping, NodePolicy, NodeSchema, OnError, Reference, Route, Routes,
+};
+
+/// The input of the workflow of a pipeline, and the value that a part is given.
+pub(super) const INPUT: &str = "input";
+
+pub(super) struct Drafting<'n> {
+    name: &'n str,
+    graphs: Vec<Graph>,
+    problems: Vec<String>,
+}
+
+impl<'n> Drafting<'n> {
+    pub(super) fn new(name: &'n str) -> Self {
+        Self { name, graphs: Vec::new(), problems: Vec::new() }
+    }
+
+    /// The graphs, those first that others call; and what is wrong.
+    pub(super) fn into_parts(self) -> (Vec<Graph>, Vec<String>) {
+        (self.graphs, self.problems)
+    }
+
+    /// Makes the workflow of a pipeline, behind all that it calls.
+    pub(super) fn workflow(&mut self, pipeline: &Pipeline) {
+        let part = Part { input: NodeSchema::default(), ..Part::clone(&pipeline.0) };
+        self.graph(self.name, pipeline.0.input.clone(), &part);
+    }
+
+    fn graph(&mut self, name: &str, input: NodeSchema, part: &Part) {
+        let mut graph = GraphInWork::new(input);
+        let end = self.part(&mut graph, Place::behind(INPUT), part);
+        self.graphs.push(graph.graph(name, end));
+    }
+
+    /// Makes a workflow of a part, for what must be one call, and calls it with a value.
+    fn inner(&mut self, part: &Part, with: Mapping) -> Reference {
+        let wanted = format!("{}.{}", self.name, part.label());
+        let is_free = |name: &String| !self.graphs.iter().any(|graph| graph.name == *name);
+        let names = (1..).map(|number: u32| if number == 1 { wanted.clone() } else { format!("{wanted}_{number}") });
+        let name = names.into_iter().find(is_free).unwrap_or_default();
+        let bare = Part { name: part.name.clone(), ..Part::new(part.kind.clone()) };
+        // Its name is taken while what it calls is named.
+        let at = self.graphs.len();
+        self.graphs.push(Graph::new(&name, INPUT));
+        self.graph(&name, part.input.clone(), &bare);
+        self.graphs.remove(at);
+        Reference::workflow(name, Mapping::object([(INPUT, with)]))
+    }
+
+    /// A part as one call, with the value that it is given.
+    fn call(&mut self, part: &Part, given: Mapping) -> Reference {
+        match part.call() {
+            Some((kind, name)) => Reference { kind, name: name.to_owned(), with: given },
+            None => self.inner(part, given),
+        }
+    }
+
+    /// A part as one call within a node that has a policy of its own.
+    fn branch(&mut self, part: &Part, given: Mapping) -> Reference {
+        let named = Part { name: part.name.clone(), ..Part::new(part.kind.clone()) };
+        let is_plain = Part { name: None, ..part.clone() }.is_bare();
+        match (is_plain, part.call()) {
+            (true, Some(_)) => self.call(part, given),
+            (true, None) => self.inner(&named, given),
+            // What is said of it is said of its node.
+            (false, _) => self.within(part, given),
+        }
+    }
+
+    /// A workflow whose only node is the part with all that is said of it.
+    fn within(&mut self, part: &Part, given: Mapping) -> Reference {
+        let only = Part { name: part.name.clone(), ..Part::new(Kind::Sequence(vec![Pipeline(part.clone().into())])) };
+        self.inner(&only, given)
+    }
+
+    /// What a call is given in place of the value.
+    fn given(&mut self, part: &Part, at: &Place) -> Mapping {
+        let Some(with) = &part.with else { return at.value() };
+        self.made(part, with, at)
+    }
+
+    fn made(&mut self, part: &Part, value: &Value, at: &Place) -> Mapping {
+        mapping(value, &at.given).unwrap_or_else(|problem| {
+            self.problems.push(format!("the part `{}`: {problem}", part.label()));
+            Mapping::Value(Value::Null)
+        })
+    }
+
+    /// Adds a part at a place; behind it is its output.
+    fn part(&mut self, graph: &mut GraphInWork, at: Place, part: &Part) -> Place {
+        if let Some(name) = part.name.as_ref().filter(|name| !is_plain_name(name)) {
+            self.problems.push(format!(
+                "a part cannot be named `{name}`: its name is used in templates and conditions; use letters, digits and `_`"
+            ));
+        }
+        let is_row = matches!(&part.kind, Kind::Sequence(_) | Kind::Parallel(_) | Kind::Choice(_));
+        let has_input = part.input != NodeSchema::default();
+        let is_called = is_row && !Part { name: None, ..part.clone() }.is_bare();
+        if is_called || has_input {
+            let with = self.given(part, &at);
+            let call = self.inner(&Part { with: None, ..part.clone() }, with);
+            return self.node(graph, &at, part, GraphBody::Call(call));
+        }
+        if part.with.is_some() && part.call().is_none() {
+            let problem = "only a call is given something else; put `Pipeline::value(..) >>` before it";
+            self.problems.push(format!("the part `{}`: {problem}", part.label()));
+        }
+        match &part.kind {
+            Kind::Call(..) | Kind::Given(_) => {
+                let with = self.given(part, &at);
+                let call = self.call(part, with);
+                self.node(graph, &at, part, GraphBody::Call(call))
+            }
+            Kind::Value(value) => {
+                let value = self.made(part, value, &at);
+                self.node(graph, &at, part, GraphBody::Value(value))
+            }
+            Kind::Gate(question) => {
+                let mut policy = part.policy.clone().unwrap_or_default().approve(&**question);
+                policy.approve_timeout_ms = policy.approve_timeout_ms.or(policy.timeout_ms.take());
+                let part = Part { policy: Some(policy), ..part.clone() };
+                self.node(graph, &at, &part, GraphBody::Value(at.value()))
+            }
+            Kind::Transform(transforms) => {
+                let done = self.node(graph, &at, part, GraphBody::Transform(transforms.clone()));
+                Place { given: at.given, edges: vec![GraphEdge::from(done.given)] }
+            }
+            Kind::Sequence(parts) => parts.iter().enumerate().fold(at, |at, (place, next)| {
+                // The output of a row is that of its last part.
+                let is_last = place + 1 == parts.len() && next.0.name.is_none();
+                match part.name.clone().filter(|_| is_last) {
+                    Some(name) => self.part(graph, at, &Part { name: Some(name), ..Part::clone(&next.0) }),
+                    None => self.part(graph, at, &next.0),
+                }
+            }),
+            Kind::Parallel(parts) => self.parallel(graph, &at, part, parts),
+            Kind::Fallback(parts) => {
+                let calls = parts.iter().map(|of| self.branch(&of.0, at.value())).collect();
+                self.node(graph, &at, part, GraphBody::Fallback(calls))
+            }
+            Kind::Race(parts) => {
+                let calls = parts.iter().map(|of| self.branch(&of.0, at.value())).collect();
+                self.node(graph, &at, part, GraphBody::Race(calls))
+            }
+            Kind::Repeat(body, until) => self.repeat(graph, &at, part, (body, until)),
+            Kind::Map(body) => {
+                let call = self.branch(&body.0, Mapping::Item(String::new()));
+                let items = at.given.clone();
+                self.node(graph, &at, part, GraphBody::Map { items, call })
+            }
+            Kind::Choice(arms) => self.choice(graph, &at, part, arms),
+            Kind::Tap(body) => {
+                let call = self.branch(&body.0, at.value());
+                let policy =
+                    NodePolicy { tap: true, on_error: OnError::Skip, ..part.policy.clone().unwrap_or_default() };
+                let part = Part { policy: Some(policy), ..part.clone() };
+                self.node(graph, &at, &part, GraphBody::Call(call));
+                at
+            }
+        }
+    }
+
+    /// Adds the node of a part, with what is said of it.
+    fn node(&mut self, graph: &mut GraphInWork, at: &Place, part: &Part, does: GraphBody) -> Place {
+        let node = GraphNode::new(graph.name(&part.label()), does);
+        let node = part.saves.iter().fold(node, |node, (key, part)| node.save(key, part));
+        let node = node.policy(part.policy.clone().unwrap_or_default()).schema(part.output.clone());
+        graph.add(at, node)
+    }
+
+    fn parallel(&mut self, graph: &mut GraphInWork, at: &Place, part: &Part, parts: &[Pipeline]) -> Place {
+        let mut fields: Vec<(String, Mapping)> = Vec::new();
+        for pipeline in parts {
+            let label = pipeline.0.label();
+            if fields.iter().any(|(name, _)| *name == label) {
+                self.problems.push(format!(
+                    "two parts that run at the same time are named `{label}`, and their outputs are fields of one object; \
+                     name one with `named`"
+                ));
+            }
+            let end = self.part(graph, at.clone(), &pipeline.0);
+            let node = graph.node_at(end, &label);
+            // One that may fail has no output then.
+            let may_miss = pipeline.0.policy.as_ref().is_some_and(|policy| policy.on_error == OnError::Skip);
+            let output = Mapping::From { node, at: String::new(), or: may_miss.then_some(Value::Null) };
+            fields.push((label, output));
+        }
+        self.node(graph, at, part, GraphBody::Value(Mapping::object(fields)))
+    }
+
+    fn repeat(&mut self, graph: &mut GraphInWork, at: &Place, part: &Part, of: (&Pipeline, &Until)) -> Place {
+        let (body, Until { condition: until, most }) = of;
+        let call = self.branch(&body.0, Mapping::Item(String::new()));
+        let until = until.as_ref().and_then(|text| {
+            let found = condition(text, INPUT);
+            found.map_err(|problem| self.problems.push(format!("the part `{}`: {problem}", part.label()))).ok()
+        });
+        if *most == 0 {
+            let label = part.label();
+            self.problems.push(format!("the part `{label}` is repeated at most 0 times; give it at least 1"));
+        }
+        let first = at.given.clone();
+        self.node(graph, at, part, GraphBody::Repeat { first, call, until, max: *most })
+    }
+
+    fn choice(
+        &mut self,
+        graph: &mut GraphInWork,
+        at: &Place,
+        part: &Part,
+        arms: &[(Option<std::sync::Arc<str>>, Pipeline)],
+    ) -> Place {
+        let label = part.label();
+        let mut routes: Vec<Route> = Vec::new();
+        for (text, pipeline) in arms {
+            let wanted = pipeline.0.label();
+            let names =
+                (1..).map(|number: u32| if number == 1 { wanted.clone() } else { format!("{wanted}_{number}") });
+            let arm = names.into_iter().find(|name| !routes.iter().any(|route| route.arm == *name)).unwrap_or_default();
+            routes.push(match text {
+                None => Route::otherwise(arm),
+                Some(text) => match condition(text, &at.given) {
+                    Ok(condition) => Route::when(arm, condition),
+                    Err(problem) => {
+                        self.problems.push(format!("the part `{label}`: {problem}"));
+                        Route::otherwise(arm)
+                    }
+                },
+            });
+        }
+        let names: Vec<String> = routes.iter().map(|route| route.arm.clone()).collect();
+        let router = graph.name(&format!("{label}_of"));
+        graph.add(at, GraphNode::new(&router, GraphBody::Route(Routes::first(routes))));
+        let mut ends = Vec::new();
+        for (arm, (_, pipeline)) in names.iter().zip(arms) {
+            let at = Place { given: at.given.clone(), edges: vec![GraphEdge::from(&router).arm(arm)] };
+            let end = self.part(graph, at, &pipeline.0);
+            ends.push(graph.node_at(end, arm));
+        }
+        let first = Mapping::First(ends.iter().map(Mapping::from).collect());
+        let node = GraphNode::new(graph.name(&label), GraphBody::Value(first)).begins(Begins::Barrier(1));
+        let node = ends.iter().fold(node, |node, end| node.edge(GraphEdge::from(end)));
+        graph.add(&Place::behind(INPUT), node)
+    }
+}
+
+/// Whether a name can stand in a template and in a condition.
+fn is_plain_name(name: &str) -> bool {
+    name.starts_with(|letter: char| letter.is_ascii_alphabetic() || letter == '_')
+        && name.chars().all(|letter| letter.is_ascii_alphanumeric() || letter == '_')
+}
