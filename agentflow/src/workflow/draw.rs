@@ -184,13 +184,23 @@ impl Graph {
             }
             let asked = node.after.iter().map(|name| (name, EdgeKind::Order(OrderReason::Asked)));
             let order = node.order.iter().map(|edge| (&edge.node, EdgeKind::Order(edge.reason)));
-            for (name, kind) in node.reads.iter().map(|name| (name, EdgeKind::Reads)).chain(asked).chain(order) {
+            let reads = self.reads_of(node).into_iter().map(|name| (name, EdgeKind::Reads));
+            for (name, kind) in reads.chain(asked).chain(order) {
                 let mut from = Vec::new();
                 self.sources(name, &mut from);
                 from.into_iter().for_each(|from| add(from, kind));
             }
         }
         fewest(edges)
+    }
+
+    /// The nodes that a node reads. Of one that is data and that no runtime has read yet, what it does says so.
+    fn reads_of<'g>(&'g self, node: &'g GraphNode) -> Vec<&'g String> {
+        let is_known =
+            |name: &str| node.order.iter().any(|edge| edge.node == name) || node.reads.iter().any(|of| of == name);
+        let does = node.does.iter().flat_map(|does| does.reads(&|name| self.place(name).is_some()));
+        let of_does = does.filter(|(name, _)| !is_known(name)).filter_map(|(name, _)| Some(&self.node(name)?.name));
+        node.reads.iter().chain(of_does).collect()
     }
 
     /// The router of the last arm that returns above a node, when the node is the first below it.

@@ -74,7 +74,8 @@ impl Loading<'_> {
         let reads = until.reads(&|_| false).into_iter().chain(until.state_keys(&|_| false));
         if let Some((read, _)) = reads.into_iter().next() {
             self.problems.push(format!(
-                "`until` of the node `{node}` reads `{read}`, and it sees the last output alone, as `{{\"item\": \"\"}}`"
+                "`until` of the node `{node}` reads `{read}`, and it sees the last output alone: `item` in a line of CEL, \
+                 `{{\"item\": \"\"}}` elsewhere"
             ));
         }
         let until = until.clone();

@@ -199,6 +199,16 @@ fn a_pipeline_is_the_graph_that_one_would_write() {
     let names: Vec<String> =
         (a.clone() >> &a >> &a).graphs("made").unwrap()[0].nodes.iter().map(|node| node.name.clone()).collect();
     assert_eq!(names, ["input", "pipelines_add", "pipelines_add_2", "pipelines_add_3"]);
+    // It is drawn before a runtime has read it.
+    let picture = (a.clone() >> Pipeline::when("input > 3", b.clone()).otherwise(Pipeline::value("few")))
+        .graphs("made")
+        .unwrap()[0]
+        .to_mermaid();
+    for edge in
+        ["n0 --> n1", "n1 --> n2", "n2 -->|\"pipelines_twice\"| n3", "n2 -->|\"value\"| n4", "n3 --> n5", "n4 --> n5"]
+    {
+        assert!(picture.contains(edge), "{edge}\n{picture}");
+    }
     // As data it is the same.
     for graph in ((twice() >> add()) * until("item > 5")).graphs("made").unwrap() {
         let again: Graph = serde_json::from_value(graph.to_json()).unwrap();
@@ -364,6 +374,7 @@ async fn mistakes_are_named_all_at_once() {
         (Pipeline::value("text") >> twice(), "`n`"),
         (add().output::<String>(), "its output, by its `schema`, does not fit"),
         (Pipeline::value("text") >> Pipeline::map_over(add()), "the list of items"),
+        (twice() * until("input > 3"), "it sees the last output alone: `item` in a line of CEL"),
         (Pipeline::race(Vec::<Pipeline>::new()), "has no branches"),
     ] {
         let error = run(&pipeline, "text").await.unwrap_err().to_string();
