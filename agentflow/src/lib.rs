@@ -3,6 +3,8 @@
 
 #[cfg(feature = "a2a")]
 pub mod a2a;
+#[cfg(feature = "a2a-server")]
+pub mod a2a_server;
 pub mod agent;
 pub mod artifact;
 mod context;

@@ -49,6 +49,21 @@ pub struct A2aArtifactUpdate {
     pub metadata: Option<Map<String, Value>>,
 }
 
+impl A2aStatusUpdate {
+    /// A task has this state now.
+    pub fn new(task: impl Into<String>, context: impl Into<String>, status: A2aTaskStatus) -> Self {
+        Self { task_id: task.into(), context_id: context.into(), status, metadata: None }
+    }
+}
+
+impl A2aArtifactUpdate {
+    /// A task has this result, which is whole.
+    pub fn whole(task: impl Into<String>, context: impl Into<String>, artifact: A2aArtifact) -> Self {
+        let (task_id, context_id) = (task.into(), context.into());
+        Self { task_id, context_id, artifact, append: false, last_chunk: true, metadata: None }
+    }
+}
+
 /// One item of a stream.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "UpdateJson", into = "UpdateJson")]

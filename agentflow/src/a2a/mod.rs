@@ -25,5 +25,5 @@ pub use self::client::{A2aClient, A2aClientBuilder, A2aError, A2aStream, A2aTask
 pub const A2A_VERSION: &str = "1.0";
 
 /// The header that says the version.
-#[cfg(feature = "a2a-client")]
+#[cfg(any(feature = "a2a-client", feature = "a2a-server"))]
 pub(crate) const VERSION_HEADER: &str = "a2a-version";

@@ -137,7 +137,7 @@ impl Runtime {
 
     /// The same of an agent with arguments, as JSON text: an `#[agent]` that is linked into the program has them; one that
     /// the runtime was given is asked the `message` among them.
-    #[cfg(feature = "mcp-server")]
+    #[cfg(any(feature = "a2a-server", feature = "mcp-server"))]
     pub(crate) async fn start_agent_with(
         &self,
         name: &str,

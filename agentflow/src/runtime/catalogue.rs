@@ -270,7 +270,7 @@ impl Runtime {
     }
 
     /// Whether the runtime was given an agent of a name, which counts before a linked one.
-    #[cfg(feature = "mcp-server")]
+    #[cfg(any(feature = "a2a-server", feature = "mcp-server"))]
     pub(super) fn is_given_agent(&self, name: &str) -> bool {
         given(self.host(), |given| &given.agents).iter().any(|(agent, _)| **agent.name() == *name)
     }

@@ -99,6 +99,14 @@ impl Runtime {
         all.sort_by(|one, other| (one.asked, &one.run, &one.path).cmp(&(other.asked, &other.run, &other.path)));
         Ok(all)
     }
+
+    /// What one run asks, the oldest question first.
+    #[cfg(feature = "a2a-server")]
+    pub(crate) async fn questions_of(&self, run: &RunRecord) -> Result<Vec<OpenQuestion>> {
+        let mut all = questions(run, &read_events(&self.require_store()?, &run.run_id, 0).await?);
+        all.sort_by(|one, other| (one.asked, &one.path).cmp(&(other.asked, &other.path)));
+        Ok(all)
+    }
 }
 
 /// What a run asks, by its journal.

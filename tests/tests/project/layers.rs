@@ -60,6 +60,7 @@ const ROOMS: [&str; 50] = [
     // The only room that knows both.
     "runtime",
     // The surfaces.
+    "a2a_server",
     "mcp_server",
     "views",
     "cli",

@@ -1,0 +1,174 @@
+//! What a client asks: the operations of the protocol with their parameters, read strictly from either binding. It does none.
+
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
+
+use super::fault::Fault;
+use crate::a2a::{A2aErrorCode, A2aMessage, A2aRole, A2aTaskState};
+
+/// The most parts of a message, which are all read.
+const MOST_PARTS: usize = 1024;
+/// The longest id, in bytes.
+const MOST_ID: usize = 256;
+
+/// An operation with its parameters.
+#[derive(Debug)]
+pub(super) enum Asked {
+    Send { params: Box<SendParams>, streams: bool },
+    Get(TaskParams),
+    List(ListParams),
+    Cancel(TaskParams),
+    Subscribe(TaskParams),
+    /// Any of those about push notifications.
+    Push,
+    ExtendedCard,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct SendParams {
+    tenant: Option<String>,
+    pub(super) message: A2aMessage,
+    #[serde(default)]
+    pub(super) configuration: Option<Configuration>,
+    /// What else the client says; it must be an object and is not used.
+    #[serde(default)]
+    #[expect(dead_code, reason = "its form is checked")]
+    metadata: Option<Map<String, Value>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(super) struct Configuration {
+    pub(super) accepted_output_modes: Option<Vec<String>>,
+    history_length: Option<u32>,
+    pub(super) return_immediately: Option<bool>,
+    task_push_notification_config: Option<Value>,
+    push_notification_config: Option<Value>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct TaskParams {
+    tenant: Option<String>,
+    pub(super) id: String,
+    #[expect(dead_code, reason = "its form is checked; tasks are given without a history")]
+    history_length: Option<u32>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(super) struct ListParams {
+    tenant: Option<String>,
+    pub(super) context_id: Option<String>,
+    pub(super) status: Option<A2aTaskState>,
+    pub(super) page_size: Option<u32>,
+    pub(super) page_token: Option<String>,
+    history_length: Option<u32>,
+    pub(super) status_timestamp_after: Option<String>,
+    pub(super) include_artifacts: Option<bool>,
+}
+
+impl Asked {
+    /// The operation of a method of JSON-RPC.
+    pub(super) fn of_method(method: &str, params: Value) -> Result<Self, Fault> {
+        Ok(match method {
+            "SendMessage" => Self::send(params, false)?,
+            "SendStreamingMessage" => Self::send(params, true)?,
+            "GetTask" => Self::Get(task(params)?),
+            "ListTasks" => Self::list(params)?,
+            "CancelTask" => Self::Cancel(task(params)?),
+            "SubscribeToTask" => Self::Subscribe(task(params)?),
+            "CreateTaskPushNotificationConfig"
+            | "GetTaskPushNotificationConfig"
+            | "ListTaskPushNotificationConfigs"
+            | "DeleteTaskPushNotificationConfig" => Self::Push,
+            "GetExtendedAgentCard" => Self::ExtendedCard,
+            _ => {
+                let method = crate::text::head(method, 128);
+                let problem = format!("there is no method `{method}` in version 1.0 of the protocol");
+                return Err(Fault::new(A2aErrorCode::MethodNotFound, problem));
+            }
+        })
+    }
+
+    pub(super) fn send(params: Value, streams: bool) -> Result<Self, Fault> {
+        let params: SendParams = read(params)?;
+        no_tenant(params.tenant.as_deref())?;
+        let message = &params.message;
+        id("message.messageId", &message.message_id)?;
+        message.task_id.iter().try_for_each(|task| id("message.taskId", task))?;
+        message.context_id.iter().try_for_each(|context| id("message.contextId", context))?;
+        if message.role != A2aRole::User {
+            return Err(Fault::params("message.role: a client sends messages of the role `ROLE_USER`"));
+        }
+        if message.parts.is_empty() || message.parts.len() > MOST_PARTS {
+            return Err(Fault::params(format!("message.parts: a message has 1 to {MOST_PARTS} parts")));
+        }
+        let settings = params.configuration.as_ref();
+        if settings.is_some_and(|of| of.task_push_notification_config.is_some() || of.push_notification_config.is_some())
+        {
+            return Err(Fault::new(
+                A2aErrorCode::PushNotificationNotSupported,
+                "this server sends no push notifications; leave their configuration out",
+            ));
+        }
+        let modes = settings.and_then(|of| of.accepted_output_modes.as_deref()).unwrap_or_default();
+        let is_written = |mode: &String| {
+            let kind = mode.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+            matches!(kind.as_str(), "text/plain" | "text/*" | "application/json" | "application/*" | "*/*")
+        };
+        if !modes.is_empty() && !modes.iter().any(is_written) {
+            return Err(Fault::new(
+                A2aErrorCode::ContentTypeNotSupported,
+                "this server writes `text/plain` and `application/json`, and the client accepts neither",
+            ));
+        }
+        Ok(Self::Send { params: Box::new(params), streams })
+    }
+
+    pub(super) fn list(params: Value) -> Result<Self, Fault> {
+        let params: ListParams = read(params)?;
+        no_tenant(params.tenant.as_deref())?;
+        if params.page_size.is_some_and(|size| !(1..=100).contains(&size)) {
+            return Err(Fault::params("pageSize: a page has 1 to 100 tasks"));
+        }
+        if params.status_timestamp_after.is_some() {
+            return Err(Fault::new(
+                A2aErrorCode::UnsupportedOperation,
+                "statusTimestampAfter: this server does not select tasks by time; leave it out",
+            ));
+        }
+        Ok(Self::List(params))
+    }
+}
+
+pub(super) fn task(params: Value) -> Result<TaskParams, Fault> {
+    let params: TaskParams = read(params)?;
+    no_tenant(params.tenant.as_deref())?;
+    id("id", &params.id)?;
+    Ok(params)
+}
+
+fn read<T: DeserializeOwned>(params: Value) -> Result<T, Fault> {
+    // A list would be read as the fields in their order.
+    if !params.is_object() {
+        return Err(Fault::params("the parameters are a JSON object"));
+    }
+    serde_path_to_error::deserialize(params).map_err(|error| Fault::params(error.to_string()))
+}
+
+fn id(field: &str, id: &str) -> Result<(), Fault> {
+    match (1..=MOST_ID).contains(&id.len()) {
+        true => Ok(()),
+        false => Err(Fault::params(format!("{field}: an id has 1 to {MOST_ID} bytes"))),
+    }
+}
+
+fn no_tenant(tenant: Option<&str>) -> Result<(), Fault> {
+    match tenant.filter(|tenant| !tenant.is_empty()) {
+        None => Ok(()),
+        Some(_) => Err(Fault::params("tenant: this server has no tenants; leave it out")),
+    }
+}

@@ -1,0 +1,198 @@
+//! A message of a client: it begins a run, or answers what a run asks. Nothing is kept but the run.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::a2a_caller::A2aCaller;
+use super::fault::Fault;
+use super::served_settings::Shared;
+use super::shown_task::{CONTEXT_TAG, SERVER_TAG, context_of, record_of};
+use super::skill_offer::{SkillOffer, contents};
+use crate::a2a::{A2aErrorCode, A2aMessage};
+use crate::agent::RunRequest;
+use crate::definition::sha256;
+use crate::error::Error;
+use crate::event::RunId;
+use crate::run::asks_approval;
+use crate::runtime::{EntryKind, OpenQuestion};
+use crate::session::Session;
+use crate::store::{RunFilter, RunStatus, StoreErrorKind};
+use crate::value::Encoded;
+
+/// The key of a message's metadata that names a skill, or one of several questions.
+const SKILL: &str = "skill";
+const QUESTION: &str = "question";
+
+/// Begins or continues a task; gives the id of its run.
+pub(super) async fn receive(
+    shared: &Shared,
+    caller: &A2aCaller,
+    skill: Option<&str>,
+    message: &A2aMessage,
+) -> Result<RunId, Fault> {
+    match &message.task_id {
+        Some(task) => answer(shared, caller, skill, task, message).await,
+        None => begin(shared, caller, skill, message).await,
+    }
+}
+
+fn said<'m>(message: &'m A2aMessage, key: &str) -> Result<Option<&'m str>, Fault> {
+    match message.metadata.as_ref().and_then(|metadata| metadata.get(key)) {
+        None | Some(Value::Null) => Ok(None),
+        Some(Value::String(text)) => Ok(Some(text)),
+        Some(_) => Err(Fault::params(format!("message.metadata.{key}: it is a text"))),
+    }
+}
+
+/// The skill that a message is for.
+fn chosen<'s>(shared: &'s Shared, skill: Option<&str>, message: &A2aMessage) -> Result<&'s Arc<SkillOffer>, Fault> {
+    let named = said(message, SKILL)?;
+    let offers = &shared.offers;
+    if let Some(skill) = skill {
+        let offer = shared.offer(skill).ok_or_else(Fault::no_task)?;
+        return match named.is_none_or(|named| offer.has_skill(named)) {
+            true => Ok(offer),
+            false => Err(Fault::params(format!("message.metadata.skill: this is the address of `{skill}` alone"))),
+        };
+    }
+    let known = || offers.iter().map(|offer| format!("`{}`", offer.name)).collect::<Vec<_>>().join(", ");
+    match (named, offers.as_slice(), &shared.settings.default_skill) {
+        (Some(named), _, _) => {
+            let exact = shared.offer(named).or_else(|| offers.iter().find(|offer| offer.has_skill(named)));
+            exact.ok_or_else(|| Fault::params(format!("message.metadata.skill: it is one of {}", known())))
+        }
+        (None, [only], _) => Ok(only),
+        (None, _, Some(default)) => shared.offer(default).ok_or_else(Fault::no_task),
+        (None, _, None) => {
+            let problem = format!("message.metadata.skill: say which of {}, or send to the address of one", known());
+            Err(Fault::params(problem))
+        }
+    }
+}
+
+async fn begin(
+    shared: &Shared,
+    caller: &A2aCaller,
+    skill: Option<&str>,
+    message: &A2aMessage,
+) -> Result<RunId, Fault> {
+    let offer = chosen(shared, skill, message)?;
+    let arguments = offer.arguments(message)?;
+    let (runtime, settings) = (&shared.runtime, &shared.settings);
+    // The same message of the same caller is the same run, in whichever process it arrives.
+    let key = serde_json::json!([settings.name, caller.name, offer.name, message.message_id]).to_string();
+    let hash = sha256(key.as_bytes());
+    let id = RunId::new(format!("a2a-{}", &hash[..32]));
+    if let Ok(known) = record_of(shared, &caller.name, skill, id.as_str()).await {
+        return Ok(known.run_id);
+    }
+    let context = match &message.context_id {
+        Some(context) => {
+            let its = RunFilter::new().caller(Arc::clone(&caller.name)).tag(SERVER_TAG, &settings.name);
+            let its = its.tag(CONTEXT_TAG, context).limit(1);
+            if runtime.runs(its).await.map_err(|error| Fault::internal(&error))?.is_empty() {
+                return Err(Fault::params(
+                    "message.contextId: there is no such context; leave it out, and the task names a new one",
+                ));
+            }
+            context.clone()
+        }
+        None => id.to_string(),
+    };
+    let grants = settings.grants.iter().chain(&caller.scopes).cloned();
+    let begun = match offer.kind {
+        EntryKind::Agent => {
+            let request = RunRequest::default().run_id(id.clone()).caller(Arc::clone(&caller.name)).grant(grants);
+            let request = request.tag(SERVER_TAG, &settings.name).tag(CONTEXT_TAG, &context);
+            let request = request.session(Session::new(context.as_str()));
+            runtime.start_agent_with(&offer.name, &arguments, request).await
+        }
+        _ => {
+            let input = Encoded::from_json(arguments).map_err(|error| Fault::params(error.to_string()))?;
+            let run = runtime.start_named(&offer.name, input).run_id(id.clone()).caller(Arc::clone(&caller.name));
+            run.grant(grants).tag(SERVER_TAG, &settings.name).tag(CONTEXT_TAG, &context).await
+        }
+    };
+    match begun {
+        // A run with a store continues without its handle.
+        Ok(_) => Ok(id),
+        Err(Error::Store(error)) if error.kind() == StoreErrorKind::Exists => {
+            record_of(shared, &caller.name, skill, id.as_str()).await.map(|known| known.run_id)
+        }
+        Err(Error::Store(error)) if error.kind() == StoreErrorKind::SessionBusy => Err(Fault::new(
+            A2aErrorCode::UnsupportedOperation,
+            "the context has a task that has not ended; send the message to that task, or when it has ended",
+        )),
+        Err(error @ Error::Input { .. }) => Err(Fault::params(error.to_string())),
+        Err(error) => Err(Fault::internal(&error)),
+    }
+}
+
+/// Answers the question of a task.
+async fn answer(
+    shared: &Shared,
+    caller: &A2aCaller,
+    skill: Option<&str>,
+    task: &str,
+    message: &A2aMessage,
+) -> Result<RunId, Fault> {
+    let record = record_of(shared, &caller.name, skill, task).await?;
+    if message.context_id.as_ref().is_some_and(|context| *context != context_of(&record)) {
+        return Err(Fault::params("message.contextId: the task belongs to another context; leave it out"));
+    }
+    if record.status.has_ended() {
+        let problem = "the task has ended and takes no further message; begin another one in its context";
+        return Err(Fault::new(A2aErrorCode::UnsupportedOperation, problem));
+    }
+    let runtime = &shared.runtime;
+    let questions = runtime.questions_of(&record).await.map_err(|error| Fault::internal(&error))?;
+    let question = match said(message, QUESTION)? {
+        Some(path) => questions.iter().find(|question| question.path == path).ok_or_else(|| {
+            Fault::params("message.metadata.question: the task does not ask this; its state has its questions")
+        })?,
+        None => questions.first().ok_or_else(|| {
+            Fault::new(A2aErrorCode::UnsupportedOperation, "the task asks nothing now; a message to it is an answer")
+        })?,
+    };
+    let value = read_answer(question, message)?;
+    let value = Encoded::new(&value).map_err(|error| Fault::params(error.to_string()))?;
+    match runtime.answer_encoded(&record.run_id, &question.path, value, &caller.name).await {
+        Ok(()) => {}
+        Err(Error::Control(error)) => return Err(Fault::params(format!("the answer is refused: {error}"))),
+        Err(error) => return Err(Fault::internal(&error)),
+    }
+    // A run that no process executed continues here.
+    let now = runtime.run_record(&record.run_id).await.map_err(|error| Fault::internal(&error))?;
+    if now.status == RunStatus::Queued {
+        match runtime.resume(&record.run_id).await {
+            Ok(_) => {}
+            // Another process was first, or it has ended meanwhile.
+            Err(Error::Store(error)) if matches!(error.kind(), StoreErrorKind::Busy | StoreErrorKind::Ended) => {}
+            Err(error) => return Err(Fault::internal(&error)),
+        }
+    }
+    Ok(record.run_id)
+}
+
+/// The answer that a message gives to a question.
+fn read_answer(question: &OpenQuestion, message: &A2aMessage) -> Result<Value, Fault> {
+    let (texts, values) = contents(message)?;
+    let wants_text =
+        question.answer.decode::<Value>().is_ok_and(|schema| schema.get("type").is_some_and(|kind| kind == "string"));
+    let text = texts.join("\n");
+    match (texts.is_empty(), values.as_slice()) {
+        (true, [value]) => Ok((*value).clone()),
+        (false, []) if wants_text => Ok(text.into()),
+        (false, []) if asks_approval(&question.answer) => match text.trim().to_ascii_lowercase().as_str() {
+            "granted" | "yes" => Ok(serde_json::json!({"decision": "granted"})),
+            "denied" | "no" => Ok(serde_json::json!({"decision": "denied"})),
+            _ => Err(Fault::params(
+                "the answer is the text `granted` or `denied`, or a part with `data` such as {\"decision\": \"granted\"}",
+            )),
+        },
+        (false, []) => serde_json::from_str(&text)
+            .map_err(|_| Fault::params("the answer is a part with `data` that fits the schema of the question")),
+        _ => Err(Fault::params("an answer is one text, or one part with `data`")),
+    }
+}

@@ -1,0 +1,362 @@
+//! Requests over HTTP: which hosts and pages may send them, who sends them, their bodies within limits, and their addresses
+//! in both bindings. What is asked is done in `operations.rs`.
+
+use std::sync::Arc;
+
+use axum::body::{Body, Bytes};
+use axum::extract::{Request, State};
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use futures_util::StreamExt;
+use serde_json::{Map, Value, json};
+
+use super::a2a_caller::{A2aCaller, A2aRefusal};
+use super::asked_operation::{Asked, task};
+use super::event_body::event_body;
+use super::fault::Fault;
+use super::operations::{Done, execute};
+use super::served_card::{FOLDER, card};
+use super::served_settings::Shared;
+use crate::a2a::{A2A_VERSION, A2aErrorCode, VERSION_HEADER};
+use crate::strict;
+
+/// Where the card is.
+const CARD: &str = "/.well-known/agent-card.json";
+const RPC_TYPE: &str = "application/json";
+const REST_TYPE: &str = "application/a2a+json";
+
+/// A response that ends a request before its binding is known.
+type Early = Box<Response>;
+
+pub(super) async fn entry(State(shared): State<Arc<Shared>>, request: Request) -> Response {
+    let Ok(permit) = Arc::clone(&shared.requests).try_acquire_owned() else {
+        let mut response = plain(StatusCode::SERVICE_UNAVAILABLE, "too many requests at once; try again later");
+        response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+        return response;
+    };
+    let response = answer(&shared, request).await.unwrap_or_else(|early| *early);
+    drop(permit);
+    response
+}
+
+async fn answer(shared: &Arc<Shared>, request: Request) -> Result<Response, Early> {
+    let (parts, body) = request.into_parts();
+    let host = checked_host(shared, &parts)?;
+    checked_origin(shared, &parts.headers)?;
+    let path = decoded(parts.uri.path()).ok_or_else(|| early(StatusCode::BAD_REQUEST, "the path is not one"))?;
+    let path = path.trim_end_matches('/');
+    let (only, path) = match path.strip_prefix('/').and_then(|path| path.strip_prefix(FOLDER)?.strip_prefix('/')) {
+        None => (None, path),
+        Some(rest) => {
+            let end = rest.find('/').unwrap_or(rest.len());
+            let Some(offer) = shared.offer(&rest[..end]) else {
+                return Err(early(StatusCode::NOT_FOUND, "nothing of this name is offered here"));
+            };
+            (Some(Arc::clone(offer)), &rest[end..])
+        }
+    };
+    if path == CARD {
+        if parts.method != Method::GET && parts.method != Method::HEAD {
+            return Err(wrong_method("GET, HEAD"));
+        }
+        let base = shared.settings.public_url.clone().unwrap_or_else(|| format!("http://{host}"));
+        return Ok(json_response(StatusCode::OK, RPC_TYPE, &json!(card(shared, &base, only.as_deref()))));
+    }
+    let caller = caller_of(shared, &parts.headers)?;
+    let skill = only.as_ref().map(|offer| &*offer.name);
+    if path.is_empty() {
+        if parts.method != Method::POST {
+            return Err(wrong_method("POST"));
+        }
+        return rpc(shared, &caller, skill, &parts, body).await;
+    }
+    rest(shared, &caller, skill, path, &parts, body).await
+}
+
+/// A request in JSON-RPC.
+async fn rpc(
+    shared: &Arc<Shared>,
+    caller: &A2aCaller,
+    skill: Option<&str>,
+    parts: &Parts,
+    body: Body,
+) -> Result<Response, Early> {
+    if !is_json(&parts.headers) {
+        return Err(early(StatusCode::UNSUPPORTED_MEDIA_TYPE, "the body is `application/json`"));
+    }
+    let text = read_body(shared, parts, body).await?;
+    let answered = |id: &Value, fault: Fault| Ok(json_response(StatusCode::OK, RPC_TYPE, &fault.to_rpc(id)));
+    let request = match parsed(&text) {
+        Ok(request) => request,
+        Err(fault) => return answered(&Value::Null, fault),
+    };
+    let (id, method, params) = match rpc_request(request) {
+        Ok(request) => request,
+        Err((id, fault)) => return answered(&id, fault),
+    };
+    let done = async {
+        checked_version(parts)?;
+        execute(shared, caller, skill, Asked::of_method(&method, params)?).await
+    };
+    match done.await {
+        Ok(Done::Value(result)) => {
+            let response = json!({"jsonrpc": "2.0", "id": id, "result": result});
+            Ok(json_response(StatusCode::OK, RPC_TYPE, &response))
+        }
+        Ok(Done::Stream(updates)) => stream(shared, updates, Some(id)),
+        Err(fault) => answered(&id, fault),
+    }
+}
+
+/// The id, the method and the parameters of a request.
+fn rpc_request(request: Value) -> Result<(Value, String, Value), (Value, Fault)> {
+    let invalid = |id: Value, problem: &str| Err((id, Fault::new(A2aErrorCode::InvalidRequest, problem)));
+    let Value::Object(mut request) = request else {
+        return invalid(Value::Null, "a request is one JSON object; several at once are not read");
+    };
+    let id = match request.remove("id") {
+        Some(id @ (Value::String(_) | Value::Number(_))) => id,
+        Some(_) => return invalid(Value::Null, "`id` is a text or a number"),
+        None => return invalid(Value::Null, "a request has an `id`, since it has an answer"),
+    };
+    if request.get("jsonrpc").is_none_or(|version| version != "2.0") {
+        return invalid(id, "`jsonrpc` is \"2.0\"");
+    }
+    let Some(Value::String(method)) = request.remove("method") else {
+        return invalid(id, "`method` is a text");
+    };
+    Ok((id, method, request.remove("params").unwrap_or_else(|| Map::new().into())))
+}
+
+/// A request for a resource.
+async fn rest(
+    shared: &Arc<Shared>,
+    caller: &A2aCaller,
+    skill: Option<&str>,
+    path: &str,
+    parts: &Parts,
+    body: Body,
+) -> Result<Response, Early> {
+    let is = |method: &Method| parts.method == *method;
+    let fault = |fault: Fault| {
+        let status = StatusCode::from_u16(fault.code.http_status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        json_response(status, REST_TYPE, &fault.to_rest())
+    };
+    if let Err(problem) = checked_version(parts) {
+        return Ok(fault(problem));
+    }
+    let named = |id: &str| -> Result<Value, Fault> {
+        let mut params = query(parts)?;
+        params.insert("id".to_owned(), id.into());
+        Ok(params.into())
+    };
+    let segments: Vec<&str> = path.split('/').skip(1).collect();
+    let asked = match segments.as_slice() {
+        ["message:send" | "message:stream"] => {
+            if !is(&Method::POST) {
+                return Err(wrong_method("POST"));
+            }
+            if !is_json(&parts.headers) {
+                return Err(early(StatusCode::UNSUPPORTED_MEDIA_TYPE, "the body is `application/a2a+json`"));
+            }
+            let text = read_body(shared, parts, body).await?;
+            parsed(&text).and_then(|params| Asked::send(params, path.ends_with("stream")))
+        }
+        ["tasks"] if is(&Method::GET) => query(parts).and_then(|params| Asked::list(params.into())),
+        ["tasks"] => return Err(wrong_method("GET")),
+        ["extendedAgentCard"] if is(&Method::GET) => Ok(Asked::ExtendedCard),
+        ["extendedAgentCard"] => return Err(wrong_method("GET")),
+        ["tasks", _, "pushNotificationConfigs"] | ["tasks", _, "pushNotificationConfigs", _] => Ok(Asked::Push),
+        ["tasks", of] => match of.rsplit_once(':') {
+            Some((id, "cancel")) if is(&Method::POST) => {
+                // Its body has nothing that is used; it is read within the limits all the same.
+                read_body(shared, parts, body).await?;
+                named(id).and_then(task).map(Asked::Cancel)
+            }
+            Some((_, "cancel")) => return Err(wrong_method("POST")),
+            Some((id, "subscribe")) if is(&Method::GET) || is(&Method::POST) => {
+                read_body(shared, parts, body).await?;
+                named(id).and_then(task).map(Asked::Subscribe)
+            }
+            Some((_, "subscribe")) => return Err(wrong_method("GET, POST")),
+            _ if is(&Method::GET) => named(of).and_then(task).map(Asked::Get),
+            _ => return Err(wrong_method("GET")),
+        },
+        _ => Err(Fault::new(A2aErrorCode::MethodNotFound, "version 1.0 of the protocol has nothing at this address")),
+    };
+    let done = match asked {
+        Ok(asked) => execute(shared, caller, skill, asked).await,
+        Err(problem) => Err(problem),
+    };
+    match done {
+        Ok(Done::Value(value)) => Ok(json_response(StatusCode::OK, REST_TYPE, &value)),
+        Ok(Done::Stream(updates)) => stream(shared, updates, None),
+        Err(problem) => Ok(fault(problem)),
+    }
+}
+
+fn stream(shared: &Shared, updates: super::task_updates::TaskUpdates, id: Option<Value>) -> Result<Response, Early> {
+    let Ok(permit) = Arc::clone(&shared.streams).try_acquire_owned() else {
+        return Err(early(StatusCode::SERVICE_UNAVAILABLE, "too many streams at once; get the task instead"));
+    };
+    let body = event_body(updates, id, shared.settings.max_stream, permit);
+    let headers = [(header::CONTENT_TYPE, "text/event-stream"), (header::CACHE_CONTROL, "no-store")];
+    Ok((headers, body).into_response())
+}
+
+/// The host that a request names, when it is one of this server.
+fn checked_host(shared: &Shared, parts: &Parts) -> Result<String, Early> {
+    let named = parts.headers.get(header::HOST).and_then(|host| host.to_str().ok());
+    let named = named.or_else(|| parts.uri.authority().map(axum::http::uri::Authority::as_str));
+    let named = named.unwrap_or_default().to_ascii_lowercase();
+    let name = match named.rsplit_once(':') {
+        Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,
+        _ => &named,
+    };
+    let settings = &shared.settings;
+    let is_public = settings.public_url.as_ref().is_some_and(|url| {
+        url.split('/').nth(2).is_some_and(|host| host.eq_ignore_ascii_case(&named) || host.eq_ignore_ascii_case(name))
+    });
+    let is_known = matches!(name, "localhost" | "127.0.0.1" | "[::1]")
+        || settings.hosts.contains(name)
+        || settings.hosts.contains(&named)
+        || is_public;
+    match is_known {
+        true => Ok(named),
+        false => Err(early(StatusCode::FORBIDDEN, "the header `Host` names none of this server's hosts")),
+    }
+}
+
+fn checked_origin(shared: &Shared, headers: &HeaderMap) -> Result<(), Early> {
+    match headers.get(header::ORIGIN) {
+        Some(origin) if !origin.to_str().is_ok_and(|origin| shared.settings.origins.contains(origin)) => {
+            Err(early(StatusCode::FORBIDDEN, "pages of this origin may not send requests here"))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn caller_of(shared: &Shared, headers: &HeaderMap) -> Result<A2aCaller, Early> {
+    let Some(auth) = &shared.settings.auth else { return Ok(Shared::anybody()) };
+    auth.caller(headers).map_err(|refusal| match refusal {
+        A2aRefusal::Forbidden => early(StatusCode::FORBIDDEN, "this caller may not use the agent"),
+        A2aRefusal::Unknown { challenge } => {
+            let mut response = early(StatusCode::UNAUTHORIZED, "the request does not say who sends it");
+            if let Ok(challenge) = HeaderValue::from_str(&challenge) {
+                response.headers_mut().insert(header::WWW_AUTHENTICATE, challenge);
+            }
+            response
+        }
+    })
+}
+
+/// The version that the client speaks; one that does not say speaks 0.3.
+fn checked_version(parts: &Parts) -> Result<(), Fault> {
+    let header = parts.headers.get(VERSION_HEADER).and_then(|version| version.to_str().ok());
+    match header.unwrap_or_default().trim() {
+        A2A_VERSION => Ok(()),
+        other => {
+            let other = if other.is_empty() { "0.3" } else { crate::text::head(other, 32) };
+            let problem =
+                format!("the request is of version {other}, and this server speaks {A2A_VERSION}; say `A2A-Version: {A2A_VERSION}`");
+            Err(Fault::new(A2aErrorCode::VersionNotSupported, problem))
+        }
+    }
+}
+
+fn is_json(headers: &HeaderMap) -> bool {
+    let kind = headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+    let kind = kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    kind == RPC_TYPE || kind == REST_TYPE
+}
+
+/// The whole body, within the limits of size and time.
+async fn read_body(shared: &Shared, parts: &Parts, body: Body) -> Result<Vec<u8>, Early> {
+    let most = shared.settings.max_body;
+    let too_large = || early(StatusCode::PAYLOAD_TOO_LARGE, &format!("a body has {most} bytes at most"));
+    let said = parts.headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse::<u64>().ok());
+    if said.is_some_and(|length| length > most as u64) {
+        return Err(too_large());
+    }
+    let read = async {
+        let (mut bytes, mut pieces) = (Vec::new(), body.into_data_stream());
+        while let Some(piece) = pieces.next().await {
+            let piece: Bytes = piece.map_err(|_| early(StatusCode::BAD_REQUEST, "the body broke off"))?;
+            if bytes.len() + piece.len() > most {
+                return Err(too_large());
+            }
+            bytes.extend_from_slice(&piece);
+        }
+        Ok(bytes)
+    };
+    match tokio::time::timeout(shared.settings.body_timeout, read).await {
+        Ok(read) => read,
+        Err(_) => Err(early(StatusCode::REQUEST_TIMEOUT, "the body did not arrive in time")),
+    }
+}
+
+/// A body as JSON in which no key stands twice.
+fn parsed(bytes: &[u8]) -> Result<Value, Fault> {
+    let problem = |problem: String| Fault::new(A2aErrorCode::Parse, format!("the body is not JSON: {problem}"));
+    let text = std::str::from_utf8(bytes).map_err(|error| problem(error.to_string()))?;
+    strict::check(text).map_err(|error| problem(strict::message(&error)))?;
+    serde_json::from_str(text).map_err(|error| problem(error.to_string()))
+}
+
+/// The parameters of an address, as the fields that they stand for.
+fn query(parts: &Parts) -> Result<Map<String, Value>, Fault> {
+    let mut params = Map::new();
+    for pair in parts.uri.query().unwrap_or_default().split('&').filter(|pair| !pair.is_empty()) {
+        let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
+        let text = |part: &str| decoded(&part.replace('+', " "));
+        let (Some(key), Some(value)) = (text(key), text(value)) else {
+            return Err(Fault::params("the query of the address is not one"));
+        };
+        let read = match key.as_str() {
+            "pageSize" | "historyLength" => value.parse::<u32>().ok().map(Value::from),
+            "includeArtifacts" => value.parse::<bool>().ok().map(Value::from),
+            _ => Some(Value::from(value)),
+        };
+        let Some(read) = read else { return Err(Fault::params(format!("{key}: it is not a value of this field"))) };
+        if params.insert(key.clone(), read).is_some() {
+            return Err(Fault::params(format!("{key}: it is there twice")));
+        }
+    }
+    Ok(params)
+}
+
+/// A part of an address without its percent signs.
+fn decoded(part: &str) -> Option<String> {
+    let (mut bytes, mut rest) = (Vec::with_capacity(part.len()), part.as_bytes());
+    while let Some((byte, more)) = rest.split_first() {
+        rest = more;
+        match byte {
+            b'%' => {
+                let digits = std::str::from_utf8(rest.get(..2)?).ok()?;
+                bytes.push(u8::from_str_radix(digits, 16).ok().filter(|_| !digits.starts_with('+'))?);
+                rest = &rest[2..];
+            }
+            byte => bytes.push(*byte),
+        }
+    }
+    String::from_utf8(bytes).ok()
+}
+
+fn wrong_method(allowed: &'static str) -> Early {
+    let mut response = early(StatusCode::METHOD_NOT_ALLOWED, &format!("this address takes {allowed}"));
+    response.headers_mut().insert(header::ALLOW, HeaderValue::from_static(allowed));
+    response
+}
+
+fn json_response(status: StatusCode, kind: &'static str, value: &Value) -> Response {
+    (status, [(header::CONTENT_TYPE, kind)], value.to_string()).into_response()
+}
+
+fn plain(status: StatusCode, problem: &str) -> Response {
+    (status, [(header::CONTENT_TYPE, "text/plain; charset=utf-8")], problem.to_owned()).into_response()
+}
+
+fn early(status: StatusCode, problem: &str) -> Early {
+    Box::new(plain(status, problem))
+}

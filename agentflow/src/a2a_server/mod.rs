@@ -1,0 +1,211 @@
+//! Agents and workflows of a runtime as a server of the Agent2Agent protocol, version 1.0. The host mounts it as an `axum`
+//! router. [`a2a`](crate::a2a) is the other side: agents of other programs as tools of this one.
+#![doc = include_str!("../docs/a2a-server.md")]
+
+mod a2a_caller;
+mod a2a_server_error;
+mod asked_operation;
+mod begun_task;
+mod event_body;
+mod fault;
+mod inbound;
+mod operations;
+mod served_card;
+mod served_settings;
+mod shown_task;
+mod skill_offer;
+mod task_updates;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::http::HeaderMap;
+use axum::routing::any;
+use serde_json::Value;
+
+pub use self::a2a_caller::{A2aCaller, A2aRefusal};
+pub use self::a2a_server_error::A2aServerError;
+use self::a2a_caller::AuthHook;
+use self::served_settings::{Settings, Shared};
+use crate::a2a::{A2aCard, A2aProvider};
+use crate::runtime::Runtime;
+
+/// A runtime as a server of the Agent2Agent protocol: those of its agents and workflows that are named here are skills, a
+/// task is a run, a context is a session.
+#[derive(Clone)]
+#[must_use = "a server serves nobody before its `router` is mounted"]
+pub struct A2aServer {
+    runtime: Runtime,
+    settings: Settings,
+}
+
+impl A2aServer {
+    /// A server that offers nothing yet. The runtime must have a store.
+    pub fn from_runtime(runtime: &Runtime) -> Self {
+        Self { runtime: runtime.clone(), settings: Settings::default() }
+    }
+
+    /// Offers these agents. Default: none.
+    pub fn agents<S: Into<Arc<str>>>(self, names: impl IntoIterator<Item = S>) -> Self {
+        self.set(|settings| settings.agents.extend(names.into_iter().map(Into::into)))
+    }
+
+    /// Offers these workflows. Default: none.
+    pub fn workflows<S: Into<Arc<str>>>(self, names: impl IntoIterator<Item = S>) -> Self {
+        self.set(|settings| settings.workflows.extend(names.into_iter().map(Into::into)))
+    }
+
+    /// Says what the card shows of a workflow, as the `a2a` section of a document has it
+    /// (`Document::card`): `version`, and `skills` with `id`, `name`, `description` and
+    /// `tags`. Default: one skill of the workflow's name and description.
+    pub fn card_section(self, workflow: impl Into<String>, section: Value) -> Self {
+        self.set(|settings| drop(settings.sections.insert(workflow.into(), section)))
+    }
+
+    /// Which agent or workflow a message is for that names none, on the address of the whole server. Default: the only one
+    /// that is offered; of several, such a message is refused.
+    pub fn default_skill(self, name: impl Into<String>) -> Self {
+        self.set(|settings| settings.default_skill = Some(name.into()))
+    }
+
+    /// What the server calls itself. The name also tells its tasks from those of other servers with the same store: under
+    /// another name they are not found. Default: `agentflow`, with the version of this library.
+    pub fn name(self, name: impl Into<String>, version: impl Into<String>) -> Self {
+        self.set(|settings| (settings.name, settings.version) = (name.into(), version.into()))
+    }
+
+    /// What the card says the server is for. Default: a sentence that says no more than that it has agents and workflows.
+    pub fn description(self, description: impl Into<String>) -> Self {
+        self.set(|settings| settings.description = description.into())
+    }
+
+    /// Who runs the server, for its card: the address and the name. Default: nobody is named.
+    pub fn provider(self, url: impl Into<String>, organization: impl Into<String>) -> Self {
+        let provider = A2aProvider { url: url.into(), organization: organization.into() };
+        self.set(|settings| settings.provider = Some(provider))
+    }
+
+    /// The address at which clients reach the router, for the card; its host may be named in requests. Default: `http://`
+    /// with the host of the request for the card.
+    pub fn public_url(self, url: impl Into<String>) -> Self {
+        self.set(|settings| settings.public_url = Some(url.into()))
+    }
+
+    /// Hosts that requests may name in `Host`, such as `agents.example` for every port of it. Others are refused, so that a
+    /// page in a browser cannot reach the server under a name of its own. Default: those of this machine, `localhost`,
+    /// `127.0.0.1` and `[::1]`, which are always among them, and that of [`public_url`](Self::public_url).
+    pub fn hosts<S: Into<String>>(self, hosts: impl IntoIterator<Item = S>) -> Self {
+        self.set(|settings| settings.hosts.extend(hosts.into_iter().map(|host| host.into().to_ascii_lowercase())))
+    }
+
+    /// Origins of pages that may send requests, such as `https://console.example`. A request with another header `Origin`
+    /// is refused; one without this header is not sent by a page. Default: none.
+    pub fn origins<S: Into<String>>(self, origins: impl IntoIterator<Item = S>) -> Self {
+        self.set(|settings| settings.origins.extend(origins.into_iter().map(Into::into)))
+    }
+
+    /// Finds out who sends a request, by its headers: called for each request but for cards, on the task that serves it, so
+    /// it must not block. Default: every client is the caller `anonymous`, and sees the tasks of every other one.
+    pub fn auth(self, hook: impl Fn(&HeaderMap) -> Result<A2aCaller, A2aRefusal> + Send + Sync + 'static) -> Self {
+        self.set(|settings| settings.auth = Some(AuthHook::new(hook)))
+    }
+
+    /// What the card says of how clients say who they are: the schemes by name, and which of them are asked for, as the
+    /// protocol has them. [`auth`](Self::auth) decides. Default: nothing.
+    pub fn security(self, schemes: BTreeMap<String, Value>, requirements: Vec<Value>) -> Self {
+        self.set(|settings| settings.security = Some((schemes, requirements)))
+    }
+
+    /// Grants scopes to the runs of all tasks, beside those of the caller and of the runtime. Default: none.
+    pub fn grant<S: Into<Arc<str>>>(self, scopes: impl IntoIterator<Item = S>) -> Self {
+        self.set(|settings| settings.grants.extend(scopes.into_iter().map(Into::into)))
+    }
+
+    /// The most bytes of a body. Default: 1 MiB. A larger one is refused with 413.
+    pub fn max_body(self, bytes: usize) -> Self {
+        self.set(|settings| settings.max_body = bytes)
+    }
+
+    /// How long a body may take to arrive. Default: 30 seconds. A slower one is refused with 408.
+    pub fn body_timeout(self, timeout: Duration) -> Self {
+        self.set(|settings| settings.body_timeout = timeout)
+    }
+
+    /// The most requests at once, streams not counted once they have begun. Default: 256. A further one is refused with 503.
+    pub fn max_requests(self, requests: usize) -> Self {
+        self.set(|settings| settings.max_requests = requests)
+    }
+
+    /// The most streams at once. Default: 256. A further one is refused with 503; its task continues.
+    pub fn max_streams(self, streams: usize) -> Self {
+        self.set(|settings| settings.max_streams = streams)
+    }
+
+    /// How long a message without a stream is waited on before its client is given the task as it is. Default: 5 minutes.
+    pub fn max_wait(self, wait: Duration) -> Self {
+        self.set(|settings| settings.max_wait = wait)
+    }
+
+    /// How long a stream lasts at most; its client subscribes again. Default: 1 hour.
+    pub fn max_stream(self, longest: Duration) -> Self {
+        self.set(|settings| settings.max_stream = longest)
+    }
+
+    fn set(mut self, set: impl FnOnce(&mut Settings)) -> Self {
+        set(&mut self.settings);
+        self
+    }
+
+    /// Checks that everything is there which this server is to offer, and that clients can use it.
+    ///
+    /// # Errors
+    /// [`A2aServerError`], with what to do.
+    pub async fn check(&self) -> Result<(), A2aServerError> {
+        self.shared().await.map(drop)
+    }
+
+    /// The card of the server for an address, or of one agent or workflow of it.
+    ///
+    /// # Errors
+    /// As [`check`](Self::check); also when `only` is not offered.
+    pub async fn card(&self, url: &str, only: Option<&str>) -> Result<A2aCard, A2aServerError> {
+        let (shared, url) = (self.shared().await?, served_card::checked_url(url)?);
+        let offer = only.map(|name| {
+            let problem = "it is not offered; name it with `agents` or `workflows`".to_owned();
+            let unusable = A2aServerError::Unusable { kind: "agent or workflow", name: name.to_owned(), problem };
+            shared.offer(name).ok_or(unusable)
+        });
+        Ok(served_card::card(&shared, &url, offer.transpose()?.map(|offer| &**offer)))
+    }
+
+    /// The server as a router: JSON-RPC at `/`, resources such as `/message:send` and `/tasks/{id}`, the card at
+    /// `/.well-known/agent-card.json`, and the same for each agent and workflow below `/a2a/NAME`; each also with a slash at
+    /// its end. Merge it, or give it to `nest_service` for a path of its own, which [`public_url`](Self::public_url) then says.
+    ///
+    /// # Errors
+    /// As [`check`](Self::check).
+    pub async fn router(&self) -> Result<Router, A2aServerError> {
+        let shared = Arc::new(self.shared().await?);
+        let entry = any(inbound::entry);
+        Ok(Router::new().route("/", entry.clone()).route("/{*path}", entry).with_state(shared))
+    }
+
+    async fn shared(&self) -> Result<Shared, A2aServerError> {
+        if self.runtime.store().is_none() {
+            return Err(A2aServerError::NoStore);
+        }
+        let mut settings = self.settings.clone();
+        settings.public_url = settings.public_url.as_deref().map(served_card::checked_url).transpose()?;
+        let offers = skill_offer::offers(&self.runtime, &settings).await?;
+        Ok(Shared::new(self.runtime.clone(), settings, offers))
+    }
+}
+
+impl fmt::Debug for A2aServer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("A2aServer").field("name", &self.settings.name).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,190 @@
+//! Doing what a client asks, whatever the binding. It reads no HTTP.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::a2a_caller::A2aCaller;
+use super::asked_operation::{Asked, ListParams, SendParams};
+use super::begun_task;
+use super::fault::Fault;
+use super::served_settings::Shared;
+use super::shown_task::{CONTEXT_TAG, SERVER_TAG, record_of, state_of, task_of};
+use super::task_updates::TaskUpdates;
+use crate::a2a::{A2aAnswer, A2aErrorCode, A2aTask, A2aTaskState, A2aTasks};
+use crate::error::Error;
+use crate::event::RunId;
+use crate::store::{RunFilter, RunRecord, RunStatus};
+
+/// How many tasks a page has when the client does not say.
+const PAGE: u32 = 50;
+/// How many runs are read at once for a list, and how many are counted at most.
+const AT_ONCE: usize = 500;
+const MOST_COUNTED: usize = 10_000;
+/// How long a cancelled run may undo what it had done before the client has its answer.
+const CANCEL_WAIT: Duration = Duration::from_secs(20);
+
+/// What a request is answered with.
+pub(super) enum Done {
+    Value(Value),
+    Stream(TaskUpdates),
+}
+
+/// Does it, for a caller, on the address of one skill or of all.
+pub(super) async fn execute(
+    shared: &Arc<Shared>,
+    caller: &A2aCaller,
+    skill: Option<&str>,
+    asked: Asked,
+) -> Result<Done, Fault> {
+    match asked {
+        Asked::Send { params, streams } => send(shared, caller, skill, &params, streams).await,
+        Asked::Get(params) => {
+            let record = record_of(shared, &caller.name, skill, &params.id).await?;
+            Ok(Done::Value(json!(task_of(shared, &record, true).await?)))
+        }
+        Asked::List(params) => Ok(Done::Value(json!(list(shared, caller, skill, &params).await?))),
+        Asked::Cancel(params) => {
+            let record = record_of(shared, &caller.name, skill, &params.id).await?;
+            Ok(Done::Value(json!(cancel(shared, record).await?)))
+        }
+        Asked::Subscribe(params) => {
+            let record = record_of(shared, &caller.name, skill, &params.id).await?;
+            if record.status.has_ended() {
+                let problem = "the task has ended, so nothing more happens to it; get it instead";
+                return Err(Fault::new(A2aErrorCode::UnsupportedOperation, problem));
+            }
+            Ok(Done::Stream(TaskUpdates::of(shared, &record.run_id, false).await?))
+        }
+        Asked::Push => Err(Fault::new(
+            A2aErrorCode::PushNotificationNotSupported,
+            "this server sends no push notifications; subscribe to the task, or get it",
+        )),
+        Asked::ExtendedCard => Err(Fault::new(
+            A2aErrorCode::ExtendedAgentCardNotConfigured,
+            "this server has one card for everybody, at `/.well-known/agent-card.json`",
+        )),
+    }
+}
+
+async fn send(
+    shared: &Arc<Shared>,
+    caller: &A2aCaller,
+    skill: Option<&str>,
+    params: &SendParams,
+    streams: bool,
+) -> Result<Done, Fault> {
+    let run = begun_task::receive(shared, caller, skill, &params.message).await?;
+    if streams {
+        return Ok(Done::Stream(TaskUpdates::of(shared, &run, true).await?));
+    }
+    let at_once = params.configuration.as_ref().and_then(|of| of.return_immediately).unwrap_or_default();
+    if !at_once {
+        let waited = async {
+            let mut updates = TaskUpdates::of(shared, &run, true).await?;
+            while let Some(update) = updates.next().await {
+                update?;
+            }
+            Ok::<_, Fault>(())
+        };
+        // The client looks again at a task that takes longer.
+        if let Ok(waited) = tokio::time::timeout(shared.settings.max_wait, waited).await {
+            waited?;
+        }
+    }
+    let task = task_now(shared, &run).await?;
+    Ok(Done::Value(json!(A2aAnswer::Task(Box::new(task)))))
+}
+
+async fn task_now(shared: &Shared, run: &RunId) -> Result<A2aTask, Fault> {
+    let record = shared.runtime.run_record(run).await.map_err(|error| Fault::internal(&error))?;
+    task_of(shared, &record, true).await
+}
+
+async fn cancel(shared: &Shared, record: RunRecord) -> Result<A2aTask, Fault> {
+    let ended = || Fault::new(A2aErrorCode::TaskNotCancelable, "the task has ended");
+    if record.status.has_ended() {
+        return Err(ended());
+    }
+    let cancelled = shared.runtime.cancel(&record.run_id, "its client cancelled the task");
+    match tokio::time::timeout(CANCEL_WAIT, cancelled).await {
+        // It undoes what it had done, and that takes longer.
+        Ok(Ok(())) | Err(_) => task_now(shared, &record.run_id).await,
+        Ok(Err(Error::Control(error))) => {
+            let now = shared.runtime.run_record(&record.run_id).await.map_err(|error| Fault::internal(&error))?;
+            match now.status.has_ended() {
+                true => Err(ended()),
+                false => Err(Fault::new(A2aErrorCode::TaskNotCancelable, format!("it cannot be cancelled now: {error}"))),
+            }
+        }
+        Ok(Err(error)) => Err(Fault::internal(&error)),
+    }
+}
+
+async fn list(
+    shared: &Shared,
+    caller: &A2aCaller,
+    skill: Option<&str>,
+    params: &ListParams,
+) -> Result<A2aTasks, Fault> {
+    let mut filter = RunFilter::new().caller(Arc::clone(&caller.name)).tag(SERVER_TAG, &shared.settings.name);
+    if let Some(context) = &params.context_id {
+        filter = filter.tag(CONTEXT_TAG, context);
+    }
+    if let Some(skill) = skill {
+        filter = filter.name(skill);
+    }
+    filter = statuses(params.status).iter().copied().fold(filter, RunFilter::status);
+    let page = params.page_size.unwrap_or(PAGE) as usize;
+    let token = params.page_token.as_deref().filter(|token| !token.is_empty());
+    let behind = match token {
+        None => None,
+        Some(token) => {
+            let unknown = |_| Fault::params("pageToken: it is not one of this list; begin without one");
+            Some(record_of(shared, &caller.name, skill, token).await.map_err(unknown)?)
+        }
+    };
+    let is_wanted = |record: &RunRecord| params.status.is_none_or(|state| state_of(record) == state);
+    // All of them are counted; the page is what stands behind the token.
+    let (mut total, mut found, mut more, mut last) = (0, Vec::new(), false, None::<RunRecord>);
+    let no_such_state = params.status.is_some_and(|state| statuses(Some(state)).is_empty());
+    while !no_such_state && total < MOST_COUNTED {
+        let next = last.iter().fold(filter.clone().limit(AT_ONCE), |filter, last| filter.after(last));
+        let runs = shared.runtime.runs(next).await.map_err(|error| Fault::internal(&error))?;
+        let Some(newest_last) = runs.last().cloned() else { break };
+        for record in runs.into_iter().filter(is_wanted) {
+            total += 1;
+            let key = |record: &RunRecord| (record.created, record.run_id.clone());
+            if behind.as_ref().is_some_and(|behind| key(&record) >= key(behind)) {
+                continue;
+            }
+            if found.len() < page { found.push(record) } else { more = true }
+        }
+        last = Some(newest_last);
+    }
+    let mut tasks = A2aTasks::default();
+    if more {
+        tasks.next_page_token = found.last().map(|record| record.run_id.to_string()).unwrap_or_default();
+    }
+    tasks.page_size = i32::try_from(page).unwrap_or(i32::MAX);
+    tasks.total_size = i32::try_from(total).unwrap_or(i32::MAX);
+    for record in &found {
+        tasks.tasks.push(task_of(shared, record, params.include_artifacts.unwrap_or_default()).await?);
+    }
+    Ok(tasks)
+}
+
+/// The statuses that runs in a state may have; none for a state that no run is in.
+fn statuses(state: Option<A2aTaskState>) -> &'static [RunStatus] {
+    match state {
+        None => &[],
+        Some(A2aTaskState::Submitted) => &[RunStatus::Queued],
+        Some(A2aTaskState::Working) => &[RunStatus::Running, RunStatus::Paused, RunStatus::Compensating],
+        Some(A2aTaskState::InputRequired) => &[RunStatus::Paused],
+        Some(A2aTaskState::Completed) => &[RunStatus::Success],
+        Some(A2aTaskState::Failed) => &[RunStatus::Failed],
+        Some(A2aTaskState::Canceled) => &[RunStatus::Cancelled],
+        Some(_) => &[],
+    }
+}

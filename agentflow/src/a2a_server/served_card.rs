@@ -1,0 +1,51 @@
+//! The cards of a server: of all that it offers, and of each agent and workflow. It is shown to everybody.
+
+use super::a2a_server_error::A2aServerError;
+use super::served_settings::Shared;
+use super::skill_offer::{JSON, SkillOffer, TEXT};
+use crate::a2a::{A2aCapabilities, A2aCard, A2aInterface};
+
+/// The folder of the addresses of single skills.
+pub(super) const FOLDER: &str = "a2a";
+
+/// The card for an address, of everything or of one skill. `base` is the address without a slash at its end.
+pub(super) fn card(shared: &Shared, base: &str, only: Option<&SkillOffer>) -> A2aCard {
+    let settings = &shared.settings;
+    let url = only.map_or_else(|| base.to_owned(), |offer| format!("{base}/{FOLDER}/{}", offer.name));
+    let mut capabilities = A2aCapabilities::default();
+    capabilities.streaming = true;
+    let (security_schemes, security_requirements) = settings.security.clone().unwrap_or_default();
+    let skills = match only {
+        Some(offer) => offer.skills.clone(),
+        None => shared.offers.iter().flat_map(|offer| offer.skills.clone()).collect(),
+    };
+    let modes = vec![TEXT.to_owned(), JSON.to_owned()];
+    A2aCard {
+        name: only.map_or_else(|| settings.name.clone(), |offer| offer.name.to_string()),
+        description: only.map_or_else(|| settings.description.clone(), |offer| offer.description.to_string()),
+        supported_interfaces: vec![A2aInterface::new(url.clone(), "JSONRPC"), A2aInterface::new(url, "HTTP+JSON")],
+        provider: settings.provider.clone(),
+        version: only.and_then(|offer| offer.version.clone()).unwrap_or_else(|| settings.version.clone()),
+        documentation_url: None,
+        capabilities,
+        security_schemes,
+        security_requirements,
+        default_input_modes: modes.clone(),
+        default_output_modes: modes,
+        skills,
+        signatures: Vec::new(),
+        icon_url: None,
+    }
+}
+
+/// An address that clients are to use, without a slash at its end.
+pub(super) fn checked_url(url: &str) -> Result<String, A2aServerError> {
+    let problem = |problem: &str| A2aServerError::Address { url: url.to_owned(), problem: problem.to_owned() };
+    let rest = url.strip_prefix("https://").or_else(|| url.strip_prefix("http://"));
+    let rest = rest.ok_or_else(|| problem("it begins with `https://` or `http://`"))?;
+    let host = rest.split('/').next().unwrap_or_default();
+    if host.is_empty() || rest.contains(['?', '#', ' ', '@']) {
+        return Err(problem("it has a host and a path at most, such as `https://agents.example/team`"));
+    }
+    Ok(url.trim_end_matches('/').to_owned())
+}

@@ -1,0 +1,92 @@
+//! What a server offers, its limits, and what all requests share. It answers none.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::Value;
+use tokio::sync::Semaphore;
+
+use super::a2a_caller::{A2aCaller, ANYBODY, AuthHook};
+use super::skill_offer::SkillOffer;
+use crate::a2a::A2aProvider;
+use crate::runtime::Runtime;
+
+#[derive(Clone, Debug)]
+pub(super) struct Settings {
+    pub(super) name: String,
+    pub(super) version: String,
+    pub(super) description: String,
+    pub(super) provider: Option<A2aProvider>,
+    pub(super) agents: BTreeSet<Arc<str>>,
+    pub(super) workflows: BTreeSet<Arc<str>>,
+    /// What the documents of workflows say of their cards.
+    pub(super) sections: BTreeMap<String, Value>,
+    pub(super) default_skill: Option<String>,
+    pub(super) security: Option<(BTreeMap<String, Value>, Vec<Value>)>,
+    pub(super) grants: Vec<Arc<str>>,
+    pub(super) auth: Option<AuthHook>,
+    pub(super) public_url: Option<String>,
+    pub(super) hosts: BTreeSet<String>,
+    pub(super) origins: BTreeSet<String>,
+    pub(super) max_body: usize,
+    pub(super) body_timeout: Duration,
+    pub(super) max_requests: usize,
+    pub(super) max_streams: usize,
+    pub(super) max_wait: Duration,
+    pub(super) max_stream: Duration,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            name: "agentflow".to_owned(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            description: "Agents and workflows of this program.".to_owned(),
+            provider: None,
+            agents: BTreeSet::new(),
+            workflows: BTreeSet::new(),
+            sections: BTreeMap::new(),
+            default_skill: None,
+            security: None,
+            grants: Vec::new(),
+            auth: None,
+            public_url: None,
+            hosts: BTreeSet::new(),
+            origins: BTreeSet::new(),
+            max_body: 1 << 20,
+            body_timeout: Duration::from_secs(30),
+            max_requests: 256,
+            max_streams: 256,
+            max_wait: Duration::from_secs(300),
+            max_stream: Duration::from_secs(3600),
+        }
+    }
+}
+
+/// What all requests share. Nothing in it is about a task.
+pub(super) struct Shared {
+    pub(super) runtime: Runtime,
+    pub(super) settings: Settings,
+    pub(super) offers: Vec<Arc<SkillOffer>>,
+    pub(super) requests: Arc<Semaphore>,
+    pub(super) streams: Arc<Semaphore>,
+}
+
+impl Shared {
+    pub(super) fn new(runtime: Runtime, settings: Settings, offers: Vec<Arc<SkillOffer>>) -> Self {
+        let permits = |most: usize| Arc::new(Semaphore::new(most.min(Semaphore::MAX_PERMITS)));
+        let (requests, streams) = (permits(settings.max_requests), permits(settings.max_streams));
+        Self { runtime, settings, offers, requests, streams }
+    }
+
+    /// The offer of a name, as it stands in an address.
+    pub(super) fn offer(&self, name: &str) -> Option<&Arc<SkillOffer>> {
+        self.offers.iter().find(|offer| *offer.name == *name)
+    }
+
+    /// Whoever sends requests to a server that asks nobody who he is.
+    pub(super) fn anybody() -> A2aCaller {
+        A2aCaller::new(ANYBODY)
+    }
+}

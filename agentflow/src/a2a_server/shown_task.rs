@@ -1,0 +1,151 @@
+//! A run as a task: its state, the question that it waits for, its result, all of it from the store. It changes nothing.
+
+use serde_json::{Map, Value, json};
+
+use super::fault::Fault;
+use super::served_settings::Shared;
+use crate::a2a::{A2aArtifact, A2aMessage, A2aPart, A2aRole, A2aTask, A2aTaskState, A2aTaskStatus};
+use crate::error::Error;
+use crate::event::{PauseReason, RunId};
+use crate::runtime::OpenQuestion;
+use crate::store::{RunRecord, RunStatus, StoreErrorKind};
+use crate::time::Timestamp;
+
+/// The tag of a run that a client of a server has begun: the server's name.
+pub(super) const SERVER_TAG: &str = "a2a.server";
+/// The tag that names the context of its task.
+pub(super) const CONTEXT_TAG: &str = "a2a.context";
+/// The id of the only result.
+const OUTPUT: &str = "output";
+
+/// The record of a task of a caller, of one skill or of any.
+///
+/// # Errors
+/// `TaskNotFound`, also when it is somebody else's.
+pub(super) async fn record_of(
+    shared: &Shared,
+    caller: &str,
+    skill: Option<&str>,
+    id: &str,
+) -> Result<RunRecord, Fault> {
+    let record = match shared.runtime.run_record(&RunId::new(id)).await {
+        Ok(record) => record,
+        Err(Error::Store(error)) if error.kind() == StoreErrorKind::NotFound => return Err(Fault::no_task()),
+        Err(error) => return Err(Fault::internal(&error)),
+    };
+    let is_its = record.caller.as_deref() == Some(caller)
+        && record.tags.get(SERVER_TAG) == Some(&shared.settings.name)
+        && skill.is_none_or(|skill| *record.name == *skill);
+    if is_its { Ok(record) } else { Err(Fault::no_task()) }
+}
+
+/// The state of a run as that of a task.
+pub(super) fn state_of(record: &RunRecord) -> A2aTaskState {
+    match record.status {
+        RunStatus::Queued => A2aTaskState::Submitted,
+        RunStatus::Paused if record.pause_reason == Some(PauseReason::Approval) => A2aTaskState::InputRequired,
+        RunStatus::Running | RunStatus::Paused | RunStatus::Compensating => A2aTaskState::Working,
+        RunStatus::Success => A2aTaskState::Completed,
+        RunStatus::Failed => A2aTaskState::Failed,
+        RunStatus::Cancelled => A2aTaskState::Canceled,
+    }
+}
+
+/// Whether nothing more happens before somebody does something.
+pub(super) fn is_settled(record: &RunRecord) -> bool {
+    record.status.has_ended() || record.status == RunStatus::Paused
+}
+
+pub(super) fn context_of(record: &RunRecord) -> String {
+    record.tags.get(CONTEXT_TAG).cloned().unwrap_or_else(|| record.run_id.to_string())
+}
+
+/// The task of a run, as it is now.
+pub(super) async fn task_of(shared: &Shared, record: &RunRecord, with_results: bool) -> Result<A2aTask, Fault> {
+    let mut task = A2aTask::new(record.run_id.as_str(), context_of(record), state_of(record));
+    task.status = status_of(shared, record).await?;
+    task.metadata = Some(Map::from_iter([("skill".to_owned(), Value::from(&*record.name))]));
+    if with_results {
+        task.artifacts = results_of(shared, record).await?;
+    }
+    Ok(task)
+}
+
+/// The state with what is said of it.
+pub(super) async fn status_of(shared: &Shared, record: &RunRecord) -> Result<A2aTaskStatus, Fault> {
+    let mut status = A2aTaskStatus::new(state_of(record));
+    status.timestamp = Some(written(record.updated));
+    let parts = match record.status {
+        RunStatus::Paused if record.pause_reason == Some(PauseReason::Approval) => {
+            let questions = shared.runtime.questions_of(record).await.map_err(|error| Fault::internal(&error))?;
+            questions.iter().flat_map(question).collect()
+        }
+        RunStatus::Paused => vec![A2aPart::text("it waits for its operator")],
+        RunStatus::Failed | RunStatus::Cancelled => record.error.iter().map(A2aPart::text).collect(),
+        _ => Vec::new(),
+    };
+    if !parts.is_empty() {
+        let mut message = A2aMessage::new(A2aRole::Agent, parts)
+            .id(format!("{}-{}", record.run_id, record.events))
+            .task(record.run_id.as_str());
+        message.context_id = Some(context_of(record));
+        status.message = Some(message);
+    }
+    Ok(status)
+}
+
+/// A question, as text and as data.
+fn question(question: &OpenQuestion) -> [A2aPart; 2] {
+    let value = |of: &crate::value::Encoded| of.decode::<Value>().unwrap_or_default();
+    let data = json!({
+        "question": question.path, "about": value(&question.about), "answer": value(&question.answer),
+    });
+    [A2aPart::text(&question.message), A2aPart::data(data)]
+}
+
+/// The result of a run that has one.
+pub(super) async fn results_of(shared: &Shared, record: &RunRecord) -> Result<Vec<A2aArtifact>, Fault> {
+    if record.status != RunStatus::Success {
+        return Ok(Vec::new());
+    }
+    let output = shared.runtime.output(&record.run_id).await.map_err(|error| Fault::internal(&error))?;
+    let part = match output.decode::<Value>().unwrap_or_default() {
+        Value::String(text) => A2aPart::text(text),
+        value => A2aPart::data(value).media_type(super::skill_offer::JSON),
+    };
+    Ok(vec![A2aArtifact::new(OUTPUT, [part])])
+}
+
+/// A time as the protocol writes it. The days are those of the proleptic Gregorian calendar (Howard Hinnant's
+/// `civil_from_days`).
+fn written(time: Timestamp) -> String {
+    let millis = time.as_millis();
+    let (days, rest) = (millis / 86_400_000, millis % 86_400_000);
+    let shifted = days + 719_468;
+    let (era, of_era) = (shifted / 146_097, shifted % 146_097);
+    let year_of_era = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
+    let of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let shifted_month = (5 * of_year + 2) / 153;
+    let day = of_year - (153 * shifted_month + 2) / 5 + 1;
+    let month = if shifted_month < 10 { shifted_month + 3 } else { shifted_month - 9 };
+    let year = year_of_era + era * 400 + u64::from(month <= 2);
+    let (hour, minute, second, milli) = (rest / 3_600_000, rest / 60_000 % 60, rest / 1000 % 60, rest % 1000);
+    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{milli:03}Z")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Timestamp, written};
+
+    #[test]
+    fn a_time_is_written_as_the_protocol_has_it() {
+        for (millis, text) in [
+            (0, "1970-01-01T00:00:00.000Z"),
+            (951_782_399_999, "2000-02-28T23:59:59.999Z"),
+            (951_782_400_000, "2000-02-29T00:00:00.000Z"),
+            (1_769_855_400_123, "2026-01-31T10:30:00.123Z"),
+        ] {
+            assert_eq!(written(Timestamp::from_millis(millis)), text);
+        }
+    }
+}

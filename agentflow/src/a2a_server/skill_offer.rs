@@ -1,0 +1,194 @@
+//! What a server offers: agents and workflows of the catalogue as skills, each with its input. It starts nothing.
+
+use std::sync::Arc;
+
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::a2a_server_error::A2aServerError;
+use super::fault::Fault;
+use super::served_settings::Settings;
+use crate::a2a::{A2aContent, A2aErrorCode, A2aMessage, A2aPart, A2aSkill};
+use crate::runtime::{CatalogueEntry, EntryKind, Runtime};
+use crate::schema_check::SchemaCheck;
+
+/// The longest name, in bytes.
+const MOST_NAME: usize = 128;
+/// The media types of what is read and written.
+pub(super) const TEXT: &str = "text/plain";
+pub(super) const JSON: &str = "application/json";
+
+/// An agent or a workflow that clients may use.
+pub(super) struct SkillOffer {
+    pub(super) kind: EntryKind,
+    pub(super) name: Arc<str>,
+    pub(super) description: Arc<str>,
+    pub(super) version: Option<String>,
+    pub(super) skills: Vec<A2aSkill>,
+    input: Input,
+}
+
+/// What a message is for it.
+enum Input {
+    /// A text.
+    Text,
+    /// An object that fits; a text alone is the value of the field, where one text is all that must be said.
+    Object { check: SchemaCheck, text: Option<String> },
+}
+
+/// The `a2a` section of a document.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Section {
+    version: Option<String>,
+    #[serde(default)]
+    skills: Option<Vec<SectionSkill>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct SectionSkill {
+    id: String,
+    name: Option<String>,
+    description: Option<String>,
+    tags: Option<Vec<String>>,
+}
+
+/// Everything that is offered, ordered by name.
+pub(super) async fn offers(runtime: &Runtime, settings: &Settings) -> Result<Vec<Arc<SkillOffer>>, A2aServerError> {
+    let catalogue = runtime.catalogue().await;
+    let agents = settings.agents.iter().map(|name| (EntryKind::Agent, name));
+    let named = agents.chain(settings.workflows.iter().map(|name| (EntryKind::Workflow, name)));
+    let mut offers: Vec<Arc<SkillOffer>> = Vec::new();
+    for (kind, name) in named {
+        let entry = catalogue.get(kind, name).map_err(|error| A2aServerError::Offer(error.into()))?;
+        let unusable =
+            |problem: String| A2aServerError::Unusable { kind: kind.as_str(), name: name.to_string(), problem };
+        if offers.iter().any(|other| other.name == *name) {
+            return Err(unusable("an agent has this name, too; leave one of them out".to_owned()));
+        }
+        offers.push(Arc::new(offer(entry, settings.sections.get(&**name)).map_err(unusable)?));
+    }
+    if offers.is_empty() {
+        return Err(A2aServerError::Empty);
+    }
+    let unusable = |name: &str, problem: &str| A2aServerError::Unusable {
+        kind: "workflow",
+        name: name.to_owned(),
+        problem: problem.to_owned(),
+    };
+    if let Some(name) = settings.sections.keys().find(|name| !settings.workflows.contains(&***name)) {
+        return Err(unusable(name, "it has a card and is not offered; name it with `workflows`"));
+    }
+    if let Some(name) = settings.default_skill.iter().find(|name| !offers.iter().any(|of| *of.name == ***name)) {
+        return Err(unusable(name, "it is the default and is not offered; name it with `agents` or `workflows`"));
+    }
+    offers.sort_by(|one, other| one.name.cmp(&other.name));
+    Ok(offers)
+}
+
+fn offer(entry: &CatalogueEntry, section: Option<&Value>) -> Result<SkillOffer, String> {
+    let name = &entry.name;
+    let is_name = |byte: u8| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte);
+    if name.is_empty() || name.len() > MOST_NAME || !name.bytes().all(is_name) {
+        return Err("its name is a part of an address: 1 to 128 letters, digits, `_`, `-` and `.`".to_owned());
+    }
+    let input = match (&entry.input, entry.kind) {
+        (Some(input), EntryKind::Agent) if input["type"] == "string" => Input::Text,
+        (Some(input), _) => Input::Object { check: SchemaCheck::new(input)?, text: only_text(input) },
+        _ => return Err("its arguments have no schema, and a client must know them; offer another one".to_owned()),
+    };
+    let section: Option<Section> = match section {
+        Some(section) => Some(
+            serde_path_to_error::deserialize(section).map_err(|error| format!("its card has a mistake: {error}"))?,
+        ),
+        None => None,
+    };
+    let (version, said) = section.map_or((None, None), |section| (section.version, section.skills));
+    let described = |skill: SectionSkill| {
+        let text = skill.description.unwrap_or_else(|| entry.description.to_string());
+        let known = skill.name.unwrap_or_else(|| skill.id.clone());
+        A2aSkill::new(skill.id, known, text).tags(skill.tags.unwrap_or_default())
+    };
+    let skills = match said.filter(|skills| !skills.is_empty()) {
+        Some(skills) => skills.into_iter().map(described).collect(),
+        None => vec![
+            A2aSkill::new(name.to_string(), name.to_string(), entry.description.to_string())
+                .tags([entry.kind.as_str()]),
+        ],
+    };
+    Ok(SkillOffer {
+        kind: entry.kind,
+        name: Arc::clone(name),
+        description: Arc::clone(&entry.description),
+        version,
+        skills,
+        input,
+    })
+}
+
+/// The one required field of an object, where it is a text.
+fn only_text(schema: &Value) -> Option<String> {
+    let [Value::String(name)] = schema.get("required")?.as_array()?.as_slice() else { return None };
+    let is_text = schema.get("properties")?.get(name)?.get("type")? == "string";
+    is_text.then(|| name.clone())
+}
+
+impl SkillOffer {
+    /// Whether a message that names a skill means this one.
+    pub(super) fn has_skill(&self, id: &str) -> bool {
+        *self.name == *id || self.skills.iter().any(|skill| skill.id == id)
+    }
+
+    /// The arguments that a message has for it, as JSON text.
+    ///
+    /// # Errors
+    /// `InvalidParams`, which says what to send, or `ContentTypeNotSupported`.
+    pub(super) fn arguments(&self, message: &A2aMessage) -> Result<String, Fault> {
+        let (texts, objects) = contents(message)?;
+        let arguments = match &self.input {
+            Input::Text => {
+                let data = objects.iter().map(ToString::to_string);
+                json!({"message": texts.into_iter().map(str::to_owned).chain(data).collect::<Vec<_>>().join("\n")})
+            }
+            Input::Object { check, text } => {
+                let arguments = match (texts.as_slice(), objects.as_slice(), text) {
+                    ([], [object], _) => (*object).clone(),
+                    ([_, ..], [], Some(field)) => json!({field: texts.join("\n")}),
+                    _ => {
+                        let of = &self.name;
+                        return Err(Fault::params(format!(
+                            "`{of}` takes one part with `data`, an object that fits its input, and no other part"
+                        )));
+                    }
+                };
+                check.check(&arguments).map_err(|problem| Fault::params(format!("the input does not fit: {problem}")))?;
+                arguments
+            }
+        };
+        Ok(arguments.to_string())
+    }
+}
+
+/// The texts and the values of a message.
+pub(super) fn contents(message: &A2aMessage) -> Result<(Vec<&str>, Vec<&Value>), Fault> {
+    let (mut texts, mut values) = (Vec::new(), Vec::new());
+    for part in &message.parts {
+        match &part.content {
+            A2aContent::Text(text) if is_read(part, TEXT) => texts.push(text.as_str()),
+            A2aContent::Data(value) if is_read(part, JSON) => values.push(value),
+            _ => {
+                let problem = format!("a part is neither a text nor a value; `{TEXT}` and `{JSON}` are read");
+                return Err(Fault::new(A2aErrorCode::ContentTypeNotSupported, problem));
+            }
+        }
+    }
+    Ok((texts, values))
+}
+
+/// Whether the media type of a part is one that is read; without one it is.
+fn is_read(part: &A2aPart, usual: &str) -> bool {
+    let Some(media_type) = &part.media_type else { return true };
+    let kind = media_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    kind == usual || (usual == TEXT && kind.starts_with("text/"))
+}

@@ -1,0 +1,119 @@
+//! The updates of a task as they happen: read from the events and the record of its run, with nothing kept beside them.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use futures_util::StreamExt;
+
+use super::fault::Fault;
+use super::served_settings::Shared;
+use super::shown_task::{context_of, is_settled, results_of, status_of, task_of};
+use crate::a2a::{A2aArtifactUpdate, A2aStatusUpdate, A2aTaskState, A2aUpdate};
+use crate::event::{EventKind, RunId};
+use crate::run::Events;
+use crate::store::RunRecord;
+
+/// Follows one task.
+pub(super) struct TaskUpdates {
+    shared: Arc<Shared>,
+    run: RunId,
+    events: Events,
+    waiting: VecDeque<A2aUpdate>,
+    /// What was shown last: the state, and what was said of it.
+    shown: (A2aTaskState, Option<String>),
+    /// Whether the run may have changed since it was looked at. It stays so when a look is dropped.
+    is_stale: bool,
+    /// Whether it ends when the task waits for somebody, and not only with the task.
+    stops_when_settled: bool,
+    is_over: bool,
+}
+
+impl TaskUpdates {
+    /// The updates from now on, of which the first is the task as it is.
+    pub(super) async fn of(shared: &Arc<Shared>, run: &RunId, stops_when_settled: bool) -> Result<Self, Fault> {
+        let record = shared.runtime.run_record(run).await.map_err(|error| Fault::internal(&error))?;
+        let events = shared.runtime.events(run, record.events).await.map_err(|error| Fault::internal(&error))?;
+        let task = task_of(shared, &record, true).await?;
+        let over = record.status.has_ended() || (stops_when_settled && is_settled(&record));
+        Ok(Self {
+            shared: Arc::clone(shared),
+            run: run.clone(),
+            events,
+            shown: (task.status.state, task.said()),
+            waiting: VecDeque::from([A2aUpdate::Task(Box::new(task))]),
+            is_stale: false,
+            stops_when_settled,
+            is_over: over,
+        })
+    }
+
+    /// The next update; `None` at the end. Dropping the future loses nothing.
+    pub(super) async fn next(&mut self) -> Option<Result<A2aUpdate, Fault>> {
+        loop {
+            if let Some(update) = self.waiting.pop_front() {
+                return Some(Ok(update));
+            }
+            if self.is_over {
+                return None;
+            }
+            if self.is_stale {
+                if let Err(fault) = self.look().await {
+                    self.is_over = true;
+                    return Some(Err(fault));
+                }
+                continue;
+            }
+            match self.events.next().await {
+                Some(event) => self.is_stale = changes_state(&event.kind),
+                // The journal has its end, or cannot be read on: one look says which.
+                None => {
+                    if let Err(fault) = self.look().await {
+                        self.is_over = true;
+                        return Some(Err(fault));
+                    }
+                    self.is_over = true;
+                }
+            }
+        }
+    }
+
+    async fn look(&mut self) -> Result<(), Fault> {
+        let record = self.shared.runtime.run_record(&self.run).await.map_err(|error| Fault::internal(&error))?;
+        let updates = self.changes(&record).await?;
+        self.waiting.extend(updates);
+        self.is_stale = false;
+        self.is_over = record.status.has_ended() || (self.stops_when_settled && is_settled(&record));
+        Ok(())
+    }
+
+    async fn changes(&mut self, record: &RunRecord) -> Result<Vec<A2aUpdate>, Fault> {
+        let status = status_of(&self.shared, record).await?;
+        let shown = (status.state, status.message.as_ref().map(crate::a2a::A2aMessage::text));
+        if shown == self.shown {
+            return Ok(Vec::new());
+        }
+        let (task_id, context_id) = (record.run_id.to_string(), context_of(record));
+        let results = results_of(&self.shared, record).await?.into_iter();
+        let mut updates: Vec<A2aUpdate> = results
+            .map(|artifact| {
+                A2aUpdate::Artifact(Box::new(A2aArtifactUpdate::whole(task_id.clone(), context_id.clone(), artifact)))
+            })
+            .collect();
+        updates.push(A2aUpdate::Status(Box::new(A2aStatusUpdate::new(task_id, context_id, status))));
+        self.shown = shown;
+        Ok(updates)
+    }
+}
+
+/// Whether a task may have another state after an event.
+fn changes_state(kind: &EventKind) -> bool {
+    matches!(
+        kind,
+        EventKind::RunPaused { .. }
+            | EventKind::RunResumed { .. }
+            | EventKind::RunCompleted(_)
+            | EventKind::RunFailed { .. }
+            | EventKind::RunCancelled { .. }
+            | EventKind::RunCompensating { .. }
+    )
+}
