@@ -1,5 +1,7 @@
 //! The options of `agentwf a2a`, as clap types. It only parses; it runs nothing.
 
+use std::path::PathBuf;
+
 use clap::{Args, Subcommand};
 
 /// What is done with the Agent2Agent protocol.
@@ -15,6 +17,33 @@ pub(super) enum A2aCommand {
     },
     /// Send a message to an agent, and wait until its task has ended or waits for another message
     Send(A2aSendArgs),
+    /// Serve agents and workflows of this program, until it is stopped; its address goes to standard output
+    Serve(A2aServeArgs),
+}
+
+#[derive(Debug, Args)]
+pub(super) struct A2aServeArgs {
+    /// Offer these agents
+    #[arg(long = "agent", value_name = "A,B", value_delimiter = ',')]
+    pub(super) agents: Vec<String>,
+    /// Offer these workflows
+    #[arg(long = "workflow", value_name = "A,B", value_delimiter = ',')]
+    pub(super) workflows: Vec<String>,
+    /// The scopes that tasks are granted, and approve:NAME for a tool that a person must agree to
+    #[arg(long, value_name = "A,B", value_delimiter = ',')]
+    pub(super) grant: Vec<String>,
+    /// The file that tasks are kept in; those that an earlier process left continue
+    #[arg(long, value_name = "FILE")]
+    pub(super) store: PathBuf,
+    /// The address and the port; port 0 takes a free one
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:3200")]
+    pub(super) listen: String,
+    /// The address that the card says, where that is another one, such as https://agents.example
+    #[arg(long, value_name = "URL")]
+    pub(super) public_url: Option<String>,
+    /// The variable of the environment that has the token which clients must send; needed beyond this machine
+    #[arg(long, value_name = "VARIABLE")]
+    pub(super) token_from: Option<String>,
 }
 
 #[derive(Debug, Args)]

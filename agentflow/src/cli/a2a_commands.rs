@@ -1,17 +1,19 @@
 //! `agentwf a2a`: a look at agents of other programs.
 
 use super::a2a_args::{A2aAgentArgs, A2aCommand, A2aSendArgs};
-use super::ctrl_c;
+use super::{a2a_serve, ctrl_c};
 use super::print::{Answer, Stop, json_line};
 use crate::a2a::{A2aAnswer, A2aClient, A2aError, A2aMessage, A2aTaskState};
+use crate::runtime::Runtime;
 
 /// The name of an agent that is tried.
 const AGENT: &str = "agent";
 
-pub(super) async fn a2a(command: A2aCommand) -> Result<(), Stop> {
+pub(super) async fn a2a(host: &Runtime, command: A2aCommand) -> Result<(), Stop> {
     match command {
         A2aCommand::Card { agent, json } => card(&agent, json).await,
         A2aCommand::Send(args) => send(args).await,
+        A2aCommand::Serve(args) => a2a_serve::serve(host, args).await,
     }
 }
 

@@ -66,6 +66,9 @@
 //! - `a2a card URL [--json]` and `a2a send URL TEXT [--task ID] [--context ID] [--json]`, each with `--key-from VARIABLE`: an
 //!   agent of another program, over the Agent2Agent protocol ([`a2a`](crate::a2a)). A task that did not end well, or waits
 //!   for another message, makes the exit code 1.
+//! - `a2a serve [--agent A,B] [--workflow A,B] --store FILE [--listen ADDRESS] [--public-url URL] [--token-from VARIABLE]
+//!   [--grant A,B]`: the agents and workflows that are named, as a server of the Agent2Agent protocol
+//!   ([`a2a_server`](crate::a2a_server)), on this machine alone unless clients send a token.
 //!
 //! `--model` is a [`ModelRef`](crate::model::ModelRef), such as `openai-chat/gpt-5-mini`; `--base-url` is what the
 //! provider's official SDK takes (`http://127.0.0.1:8080/v1` for a server on this machine). The key comes from the
@@ -91,6 +94,7 @@
 
 mod a2a_args;
 mod a2a_commands;
+mod a2a_serve;
 mod args;
 mod artifacts;
 mod call_model;
@@ -162,7 +166,7 @@ pub fn run_with(host: &Runtime) -> ExitCode {
             Command::Workflow(command) => workflows::workflow(host, command).await,
             Command::Runs(args) => runs::runs(host, args).await,
             Command::Sessions(args) => sessions::sessions(host, args).await,
-            Command::A2a(command) => a2a_commands::a2a(command).await,
+            Command::A2a(command) => a2a_commands::a2a(host, command).await,
             Command::Mcp(command) => mcp_commands::mcp(host, command).await,
         }
     });

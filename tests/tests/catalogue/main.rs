@@ -3,7 +3,10 @@
 
 mod a2a_agents;
 mod a2a_json;
+mod a2a_processes;
 mod a2a_python;
+mod a2a_requests;
+mod a2a_served;
 mod as_tools;
 mod behind_a_function;
 mod data_tools;

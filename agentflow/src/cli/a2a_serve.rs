@@ -1,0 +1,76 @@
+//! `agentwf a2a serve`: agents and workflows of this program as a server of the Agent2Agent protocol. It binds to this
+//! machine alone, unless it is given a token that clients must send.
+
+use std::net::SocketAddr;
+
+use tokio::net::TcpListener;
+
+use super::a2a_args::A2aServeArgs;
+use super::ctrl_c;
+use super::print::{Stop, line, note};
+use crate::a2a_server::{A2aCaller, A2aRefusal, A2aServer, A2aServerError};
+use crate::definition::sha256;
+use crate::runtime::Runtime;
+use crate::store::SqliteStore;
+
+/// The name of every client that has the token.
+const HOLDER: &str = "token";
+
+pub(super) async fn serve(host: &Runtime, args: A2aServeArgs) -> Result<(), Stop> {
+    let A2aServeArgs { agents, workflows, grant, store, listen, public_url, token_from } = args;
+    let token = token_from.map(|variable| match std::env::var(&variable) {
+        Ok(token) if !token.is_empty() => Ok(token),
+        _ => Err(Stop::failed("a2a", format!("the variable `{variable}` is not set"))),
+    });
+    let token = token.transpose()?;
+    let address: SocketAddr = listen
+        .parse()
+        .map_err(|_| Stop::failed("a2a", format!("`{listen}` is not an address and a port, such as 127.0.0.1:3200")))?;
+    if !address.ip().is_loopback() && token.is_none() {
+        let problem = "other machines reach this address; say which variable has the token of clients, `--token-from`";
+        return Err(Stop::failed("a2a", problem));
+    }
+    let host = host.with_store(SqliteStore::open(store).await?);
+    let server = A2aServer::from_runtime(&host).agents(agents).workflows(workflows).grant(grant);
+    let server = public_url.into_iter().fold(server, A2aServer::public_url);
+    let server = match token {
+        Some(token) => with_token(server, &token),
+        None => server,
+    };
+    let router = server.router().await?;
+    let serving = async {
+        let cannot = |error: std::io::Error| Stop::failed("a2a", format!("{address}: {error}"));
+        let listener = TcpListener::bind(address).await.map_err(cannot)?;
+        // Tasks that an earlier process left continue here.
+        let recovered = host.recover().await?;
+        for (run, error) in &recovered.left {
+            note(format_args!("the task `{run}` does not continue: {error}"));
+        }
+        line(format_args!("http://{}", listener.local_addr().map_err(cannot)?))?;
+        axum::serve(listener, router).await.map_err(cannot)
+    };
+    ctrl_c::or_stop(serving).await
+}
+
+/// Every client sends the token, and all of them are one caller.
+fn with_token(server: A2aServer, token: &str) -> A2aServer {
+    // Hashes are compared, so that the time of it says nothing about the token.
+    let expected = sha256(token.as_bytes());
+    let server = server.auth(move |headers| {
+        let sent = headers.get("authorization").and_then(|value| value.to_str().ok());
+        let sent = sent.and_then(|value| value.split_once(' ')).filter(|(kind, _)| kind.eq_ignore_ascii_case("bearer"));
+        match sent.is_some_and(|(_, token)| sha256(token.trim().as_bytes()) == expected) {
+            true => Ok(A2aCaller::new(HOLDER)),
+            false => Err(A2aRefusal::bearer()),
+        }
+    });
+    let scheme = serde_json::json!({"httpAuthSecurityScheme": {"scheme": "Bearer"}});
+    let requirement = serde_json::json!({"schemes": {"bearer": {"list": []}}});
+    server.security([("bearer".to_owned(), scheme)].into(), vec![requirement])
+}
+
+impl From<A2aServerError> for Stop {
+    fn from(error: A2aServerError) -> Self {
+        Self::failed("a2a", error.to_string())
+    }
+}

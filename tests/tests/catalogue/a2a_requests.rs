@@ -1,0 +1,241 @@
+//! Requests by hand to a server of the Agent2Agent protocol: malformed ones of each kind, hostile bodies, foreign hosts and
+//! pages, and the addresses of both bindings.
+
+use std::time::Duration;
+
+use agentflow::a2a_server::A2aServer;
+use agentflow::serde_json::{self, Value, json};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+use crate::a2a_served::{runtime, serve};
+
+struct Answered {
+    status: u16,
+    head: String,
+    body: String,
+}
+
+impl Answered {
+    fn json(&self) -> Value {
+        serde_json::from_str(&self.body).unwrap_or_else(|error| panic!("{error} in {}", self.body))
+    }
+}
+
+/// Sends a request as it is and reads all that comes.
+async fn exchange(url: &str, request: &str) -> Answered {
+    let mut stream = TcpStream::connect(url.strip_prefix("http://").unwrap()).await.unwrap();
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.unwrap();
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap_or_else(|| panic!("{answer}"));
+    let status = head.split(' ').nth(1).unwrap().parse().unwrap();
+    Answered { status, head: head.to_ascii_lowercase(), body: body.to_owned() }
+}
+
+async fn send(url: &str, line: &str, more: &str, body: &str) -> Answered {
+    let head = format!("{line} HTTP/1.0\r\nhost: localhost\r\n{more}content-length: {}\r\n\r\n", body.len());
+    exchange(url, &(head + body)).await
+}
+
+const GOOD: &str = "content-type: application/json\r\na2a-version: 1.0\r\n";
+
+fn call(method: &str, params: Value) -> String {
+    json!({"jsonrpc": "2.0", "id": 7, "method": method, "params": params}).to_string()
+}
+
+/// A message with something changed.
+fn message(change: impl FnOnce(&mut Value)) -> String {
+    let mut params = json!({"message": {"messageId": "m-1", "role": "ROLE_USER", "parts": [{"data": {"n": 4}}]}});
+    change(&mut params);
+    call("SendMessage", params)
+}
+
+async fn server() -> String {
+    serve(A2aServer::from_runtime(&runtime()).workflows(["double"])).await
+}
+
+#[tokio::test]
+async fn malformed_requests_have_the_code_of_their_mistake() {
+    let url = server().await;
+    let part = |part: Value| message(move |params| params["message"]["parts"] = json!([part]));
+    let config = |config: Value| message(move |params| params["configuration"] = config);
+    let field = |name: &'static str, value: Value| message(move |params| params["message"][name] = value);
+    let table: Vec<(&str, String, i64)> = vec![
+        ("nothing", String::new(), -32700),
+        ("half of JSON", "{\"jsonrpc\": \"2.0\"".to_owned(), -32700),
+        ("a key twice", r#"{"jsonrpc": "2.0", "jsonrpc": "2.0", "id": 1, "method": "GetTask"}"#.to_owned(), -32700),
+        ("depth", format!("{}{}", "[".repeat(20_000), "]".repeat(20_000)), -32700),
+        ("several at once", format!("[{}]", call("GetTask", json!({"id": "x"}))), -32600),
+        ("a text", "\"hello\"".to_owned(), -32600),
+        ("no id", json!({"jsonrpc": "2.0", "method": "GetTask", "params": {"id": "x"}}).to_string(), -32600),
+        ("an id that is an object", json!({"jsonrpc": "2.0", "id": {}, "method": "GetTask"}).to_string(), -32600),
+        ("another version of JSON-RPC", json!({"jsonrpc": "1.0", "id": 1, "method": "GetTask"}).to_string(), -32600),
+        ("no version of JSON-RPC", json!({"id": 1, "method": "GetTask"}).to_string(), -32600),
+        ("a method that is a number", json!({"jsonrpc": "2.0", "id": 1, "method": 3}).to_string(), -32600),
+        ("an unknown method", call("Explode", json!({})), -32601),
+        ("a method of version 0.3", call("message/send", json!({})), -32601),
+        ("parameters that are a list", call("GetTask", json!(["x"])), -32602),
+        ("no message", call("SendMessage", json!({})), -32602),
+        ("no id of a task", call("GetTask", json!({})), -32602),
+        ("an empty id", call("GetTask", json!({"id": ""})), -32602),
+        ("a long id", call("GetTask", json!({"id": "x".repeat(300)})), -32602),
+        ("an id that is a number", call("CancelTask", json!({"id": 4})), -32602),
+        ("an unknown task", call("GetTask", json!({"id": "x"})), -32001),
+        ("no message id", message(|params| drop(params["message"].as_object_mut().unwrap().remove("messageId"))), -32602),
+        ("an empty message id", field("messageId", json!("")), -32602),
+        ("no role", message(|params| drop(params["message"].as_object_mut().unwrap().remove("role"))), -32602),
+        ("the role of the agent", field("role", json!("ROLE_AGENT")), -32602),
+        ("an unknown role", field("role", json!("user")), -32602),
+        ("no parts", field("parts", json!([])), -32602),
+        ("metadata that is a text", field("metadata", json!("x")), -32602),
+        ("a skill that is a number", field("metadata", json!({"skill": 3})), -32602),
+        ("an unknown skill", field("metadata", json!({"skill": "halve"})), -32602),
+        ("an unknown context", field("contextId", json!("mine")), -32602),
+        ("an unknown task to answer", field("taskId", json!("mine")), -32001),
+        ("a part of nothing", part(json!({})), -32602),
+        ("a part of two contents", part(json!({"text": "x", "data": 1})), -32602),
+        ("bytes that are not base64", part(json!({"raw": "%%"})), -32602),
+        ("a file", part(json!({"raw": "AAEC", "mediaType": "image/png"})), -32005),
+        ("an address", part(json!({"url": "http://127.0.0.1/secret"})), -32005),
+        ("a text of another type", part(json!({"text": "x", "mediaType": "application/xml"})), -32005),
+        ("input that does not fit", part(json!({"data": {"n": "four"}})), -32602),
+        ("input with too much", part(json!({"data": {"n": 4, "m": 5}})), -32602),
+        ("a text in place of an object", part(json!({"text": "four"})), -32602),
+        ("a tenant", message(|params| params["tenant"] = json!("acme")), -32602),
+        ("other output", config(json!({"acceptedOutputModes": ["image/png"]})), -32005),
+        ("a negative history", config(json!({"historyLength": -1})), -32602),
+        ("a wait that is a text", config(json!({"returnImmediately": "yes"})), -32602),
+        ("push with a message", config(json!({"taskPushNotificationConfig": {"url": "http://x"}})), -32003),
+        ("push", call("CreateTaskPushNotificationConfig", json!({"taskId": "x", "url": "http://x"})), -32003),
+        ("the extended card", call("GetExtendedAgentCard", json!({})), -32007),
+        ("a page of nothing", call("ListTasks", json!({"pageSize": 0})), -32602),
+        ("a page that is too large", call("ListTasks", json!({"pageSize": 101})), -32602),
+        ("an unknown page", call("ListTasks", json!({"pageToken": "x"})), -32602),
+        ("an unknown state", call("ListTasks", json!({"status": "DONE"})), -32602),
+        ("tasks by time", call("ListTasks", json!({"statusTimestampAfter": "2026-01-01T00:00:00Z"})), -32004),
+    ];
+    for (what, body, code) in &table {
+        let answer = send(&url, "POST /", GOOD, body).await;
+        assert_eq!((answer.status, &answer.json()["error"]["code"]), (200, &json!(code)), "{what}: {}", answer.body);
+        assert!(answer.json()["error"]["message"].as_str().is_some_and(|text| !text.is_empty()), "{what}");
+        assert_eq!(answer.json()["error"]["data"][0]["domain"], "a2a-protocol.org", "{what}");
+    }
+    // None of them has begun anything.
+    let listed = send(&url, "POST /", GOOD, &call("ListTasks", json!({}))).await.json();
+    assert_eq!(listed["result"], json!({"tasks": [], "nextPageToken": "", "pageSize": 50, "totalSize": 0}));
+    let good = send(&url, "POST /", GOOD, &message(|_| {})).await.json();
+    assert_eq!(good["result"]["task"]["status"]["state"], "TASK_STATE_COMPLETED", "{good}");
+    assert_eq!(good["id"], 7);
+}
+
+#[tokio::test]
+async fn requests_of_other_versions_hosts_pages_and_types_are_refused() {
+    let url = server().await;
+    let body = message(|_| {});
+    for version in ["", "a2a-version: 0.3\r\n", "a2a-version: 2.0\r\n"] {
+        let more = format!("content-type: application/json\r\n{version}");
+        assert_eq!(send(&url, "POST /", &more, &body).await.json()["error"]["code"], -32009, "{version}");
+        let answer = send(&url, "GET /tasks", &more, "").await;
+        assert_eq!((answer.status, &answer.json()["error"]["details"][0]["reason"]), (400, &json!("VERSION_NOT_SUPPORTED")));
+    }
+    let table = [
+        ("POST /", "content-type: text/plain\r\na2a-version: 1.0\r\n", 415),
+        ("POST /message:send", "a2a-version: 1.0\r\n", 415),
+        ("GET /", GOOD, 405),
+        ("DELETE /tasks/x", GOOD, 405),
+        ("POST /tasks", GOOD, 405),
+        ("GET /message:send", GOOD, 405),
+        ("GET /tasks/x:cancel", GOOD, 405),
+        ("GET /nothing", GOOD, 404),
+        ("POST /a2a/halve", GOOD, 404),
+        ("GET /%zz", GOOD, 400),
+        ("POST /.well-known/agent-card.json", GOOD, 405),
+        ("POST /", "origin: https://evil.example\r\ncontent-type: application/json\r\na2a-version: 1.0\r\n", 403),
+    ];
+    for (line, more, status) in table {
+        let answer = send(&url, line, more, &body).await;
+        assert_eq!(answer.status, status, "{line}: {} {}", answer.head, answer.body);
+    }
+    let foreign = format!("POST / HTTP/1.0\r\nhost: evil.example\r\n{GOOD}content-length: {}\r\n\r\n{body}", body.len());
+    assert_eq!(exchange(&url, &foreign).await.status, 403);
+    assert_eq!(exchange(&url, "GET /.well-known/agent-card.json HTTP/1.0\r\n\r\n").await.status, 403);
+}
+
+#[tokio::test]
+async fn hosts_and_origins_that_are_named_are_served() {
+    let server = A2aServer::from_runtime(&runtime()).workflows(["double"]).public_url("https://agents.example/team/");
+    let url = serve(server.hosts(["inner.example"]).origins(["https://console.example"])).await;
+    for host in ["agents.example", "inner.example:8080", "localhost:1"] {
+        let request = format!("GET /.well-known/agent-card.json/ HTTP/1.0\r\nhost: {host}\r\norigin: https://console.example\r\n\r\n");
+        let answer = exchange(&url, &request).await;
+        assert_eq!(answer.status, 200, "{host}");
+        assert_eq!(answer.json()["supportedInterfaces"][0]["url"], "https://agents.example/team");
+    }
+}
+
+#[tokio::test]
+async fn hostile_bodies_end_within_their_limits() {
+    let server = A2aServer::from_runtime(&runtime()).workflows(["double"]);
+    let url = serve(server.max_body(2000).body_timeout(Duration::from_millis(200))).await;
+    assert_eq!(send(&url, "POST /", GOOD, &"x".repeat(2001)).await.status, 413);
+    // One that does not say its size.
+    let piece = format!("400\r\n{}\r\n", "x".repeat(0x400));
+    let chunked = format!(
+        "POST / HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n{GOOD}transfer-encoding: chunked\r\n\r\n{piece}{piece}{piece}0\r\n\r\n"
+    );
+    assert_eq!(exchange(&url, &chunked).await.status, 413);
+    // One that never comes to its end.
+    let slow = format!("POST / HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n{GOOD}content-length: 100\r\n\r\n{{");
+    assert_eq!(exchange(&url, &slow).await.status, 408);
+    let busy = serve(A2aServer::from_runtime(&runtime()).workflows(["double"]).max_requests(0)).await;
+    let answer = send(&busy, "POST /", GOOD, "{}").await;
+    assert_eq!((answer.status, answer.head.contains("retry-after: 1")), (503, true));
+    let busy = serve(A2aServer::from_runtime(&runtime()).workflows(["double"]).max_streams(0)).await;
+    let params = json!({"message": {"messageId": "m", "role": "ROLE_USER", "parts": [{"data": {"n": 4}}]}});
+    assert_eq!(send(&busy, "POST /", GOOD, &call("SendStreamingMessage", params)).await.status, 503);
+}
+
+#[tokio::test]
+async fn both_bindings_have_both_forms_of_their_addresses() {
+    let url = server().await;
+    let params = json!({"message": {"messageId": "m", "role": "ROLE_USER", "parts": [{"data": {"n": 4}}]}}).to_string();
+    let mut ids = Vec::new();
+    for place in ["", "/a2a/double"] {
+        for end in ["", "/"] {
+            let sent = send(&url, &format!("POST {place}/message:send{end}"), GOOD, &params).await;
+            assert_eq!((sent.status, sent.head.contains("application/a2a+json")), (200, true), "{}", sent.body);
+            let id = sent.json()["task"]["id"].as_str().unwrap().to_owned();
+            let got = send(&url, &format!("GET {place}/tasks/{id}{end}"), GOOD, "").await;
+            assert_eq!(got.json()["artifacts"][0]["parts"][0]["data"], 8, "{}", got.body);
+            let listed = send(&url, &format!("GET {place}/tasks{end}?pageSize=1&includeArtifacts=true"), GOOD, "").await;
+            assert_eq!((&listed.json()["tasks"][0], &listed.json()["totalSize"]), (&got.json(), &json!(1)));
+            let cancelled = send(&url, &format!("POST {place}/tasks/{id}:cancel{end}"), GOOD, "").await;
+            assert_eq!((cancelled.status, &cancelled.json()["error"]["status"]), (400, &json!("FAILED_PRECONDITION")));
+            let pushed = send(&url, &format!("POST {place}/tasks/{id}/pushNotificationConfigs{end}"), GOOD, "{}").await;
+            assert_eq!(pushed.json()["error"]["details"][0]["reason"], "PUSH_NOTIFICATION_NOT_SUPPORTED");
+            let streamed = send(&url, &format!("POST {place}/message:stream{end}"), GOOD, &params).await;
+            let event = streamed.body.trim().strip_prefix("data: ").map(serde_json::from_str::<Value>);
+            assert_eq!(event.unwrap().unwrap()["task"], got.json());
+            let rpc = send(&url, &format!("POST {place}{}", if end.is_empty() && !place.is_empty() { "" } else { "/" }), GOOD, &call("GetTask", json!({"id": id}))).await;
+            assert_eq!(rpc.json()["result"], got.json());
+            let card = send(&url, &format!("GET {place}/.well-known/agent-card.json{end}"), "", "").await;
+            assert_eq!(card.json()["capabilities"]["pushNotifications"], false);
+            ids.push(id);
+        }
+    }
+    ids.dedup();
+    assert_eq!(ids.len(), 1, "the same message is the same task");
+    for (line, reason) in [
+        ("GET /tasks?pageSize=x", "INVALID_PARAMS"),
+        ("GET /tasks?pageSize=1&pageSize=2", "INVALID_PARAMS"),
+        ("GET /tasks?status=%zz", "INVALID_PARAMS"),
+        ("GET /tasks/unknown", "TASK_NOT_FOUND"),
+        ("POST /tasks/unknown:cancel", "TASK_NOT_FOUND"),
+        ("GET /tasks/unknown:subscribe", "TASK_NOT_FOUND"),
+        ("GET /extendedAgentCard", "EXTENDED_AGENT_CARD_NOT_CONFIGURED"),
+    ] {
+        let answer = send(&url, line, GOOD, "").await;
+        assert_eq!(answer.json()["error"]["details"][0]["reason"], reason, "{line}: {}", answer.body);
+    }
+}

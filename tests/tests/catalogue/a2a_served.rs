@@ -1,0 +1,211 @@
+//! A runtime as a server of the Agent2Agent protocol, used by our own client: tasks, contexts, questions, callers, lists.
+
+use agentflow::a2a::{A2aClient, A2aContent, A2aErrorCode, A2aMessage, A2aPart, A2aTaskQuery, A2aTaskState, A2aUpdate};
+use agentflow::a2a_server::{A2aCaller, A2aRefusal, A2aServer, A2aServerError};
+use agentflow::prelude::*;
+use agentflow::serde_json::{Value, json};
+use agentflow::store::{MemoryStore, RunFilter};
+use agentflow_testing::{ScriptedModel, Turn};
+use futures_util::StreamExt;
+
+/// Asks before it says it.
+#[workflow]
+async fn announce(text: String) -> Result<String> {
+    let approval = gate!("announce {text}?", text).await?;
+    Ok(if approval.is_granted() { text } else { "nothing".to_owned() })
+}
+
+pub(crate) fn runtime() -> Runtime {
+    Runtime::builder().store(MemoryStore::new()).build()
+}
+
+/// Serves on a free port; its address.
+pub(crate) async fn serve(server: A2aServer) -> String {
+    let router = server.router().await.unwrap();
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    tokio::spawn(async move { axum::serve(listener, router).await });
+    url
+}
+
+fn client(url: &str) -> A2aClient {
+    A2aClient::at("far", url).build().unwrap()
+}
+
+fn as_ada(url: &str, who: &str) -> A2aClient {
+    A2aClient::at("far", url).header("x-who", who).build().unwrap()
+}
+
+#[tokio::test]
+async fn a_workflow_is_a_skill_and_its_run_is_the_task() {
+    let runtime = runtime();
+    let url = serve(A2aServer::from_runtime(&runtime).workflows(["double", "announce"])).await;
+    let card = client(&url).card().await.unwrap();
+    let skills: Vec<&str> = card.skills.iter().map(|skill| skill.id.as_str()).collect();
+    assert_eq!((skills, card.capabilities.streaming), (vec!["announce", "double"], true));
+
+    let double = client(&format!("{url}/a2a/double"));
+    assert_eq!(double.card().await.unwrap().description, "Doubles a number.");
+    let message = A2aMessage::user([A2aPart::data(json!({"n": 4}))]);
+    let answer = double.ask(&message).await.unwrap();
+    let task = answer.task().unwrap();
+    assert_eq!(task.status.state, A2aTaskState::Completed);
+    assert_eq!(task.artifacts[0].parts[0].content, A2aContent::Data(json!(8)));
+    assert_eq!(&double.task(&task.id).await.unwrap(), task);
+    let record = runtime.run_record(&agentflow::RunId::new(task.id.as_str())).await.unwrap();
+    assert_eq!((&*record.name, record.caller.as_deref()), ("double", Some("anonymous")));
+
+    // The same message is the same task.
+    assert_eq!(double.ask(&message).await.unwrap().task().unwrap().id, task.id);
+    assert_eq!(runtime.runs(RunFilter::new()).await.unwrap().len(), 1);
+
+    // On the address of the server a message names its skill.
+    let at_host = client(&url);
+    let problem = at_host.ask(&A2aMessage::user([A2aPart::data(json!({"n": 5}))])).await.unwrap_err();
+    assert_eq!(problem.code(), Some(A2aErrorCode::InvalidParams), "{problem}");
+    let mut named = A2aMessage::user([A2aPart::data(json!({"n": 5}))]);
+    named.metadata = json!({"skill": "double"}).as_object().cloned();
+    let answer = at_host.ask(&named).await.unwrap();
+    assert_eq!(answer.task().unwrap().artifacts[0].parts[0].content, A2aContent::Data(json!(10)));
+    // A task of another skill is not found at this address.
+    let announce = client(&format!("{url}/a2a/announce"));
+    assert_eq!(announce.task(&task.id).await.unwrap_err().code(), Some(A2aErrorCode::TaskNotFound));
+}
+
+#[tokio::test]
+async fn a_context_is_a_session_of_the_agent() {
+    let model = ScriptedModel::new([
+        Turn::text("Hello Ada."),
+        Turn::text("Ada.").expect_conversation(["user: I am Ada.", "assistant: Hello Ada.", "user: Who am I?"]),
+    ]);
+    let agent = Agent::new(model).name("host");
+    let runtime = Runtime::builder().store(MemoryStore::new()).agent(agent).build();
+    let client = client(&serve(A2aServer::from_runtime(&runtime).agents(["host"])).await);
+    let first = client.ask(&A2aMessage::user_text("I am Ada.")).await.unwrap();
+    assert_eq!(first.text(), "Hello Ada.");
+    let context = first.task().unwrap().context_id.clone().unwrap();
+    let second = client.ask(&A2aMessage::user_text("Who am I?").context(&context)).await.unwrap();
+    assert_eq!((second.text().as_str(), &second.task().unwrap().context_id), ("Ada.", &Some(context.clone())));
+    assert_eq!(runtime.session_history(&context, 10).await.unwrap().len(), 2);
+    let other = client.ask(&A2aMessage::user_text("Who?").context("made-up")).await.unwrap_err();
+    assert_eq!(other.code(), Some(A2aErrorCode::InvalidParams), "{other}");
+}
+
+#[tokio::test]
+async fn a_question_is_answered_by_a_message_to_its_task() {
+    let runtime = runtime();
+    let client = client(&serve(A2aServer::from_runtime(&runtime).workflows(["announce"])).await);
+    let updates = client.stream(&A2aMessage::user_text("rain")).await.unwrap();
+    let updates: Vec<_> = updates.map(|update| update.unwrap()).collect().await;
+    let id = updates[0].task_id().unwrap().to_owned();
+    let asked = client.task(&id).await.unwrap();
+    assert_eq!(asked.status.state, A2aTaskState::InputRequired, "{updates:?}");
+    let said = asked.status.message.as_ref().unwrap();
+    assert_eq!(said.parts[0].as_text(), Some("announce rain?"));
+    let A2aContent::Data(question) = &said.parts[1].content else { panic!("{said:?}") };
+    assert_eq!((&question["question"], &question["about"]), (&json!("approval"), &json!("rain")), "{question}");
+
+    let wrong = client.ask(&A2aMessage::user_text("perhaps").task(&id)).await.unwrap_err();
+    assert_eq!(wrong.code(), Some(A2aErrorCode::InvalidParams), "{wrong}");
+    let mut subscribed = client.subscribe(&id).await.unwrap();
+    assert!(matches!(subscribed.next().await, Some(Ok(A2aUpdate::Task(_)))));
+    let denied = A2aMessage::user([A2aPart::data(json!({"decision": "denied"}))]).task(&id);
+    assert_eq!(client.ask(&denied).await.unwrap().text(), "nothing");
+    let last = subscribed.map(|update| update.unwrap()).collect::<Vec<_>>().await.pop().unwrap();
+    assert!(matches!(&last, A2aUpdate::Status(of) if of.status.state == A2aTaskState::Completed), "{last:?}");
+    let late = client.ask(&A2aMessage::user_text("granted").task(&id)).await.unwrap_err();
+    assert_eq!(late.code(), Some(A2aErrorCode::UnsupportedOperation), "{late}");
+    let late = client.subscribe(&id).await.err().unwrap();
+    assert_eq!(late.code(), Some(A2aErrorCode::UnsupportedOperation), "{late}");
+}
+
+#[tokio::test]
+async fn tasks_are_cancelled_and_listed_in_pages() {
+    let runtime = runtime();
+    let client = client(&serve(A2aServer::from_runtime(&runtime).workflows(["announce"])).await);
+    let mut ids = Vec::new();
+    for n in 0..5 {
+        let asked = client.ask(&A2aMessage::user_text(format!("news {n}"))).await.unwrap();
+        ids.push(asked.task().unwrap().id.clone());
+    }
+    assert_eq!(client.cancel(&ids[0]).await.unwrap().status.state, A2aTaskState::Canceled);
+    assert_eq!(client.cancel(&ids[0]).await.unwrap_err().code(), Some(A2aErrorCode::TaskNotCancelable));
+
+    let (mut seen, mut query, mut pages) = (Vec::new(), A2aTaskQuery::default().page_size(2), 0);
+    loop {
+        let page = client.tasks(&query).await.unwrap();
+        assert_eq!((page.total_size, page.page_size), (5, 2));
+        seen.extend(page.tasks.into_iter().map(|task| task.id));
+        pages += 1;
+        if page.next_page_token.is_empty() {
+            break;
+        }
+        query = query.page(page.next_page_token);
+    }
+    seen.sort();
+    ids.sort();
+    assert_eq!((seen, pages), (ids, 3));
+    let cancelled = client.tasks(&A2aTaskQuery::default().state(A2aTaskState::Canceled)).await.unwrap();
+    assert_eq!((cancelled.tasks.len(), cancelled.total_size), (1, 1));
+    let rejected = client.tasks(&A2aTaskQuery::default().state(A2aTaskState::Rejected)).await.unwrap();
+    assert_eq!((rejected.tasks.len(), rejected.total_size), (0, 0));
+    let wrong = client.tasks(&A2aTaskQuery::default().page("no-such-run")).await.unwrap_err();
+    assert_eq!(wrong.code(), Some(A2aErrorCode::InvalidParams));
+}
+
+#[tokio::test]
+async fn a_task_of_another_caller_is_not_found() {
+    let runtime = runtime();
+    let server = A2aServer::from_runtime(&runtime).workflows(["announce"]).auth(|headers| {
+        match headers.get("x-who").and_then(|who| who.to_str().ok()) {
+            Some("mallory") => Err(A2aRefusal::Forbidden),
+            Some(who) => Ok(A2aCaller::new(who)),
+            None => Err(A2aRefusal::bearer()),
+        }
+    });
+    let url = serve(server).await;
+    let (ada, bob) = (as_ada(&url, "ada"), as_ada(&url, "bob"));
+    let asked = ada.ask(&A2aMessage::user_text("rain")).await.unwrap();
+    let task = asked.task().unwrap();
+    let not_found = Some(A2aErrorCode::TaskNotFound);
+    assert_eq!(bob.task(&task.id).await.unwrap_err().code(), not_found);
+    assert_eq!(bob.cancel(&task.id).await.unwrap_err().code(), not_found);
+    assert_eq!(bob.subscribe(&task.id).await.err().unwrap().code(), not_found);
+    assert_eq!(bob.ask(&A2aMessage::user_text("granted").task(&task.id)).await.unwrap_err().code(), not_found);
+    let context = task.context_id.clone().unwrap();
+    let foreign = bob.ask(&A2aMessage::user_text("rain").context(&context)).await.unwrap_err();
+    assert_eq!(foreign.code(), Some(A2aErrorCode::InvalidParams), "{foreign}");
+    assert_eq!(bob.tasks(&A2aTaskQuery::default()).await.unwrap().total_size, 0);
+    assert_eq!(ada.tasks(&A2aTaskQuery::default()).await.unwrap().total_size, 1);
+    assert!(client(&url).ask(&A2aMessage::user_text("rain")).await.unwrap_err().to_string().contains("401"));
+    let mallory = as_ada(&url, "mallory").ask(&A2aMessage::user_text("rain")).await.unwrap_err();
+    assert!(mallory.to_string().contains("403"), "{mallory}");
+    // The card is there for everybody.
+    assert_eq!(client(&url).card().await.unwrap().skills.len(), 1);
+}
+
+#[tokio::test]
+async fn what_cannot_be_offered_is_an_error_with_a_remedy() {
+    let without_store = Runtime::default();
+    let error = A2aServer::from_runtime(&without_store).workflows(["double"]).check().await.unwrap_err();
+    assert!(matches!(error, A2aServerError::NoStore), "{error}");
+    let server = A2aServer::from_runtime(&runtime());
+    assert!(matches!(server.check().await.unwrap_err(), A2aServerError::Empty));
+    let error = server.clone().workflows(["dubble"]).check().await.unwrap_err();
+    assert!(error.to_string().contains("`double`"), "{error}");
+    let section: Value = json!({"skills": [{"name": "no id"}]});
+    let error = server.clone().workflows(["double"]).card_section("double", section).check().await.unwrap_err();
+    assert!(error.to_string().contains("`id`"), "{error}");
+    let error = server.workflows(["double"]).public_url("agents.example").check().await.unwrap_err();
+    assert!(matches!(error, A2aServerError::Address { .. }), "{error}");
+}
+
+#[tokio::test]
+async fn a_card_says_what_the_document_of_a_workflow_says() {
+    let section = json!({"version": "2", "skills": [{"id": "twice", "name": "Twice", "tags": ["number"]}]});
+    let server = A2aServer::from_runtime(&runtime()).workflows(["double"]).card_section("double", section);
+    let card = server.card("https://agents.example/", Some("double")).await.unwrap();
+    assert_eq!((card.version.as_str(), card.skills[0].id.as_str()), ("2", "twice"));
+    assert_eq!(card.skills[0].description, "Doubles a number.");
+    assert_eq!(card.supported_interfaces[1].url, "https://agents.example/a2a/double");
+}
