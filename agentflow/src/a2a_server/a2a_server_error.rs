@@ -7,7 +7,9 @@ use crate::error::Error;
 #[non_exhaustive]
 pub enum A2aServerError {
     /// The runtime has no store, so no task could be found again.
-    #[error("the A2A server cannot serve a runtime without a store, since a task is a run that is kept; give the runtime one with `RuntimeBuilder::store`")]
+    #[error(
+        "the A2A server cannot serve a runtime without a store, since a task is a run that is kept; give the runtime one with `RuntimeBuilder::store`"
+    )]
     NoStore,
     /// Neither an agent nor a workflow is named.
     #[error("the A2A server offers nothing; name agents with `agents`, or workflows with `workflows`")]

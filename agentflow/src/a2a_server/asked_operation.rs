@@ -15,7 +15,10 @@ const MOST_ID: usize = 256;
 /// An operation with its parameters.
 #[derive(Debug)]
 pub(super) enum Asked {
-    Send { params: Box<SendParams>, streams: bool },
+    Send {
+        params: Box<SendParams>,
+        streams: bool,
+    },
     Get(TaskParams),
     List(ListParams),
     Cancel(TaskParams),
@@ -107,7 +110,8 @@ impl Asked {
             return Err(Fault::params(format!("message.parts: a message has 1 to {MOST_PARTS} parts")));
         }
         let settings = params.configuration.as_ref();
-        if settings.is_some_and(|of| of.task_push_notification_config.is_some() || of.push_notification_config.is_some())
+        if settings
+            .is_some_and(|of| of.task_push_notification_config.is_some() || of.push_notification_config.is_some())
         {
             return Err(Fault::new(
                 A2aErrorCode::PushNotificationNotSupported,

@@ -8,7 +8,7 @@ use super::a2a_caller::A2aCaller;
 use super::fault::Fault;
 use super::served_settings::Shared;
 use super::shown_task::{CONTEXT_TAG, SERVER_TAG, context_of, record_of};
-use super::skill_offer::{SkillOffer, contents};
+use super::skill_offer::{SkillOffer, contents, whole_numbers};
 use crate::a2a::{A2aErrorCode, A2aMessage};
 use crate::agent::RunRequest;
 use crate::definition::sha256;
@@ -71,12 +71,7 @@ fn chosen<'s>(shared: &'s Shared, skill: Option<&str>, message: &A2aMessage) -> 
     }
 }
 
-async fn begin(
-    shared: &Shared,
-    caller: &A2aCaller,
-    skill: Option<&str>,
-    message: &A2aMessage,
-) -> Result<RunId, Fault> {
+async fn begin(shared: &Shared, caller: &A2aCaller, skill: Option<&str>, message: &A2aMessage) -> Result<RunId, Fault> {
     let offer = chosen(shared, skill, message)?;
     let arguments = offer.arguments(message)?;
     let (runtime, settings) = (&shared.runtime, &shared.settings);
@@ -156,7 +151,7 @@ async fn answer(
         })?,
     };
     let value = read_answer(question, message)?;
-    let value = Encoded::new(&value).map_err(|error| Fault::params(error.to_string()))?;
+    let value = Encoded::from_json(whole_numbers(&value)).map_err(|error| Fault::params(error.to_string()))?;
     match runtime.answer_encoded(&record.run_id, &question.path, value, &caller.name).await {
         Ok(()) => {}
         Err(Error::Control(error)) => return Err(Fault::params(format!("the answer is refused: {error}"))),

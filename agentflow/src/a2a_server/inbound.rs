@@ -258,8 +258,9 @@ fn checked_version(parts: &Parts) -> Result<(), Fault> {
         A2A_VERSION => Ok(()),
         other => {
             let other = if other.is_empty() { "0.3" } else { crate::text::head(other, 32) };
-            let problem =
-                format!("the request is of version {other}, and this server speaks {A2A_VERSION}; say `A2A-Version: {A2A_VERSION}`");
+            let problem = format!(
+                "the request is of version {other}, and this server speaks {A2A_VERSION}; say `A2A-Version: {A2A_VERSION}`"
+            );
             Err(Fault::new(A2aErrorCode::VersionNotSupported, problem))
         }
     }

@@ -26,9 +26,9 @@ use axum::http::HeaderMap;
 use axum::routing::any;
 use serde_json::Value;
 
+use self::a2a_caller::AuthHook;
 pub use self::a2a_caller::{A2aCaller, A2aRefusal};
 pub use self::a2a_server_error::A2aServerError;
-use self::a2a_caller::AuthHook;
 use self::served_settings::{Settings, Shared};
 use crate::a2a::{A2aCard, A2aProvider};
 use crate::runtime::Runtime;

@@ -115,7 +115,9 @@ async fn cancel(shared: &Shared, record: RunRecord) -> Result<A2aTask, Fault> {
             let now = shared.runtime.run_record(&record.run_id).await.map_err(|error| Fault::internal(&error))?;
             match now.status.has_ended() {
                 true => Err(ended()),
-                false => Err(Fault::new(A2aErrorCode::TaskNotCancelable, format!("it cannot be cancelled now: {error}"))),
+                false => {
+                    Err(Fault::new(A2aErrorCode::TaskNotCancelable, format!("it cannot be cancelled now: {error}")))
+                }
             }
         }
         Ok(Err(error)) => Err(Fault::internal(&error)),

@@ -11,6 +11,7 @@ use super::served_settings::Settings;
 use crate::a2a::{A2aContent, A2aErrorCode, A2aMessage, A2aPart, A2aSkill};
 use crate::runtime::{CatalogueEntry, EntryKind, Runtime};
 use crate::schema_check::SchemaCheck;
+use crate::strict;
 
 /// The longest name, in bytes.
 const MOST_NAME: usize = 128;
@@ -162,12 +163,21 @@ impl SkillOffer {
                         )));
                     }
                 };
-                check.check(&arguments).map_err(|problem| Fault::params(format!("the input does not fit: {problem}")))?;
+                check
+                    .check(&arguments)
+                    .map_err(|problem| Fault::params(format!("the input does not fit: {problem}")))?;
                 arguments
             }
         };
-        Ok(arguments.to_string())
+        Ok(whole_numbers(&arguments))
     }
+}
+
+/// A value as JSON text with every whole number as an integer: clients of the protocol that read JSON as `google.protobuf`
+/// does have no integers and send `2.0`.
+pub(super) fn whole_numbers(value: &Value) -> String {
+    let text = value.to_string();
+    strict::with_integers(&text).unwrap_or(text)
 }
 
 /// The texts and the values of a message.

@@ -1,8 +1,8 @@
 //! `agentwf a2a`: a look at agents of other programs.
 
 use super::a2a_args::{A2aAgentArgs, A2aCommand, A2aSendArgs};
-use super::{a2a_serve, ctrl_c};
 use super::print::{Answer, Stop, json_line};
+use super::{a2a_serve, ctrl_c};
 use crate::a2a::{A2aAnswer, A2aClient, A2aError, A2aMessage, A2aTaskState};
 use crate::runtime::Runtime;
 

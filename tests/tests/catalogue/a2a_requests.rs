@@ -82,7 +82,11 @@ async fn malformed_requests_have_the_code_of_their_mistake() {
         ("a long id", call("GetTask", json!({"id": "x".repeat(300)})), -32602),
         ("an id that is a number", call("CancelTask", json!({"id": 4})), -32602),
         ("an unknown task", call("GetTask", json!({"id": "x"})), -32001),
-        ("no message id", message(|params| drop(params["message"].as_object_mut().unwrap().remove("messageId"))), -32602),
+        (
+            "no message id",
+            message(|params| drop(params["message"].as_object_mut().unwrap().remove("messageId"))),
+            -32602,
+        ),
         ("an empty message id", field("messageId", json!("")), -32602),
         ("no role", message(|params| drop(params["message"].as_object_mut().unwrap().remove("role"))), -32602),
         ("the role of the agent", field("role", json!("ROLE_AGENT")), -32602),
@@ -124,7 +128,12 @@ async fn malformed_requests_have_the_code_of_their_mistake() {
     // None of them has begun anything.
     let listed = send(&url, "POST /", GOOD, &call("ListTasks", json!({}))).await.json();
     assert_eq!(listed["result"], json!({"tasks": [], "nextPageToken": "", "pageSize": 50, "totalSize": 0}));
-    let good = send(&url, "POST /", GOOD, &message(|_| {})).await.json();
+    // Protocol buffers know no integers.
+    let float = part(json!({"data": {"n": 6.0}}));
+    let float = send(&url, "POST /", GOOD, &float).await.json();
+    assert_eq!(float["result"]["task"]["artifacts"][0]["parts"][0]["data"], 12, "{float}");
+    let good =
+        send(&url, "POST /", GOOD, &message(|params| params["message"]["messageId"] = json!("m-2"))).await.json();
     assert_eq!(good["result"]["task"]["status"]["state"], "TASK_STATE_COMPLETED", "{good}");
     assert_eq!(good["id"], 7);
 }
@@ -137,7 +146,10 @@ async fn requests_of_other_versions_hosts_pages_and_types_are_refused() {
         let more = format!("content-type: application/json\r\n{version}");
         assert_eq!(send(&url, "POST /", &more, &body).await.json()["error"]["code"], -32009, "{version}");
         let answer = send(&url, "GET /tasks", &more, "").await;
-        assert_eq!((answer.status, &answer.json()["error"]["details"][0]["reason"]), (400, &json!("VERSION_NOT_SUPPORTED")));
+        assert_eq!(
+            (answer.status, &answer.json()["error"]["details"][0]["reason"]),
+            (400, &json!("VERSION_NOT_SUPPORTED"))
+        );
     }
     let table = [
         ("POST /", "content-type: text/plain\r\na2a-version: 1.0\r\n", 415),
@@ -157,7 +169,8 @@ async fn requests_of_other_versions_hosts_pages_and_types_are_refused() {
         let answer = send(&url, line, more, &body).await;
         assert_eq!(answer.status, status, "{line}: {} {}", answer.head, answer.body);
     }
-    let foreign = format!("POST / HTTP/1.0\r\nhost: evil.example\r\n{GOOD}content-length: {}\r\n\r\n{body}", body.len());
+    let foreign =
+        format!("POST / HTTP/1.0\r\nhost: evil.example\r\n{GOOD}content-length: {}\r\n\r\n{body}", body.len());
     assert_eq!(exchange(&url, &foreign).await.status, 403);
     assert_eq!(exchange(&url, "GET /.well-known/agent-card.json HTTP/1.0\r\n\r\n").await.status, 403);
 }
@@ -167,7 +180,9 @@ async fn hosts_and_origins_that_are_named_are_served() {
     let server = A2aServer::from_runtime(&runtime()).workflows(["double"]).public_url("https://agents.example/team/");
     let url = serve(server.hosts(["inner.example"]).origins(["https://console.example"])).await;
     for host in ["agents.example", "inner.example:8080", "localhost:1"] {
-        let request = format!("GET /.well-known/agent-card.json/ HTTP/1.0\r\nhost: {host}\r\norigin: https://console.example\r\n\r\n");
+        let request = format!(
+            "GET /.well-known/agent-card.json/ HTTP/1.0\r\nhost: {host}\r\norigin: https://console.example\r\n\r\n"
+        );
         let answer = exchange(&url, &request).await;
         assert_eq!(answer.status, 200, "{host}");
         assert_eq!(answer.json()["supportedInterfaces"][0]["url"], "https://agents.example/team");
@@ -186,7 +201,8 @@ async fn hostile_bodies_end_within_their_limits() {
     );
     assert_eq!(exchange(&url, &chunked).await.status, 413);
     // One that never comes to its end.
-    let slow = format!("POST / HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n{GOOD}content-length: 100\r\n\r\n{{");
+    let slow =
+        format!("POST / HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n{GOOD}content-length: 100\r\n\r\n{{");
     assert_eq!(exchange(&url, &slow).await.status, 408);
     let busy = serve(A2aServer::from_runtime(&runtime()).workflows(["double"]).max_requests(0)).await;
     let answer = send(&busy, "POST /", GOOD, "{}").await;
@@ -208,7 +224,8 @@ async fn both_bindings_have_both_forms_of_their_addresses() {
             let id = sent.json()["task"]["id"].as_str().unwrap().to_owned();
             let got = send(&url, &format!("GET {place}/tasks/{id}{end}"), GOOD, "").await;
             assert_eq!(got.json()["artifacts"][0]["parts"][0]["data"], 8, "{}", got.body);
-            let listed = send(&url, &format!("GET {place}/tasks{end}?pageSize=1&includeArtifacts=true"), GOOD, "").await;
+            let listed =
+                send(&url, &format!("GET {place}/tasks{end}?pageSize=1&includeArtifacts=true"), GOOD, "").await;
             assert_eq!((&listed.json()["tasks"][0], &listed.json()["totalSize"]), (&got.json(), &json!(1)));
             let cancelled = send(&url, &format!("POST {place}/tasks/{id}:cancel{end}"), GOOD, "").await;
             assert_eq!((cancelled.status, &cancelled.json()["error"]["status"]), (400, &json!("FAILED_PRECONDITION")));
@@ -217,7 +234,13 @@ async fn both_bindings_have_both_forms_of_their_addresses() {
             let streamed = send(&url, &format!("POST {place}/message:stream{end}"), GOOD, &params).await;
             let event = streamed.body.trim().strip_prefix("data: ").map(serde_json::from_str::<Value>);
             assert_eq!(event.unwrap().unwrap()["task"], got.json());
-            let rpc = send(&url, &format!("POST {place}{}", if end.is_empty() && !place.is_empty() { "" } else { "/" }), GOOD, &call("GetTask", json!({"id": id}))).await;
+            let rpc = send(
+                &url,
+                &format!("POST {place}{}", if end.is_empty() && !place.is_empty() { "" } else { "/" }),
+                GOOD,
+                &call("GetTask", json!({"id": id})),
+            )
+            .await;
             assert_eq!(rpc.json()["result"], got.json());
             let card = send(&url, &format!("GET {place}/.well-known/agent-card.json{end}"), "", "").await;
             assert_eq!(card.json()["capabilities"]["pushNotifications"], false);

@@ -79,7 +79,7 @@ async fn a_context_is_a_session_of_the_agent() {
         Turn::text("Ada.").expect_conversation(["user: I am Ada.", "assistant: Hello Ada.", "user: Who am I?"]),
     ]);
     let agent = Agent::new(model).name("host");
-    let runtime = Runtime::builder().store(MemoryStore::new()).agent(agent).build();
+    let runtime = Runtime::builder().store(MemoryStore::new()).agent(&agent).build();
     let client = client(&serve(A2aServer::from_runtime(&runtime).agents(["host"])).await);
     let first = client.ask(&A2aMessage::user_text("I am Ada.")).await.unwrap();
     assert_eq!(first.text(), "Hello Ada.");
