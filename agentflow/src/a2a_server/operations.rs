@@ -19,7 +19,7 @@ use crate::store::{RunFilter, RunRecord, RunStatus};
 
 /// How many tasks a page has when the client does not say.
 const PAGE: u32 = 50;
-/// How many runs are read at once for a list, and how many are counted at most.
+/// How many runs are read at once for a list, and after how many no further ones are looked at.
 const AT_ONCE: usize = 500;
 const MOST_COUNTED: usize = 10_000;
 /// How long a cancelled run may undo what it had done before the client has its answer.
@@ -151,10 +151,12 @@ async fn list(
     // All of them are counted; the page is what stands behind the token.
     let (mut total, mut found, mut more, mut last) = (0, Vec::new(), false, None::<RunRecord>);
     let no_such_state = params.status.is_some_and(|state| statuses(Some(state)).is_empty());
-    while !no_such_state && total < MOST_COUNTED {
+    let mut looked_at = 0;
+    while !no_such_state && looked_at < MOST_COUNTED {
         let next = last.iter().fold(filter.clone().limit(AT_ONCE), |filter, last| filter.after(last));
         let runs = shared.runtime.runs(next).await.map_err(|error| Fault::internal(&error))?;
         let Some(newest_last) = runs.last().cloned() else { break };
+        looked_at += runs.len();
         for record in runs.into_iter().filter(is_wanted) {
             total += 1;
             let key = |record: &RunRecord| (record.created, record.run_id.clone());

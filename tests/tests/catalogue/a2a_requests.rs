@@ -200,7 +200,7 @@ async fn hostile_bodies_end_within_their_limits() {
         "POST / HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n{GOOD}transfer-encoding: chunked\r\n\r\n{piece}{piece}{piece}0\r\n\r\n"
     );
     assert_eq!(exchange(&url, &chunked).await.status, 413);
-    // One that never comes to its end.
+    // One that does not end.
     let slow =
         format!("POST / HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n{GOOD}content-length: 100\r\n\r\n{{");
     assert_eq!(exchange(&url, &slow).await.status, 408);

@@ -92,3 +92,44 @@ fn a_task_that_waits_and_an_agent_that_is_not_there_are_exit_code_1() {
     let unset = agentwf(&["a2a", "card", &url, "--key-from", "NO_SUCH_VARIABLE_HERE"]);
     assert_eq!((unset.code, unset.stderr.contains("`NO_SUCH_VARIABLE_HERE`")), (Some(1), true), "{}", unset.stderr);
 }
+
+#[test]
+fn a_server_that_others_reach_needs_a_token_and_says_what_is_missing() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = folder.path().join("tasks.db");
+    let serve = |more: &[&str]| {
+        let args = ["a2a", "serve", "--store", store.to_str().unwrap()];
+        let ended = agentwf(&[&args[..], more].concat());
+        (ended.code, ended.stderr)
+    };
+    let (code, said) = serve(&["--workflow", "quick", "--listen", "0.0.0.0:0"]);
+    assert!(code == Some(1) && said.contains("--token-from"), "{code:?} {said}");
+    let (code, said) = serve(&["--workflow", "quick", "--listen", "here"]);
+    assert!(code == Some(1) && said.contains("127.0.0.1:3200"), "{code:?} {said}");
+    let (code, said) = serve(&["--workflow", "quick", "--token-from", "NO_SUCH_VARIABLE"]);
+    assert!(code == Some(1) && said.contains("`NO_SUCH_VARIABLE` is not set"), "{code:?} {said}");
+    let (code, said) = serve(&[]);
+    assert!(code == Some(1) && said.contains("offers nothing"), "{code:?} {said}");
+    let (code, said) = serve(&["--workflow", "quik"]);
+    assert!(code == Some(1) && said.contains("`quick`"), "{code:?} {said}");
+}
+
+#[test]
+fn a_server_with_a_token_serves_whoever_sends_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut command = std::process::Command::new(HOST);
+    command.args(["a2a", "serve", "--workflow", "publish", "--listen", "127.0.0.1:0", "--token-from", "AGENT_KEY"]);
+    command.arg("--store").arg(folder.path().join("tasks.db")).env("AGENT_KEY", "sesame-street");
+    let mut server = agentflow_tests::Process::start(&mut command).unwrap();
+    let url = server.wait_until("its address", |process| {
+        process.output().lines().find(|line| line.starts_with("http://")).map(str::to_owned)
+    });
+    let refused = agentwf(&["a2a", "send", &url, "news"]);
+    assert!(refused.code == Some(1) && refused.stderr.contains("401"), "{refused:?}");
+    let asked = agentwf(&["a2a", "send", &url, "news", "--key-from", "AGENT_KEY", "--json"]);
+    let task = serde_json::from_str::<Value>(&asked.stdout).unwrap()["task"].clone();
+    assert_eq!(task["status"]["state"], "TASK_STATE_INPUT_REQUIRED", "{asked:?}");
+    let id = task["id"].as_str().unwrap();
+    let answered = agentwf(&["a2a", "send", &url, "granted", "--task", id, "--key-from", "AGENT_KEY"]);
+    assert_eq!((answered.code, answered.stdout.as_str()), (Some(0), "NEWS\n"), "{answered:?}");
+}

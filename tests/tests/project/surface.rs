@@ -38,6 +38,10 @@ const ROOT: &[&str] = &[
 /// The crates whose types stand in public signatures, each with the reason. A new major version of one of them is a new
 /// major version of ours.
 const FOREIGN: &[(&str, &str)] = &[
+    (
+        "axum",
+        "`Router`, which a host mounts, and `HeaderMap`, which says who a client is, behind the feature `a2a-server`",
+    ),
     ("futures_util", "`Stream`, the trait of streams until the standard library has one"),
     ("opentelemetry", "`Meter`, behind the feature `metrics`"),
     ("schemars", "`JsonSchema`, from which schemas are made"),
