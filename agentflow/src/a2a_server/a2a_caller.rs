@@ -50,9 +50,11 @@ impl A2aRefusal {
     }
 }
 
+type Hook = dyn Fn(&HeaderMap) -> Result<A2aCaller, A2aRefusal> + Send + Sync;
+
 /// Finds out who sends a request, by its headers.
 #[derive(Clone)]
-pub(super) struct AuthHook(Arc<dyn Fn(&HeaderMap) -> Result<A2aCaller, A2aRefusal> + Send + Sync>);
+pub(super) struct AuthHook(Arc<Hook>);
 
 impl AuthHook {
     pub(super) fn new(hook: impl Fn(&HeaderMap) -> Result<A2aCaller, A2aRefusal> + Send + Sync + 'static) -> Self {

@@ -172,7 +172,7 @@ async fn list(
         tasks.next_page_token = found.last().map(|record| record.run_id.to_string()).unwrap_or_default();
     }
     tasks.page_size = i32::try_from(page).unwrap_or(i32::MAX);
-    tasks.total_size = i32::try_from(total).unwrap_or(i32::MAX);
+    tasks.total_size = total;
     for record in &found {
         tasks.tasks.push(task_of(shared, record, params.include_artifacts.unwrap_or_default()).await?);
     }

@@ -12,8 +12,7 @@ pub(super) const FOLDER: &str = "a2a";
 pub(super) fn card(shared: &Shared, base: &str, only: Option<&SkillOffer>) -> A2aCard {
     let settings = &shared.settings;
     let url = only.map_or_else(|| base.to_owned(), |offer| format!("{base}/{FOLDER}/{}", offer.name));
-    let mut capabilities = A2aCapabilities::default();
-    capabilities.streaming = true;
+    let capabilities = A2aCapabilities { streaming: true, ..A2aCapabilities::default() };
     let (security_schemes, security_requirements) = settings.security.clone().unwrap_or_default();
     let skills = match only {
         Some(offer) => offer.skills.clone(),
