@@ -345,7 +345,7 @@ async fn mistakes_are_named_all_at_once() {
         >> Pipeline::when("input >", add()).otherwise(add())
         >> (add() | add())
         >> (twice() * until("item > ").max(3))
-        >> (twice() * 0)
+        >> twice().times(0)
         >> (add() >> twice()).named("two words")
         >> Pipeline::gate("May it?").with(json!(1));
     let error = pipeline.graphs("made").unwrap_err().to_string();
