@@ -1,5 +1,6 @@
 //! The options of `agentwf mcp`, as clap types. It only parses; it runs nothing.
 
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
@@ -7,7 +8,7 @@ use clap::{Args, Subcommand};
 /// What is done with the Model Context Protocol.
 #[derive(Debug, Subcommand)]
 pub(super) enum McpCommand {
-    /// Serve tools of this program over standard input and output, until the client goes away
+    /// Serve tools of this program: over standard input and output, until the client goes away, or over HTTP
     Serve(McpServeArgs),
     /// List the tools of a server
     Tools {
@@ -49,6 +50,29 @@ pub(super) struct McpServeArgs {
     /// The file that runs of agents and workflows are kept in; without it, one that asks a person is cancelled
     #[arg(long, value_name = "FILE")]
     pub(super) store: Option<PathBuf>,
+    /// Serve over HTTP at this port of 127.0.0.1, or at this address, such as 0.0.0.0:8080; the path is /mcp
+    #[arg(long, value_name = "ADDR", value_parser = address)]
+    pub(super) http: Option<SocketAddr>,
+    /// Accept requests to these hosts, too, beside localhost
+    #[arg(long = "host", value_name = "A,B", value_delimiter = ',', requires = "http")]
+    pub(super) hosts: Vec<String>,
+    /// Accept requests of pages of these origins, such as https://app.example.com:443; of none when not given
+    #[arg(long = "origin", value_name = "A,B", value_delimiter = ',', requires = "http")]
+    pub(super) origins: Vec<String>,
+    /// The variable of the environment with the key that clients must send as a bearer token; needed where others of the
+    /// network can connect
+    #[arg(long, value_name = "VARIABLE", requires = "http")]
+    pub(super) key_from: Option<String>,
+}
+
+/// A port of this machine alone, or an address with its port.
+fn address(text: &str) -> Result<SocketAddr, String> {
+    match text.parse::<u16>() {
+        Ok(port) => Ok(SocketAddr::from((Ipv4Addr::LOCALHOST, port))),
+        Err(_) => {
+            text.parse().map_err(|_| "give a port, such as 8080, or an address, such as 127.0.0.1:8080".to_owned())
+        }
+    }
 }
 
 /// A server: an address or a program.

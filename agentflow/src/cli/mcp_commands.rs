@@ -1,11 +1,13 @@
 //! `agentwf mcp`: this program as a server of the Model Context Protocol, and a look at the servers of others.
 
+use std::sync::Arc;
+
 use super::ctrl_c;
 use super::mcp_args::{McpCommand, McpServeArgs, McpServerArgs};
-use super::print::{Stop, json_line};
+use super::print::{Stop, json_line, note};
 use super::tools::{answered, list_of, report};
 use crate::mcp::{McpClient, McpError};
-use crate::mcp_server::{McpServer, McpServerError};
+use crate::mcp_server::{McpCaller, McpRefusal, McpServer, McpServerError};
 use crate::message::ToolCall;
 use crate::runtime::{EntryKind, Origin, Runtime};
 use crate::store::SqliteStore;
@@ -22,14 +24,54 @@ pub(super) async fn mcp(host: &Runtime, command: McpCommand) -> Result<(), Stop>
 }
 
 async fn serve(host: &Runtime, args: McpServeArgs) -> Result<(), Stop> {
-    let McpServeArgs { tools, agents, workflows, grant, store } = args;
+    let McpServeArgs { tools, agents, workflows, grant, store, http, hosts, origins, key_from } = args;
     let host = match store {
         Some(file) => host.with_store(SqliteStore::open(file).await?),
         None => host.clone(),
     };
     let server = McpServer::from_runtime(&host).agents(agents).workflows(workflows).grant(grant);
     let server = tools.into_iter().fold(server, McpServer::tools);
-    ctrl_c::or_stop(async { server.serve_stdio().await.map_err(Stop::from) }).await
+    let Some(address) = http else {
+        return ctrl_c::or_stop(async { server.serve_stdio().await.map_err(Stop::from) }).await;
+    };
+    let server = server.allow_hosts(hosts).allow_origins(origins);
+    let server = match key_from {
+        Some(variable) => with_key(server, &variable)?,
+        None if address.ip().is_loopback() => server,
+        None => {
+            let problem = format!("others of the network can connect to {address}; say `--key-from VARIABLE`, too");
+            return Err(Stop::failed("mcp", problem));
+        }
+    };
+    let failed = |error: std::io::Error| Stop::failed("mcp", format!("cannot listen on {address}: {error}"));
+    let listener = tokio::net::TcpListener::bind(address).await.map_err(failed)?;
+    let address = listener.local_addr().map_err(failed)?;
+    server.check().await?;
+    note(format_args!("listening on http://{address}/mcp"));
+    ctrl_c::or_stop(async { server.serve_http(listener).await.map_err(Stop::from) }).await
+}
+
+/// Only clients that send the key of a variable may call.
+fn with_key(server: McpServer, variable: &str) -> Result<McpServer, Stop> {
+    let key = std::env::var(variable).ok().filter(|key| !key.is_empty()).ok_or_else(|| {
+        Stop::failed("mcp", format!("the environment has no key under `{variable}`; set it, or leave `--key-from` out"))
+    })?;
+    let expected: Arc<str> = format!("Bearer {key}").into();
+    Ok(server.authenticate(move |headers| {
+        let expected = Arc::clone(&expected);
+        async move {
+            let sent = headers.get("authorization").map_or(&b""[..], |value| value.as_bytes());
+            match is_same(sent, expected.as_bytes()) {
+                true => Ok(McpCaller::new("key")),
+                false => Err(McpRefusal::unknown("send the key of this server as a bearer token")),
+            }
+        }
+    }))
+}
+
+/// Compares in a time that says nothing of where they differ.
+fn is_same(one: &[u8], other: &[u8]) -> bool {
+    one.len() == other.len() && one.iter().zip(other).fold(0, |differ, (one, other)| differ | (one ^ other)) == 0
 }
 
 async fn tools(server: &McpServerArgs, json: bool) -> Result<(), Stop> {

@@ -61,7 +61,8 @@
 //!   `export ID` (all of it as JSON), `delete ID [--dry-run]`, `expire --idle TIME [--dry-run]`.
 //! - `mcp serve [--tool A,B] [--agent A,B] [--workflow A,B] [--grant A,B] [--store FILE]`: the tools of the program, and
 //!   the agents and workflows that are named, as a server of the Model Context Protocol over standard input and output
-//!   ([`mcp_server`](crate::mcp_server)). `mcp tools [--json]` and `mcp call NAME [--input JSON] [--json]`, each with
+//!   ([`mcp_server`](crate::mcp_server)), or with `--http PORT|ADDR [--host A,B] [--origin A,B] [--key-from VARIABLE]` over
+//!   HTTP at the path `/mcp`; an address that others can reach needs a key. `mcp tools [--json]` and `mcp call NAME [--input JSON] [--json]`, each with
 //!   `--url URL` or `-- PROGRAM ARG..`: the other side, for trying a server.
 //! - `a2a card URL [--json]` and `a2a send URL TEXT [--task ID] [--context ID] [--json]`, each with `--key-from VARIABLE`: an
 //!   agent of another program, over the Agent2Agent protocol ([`a2a`](crate::a2a)). A task that did not end well, or waits

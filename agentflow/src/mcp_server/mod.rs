@@ -4,8 +4,16 @@
 //! See [the page](crate::mcp#serving-a-runtime) for what is offered and how a call ends.
 
 mod call_progress;
+#[cfg(feature = "mcp-server-http")]
+mod http_callers;
+#[cfg(feature = "mcp-server-http")]
+mod http_listener;
+#[cfg(feature = "mcp-server-http")]
+mod http_service;
 mod mcp_server_error;
 mod offered;
+#[cfg(feature = "mcp-server-http")]
+mod over_http;
 mod paced_transport;
 mod served_answer;
 mod served_call;
@@ -15,11 +23,16 @@ mod service;
 use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use rmcp::service::ServerInitializeError;
 use rmcp::transport::async_rw::AsyncRwTransport;
 use tokio::io::{AsyncRead, AsyncWrite};
 
+#[cfg(feature = "mcp-server-http")]
+pub use self::http_callers::{McpCaller, McpRefusal};
+#[cfg(feature = "mcp-server-http")]
+pub use self::http_service::{McpHttpBody, McpHttpService};
 pub use self::mcp_server_error::McpServerError;
 use self::paced_transport::PacedTransport;
 use self::server_settings::{Settings, Shared};
@@ -123,9 +136,16 @@ impl McpServer {
         self.set(|settings| settings.max_arguments = bytes)
     }
 
-    /// The most bytes of one message of a client. Default: 4 MiB. A longer one ends the connection.
+    /// The most bytes of one message of a client. Default: 4 MiB. A longer one ends the connection; over HTTP it is refused
+    /// with the status 413.
     pub fn max_message(self, bytes: usize) -> Self {
         self.set(|settings| settings.max_message = bytes)
+    }
+
+    /// How long a client may take until its first request has arrived; over HTTP, how long for the head of each request, and
+    /// for its body. Default: 60 seconds. A slower one is disconnected.
+    pub fn handshake_timeout(self, limit: Duration) -> Self {
+        self.set(|settings| settings.handshake = limit)
     }
 
     fn set(mut self, set: impl FnOnce(&mut Settings)) -> Self {
@@ -156,7 +176,7 @@ impl McpServer {
     ///
     /// # Errors
     /// As [`check`](Self::check), before anything is read; [`McpServerError::Connection`] when the client does not speak the
-    /// protocol or sends a message that is too large. That a client goes away is no error.
+    /// protocol, asks for nothing within [`handshake_timeout`](Self::handshake_timeout), or sends a message that is too large. That a client goes away is no error.
     pub async fn serve(
         &self,
         input: impl AsyncRead + Send + Unpin + 'static,
@@ -169,12 +189,14 @@ impl McpServer {
         // The reader has the limit.
         let transport = AsyncRwTransport::new_server(input, output).with_max_line_length(usize::MAX);
         let service = Service::new(shared, ending.clone());
-        match rmcp::serve_server(service, PacedTransport::new(transport)).await {
-            Ok(running) => {
+        let limit = self.settings.handshake;
+        match tokio::time::timeout(limit, rmcp::serve_server(service, PacedTransport::new(transport))).await {
+            Ok(Ok(running)) => {
                 let _ = running.waiting().await;
             }
-            Err(ServerInitializeError::ConnectionClosed(_)) => {}
-            Err(error) => ending.because(error.to_string()),
+            Ok(Err(ServerInitializeError::ConnectionClosed(_))) => {}
+            Ok(Err(error)) => ending.because(error.to_string()),
+            Err(_) => ending.because(format!("the client did not finish its handshake within {limit:?}")),
         }
         match ending.reason() {
             Some(problem) if problem != CLOSED => Err(McpServerError::Connection { problem }),

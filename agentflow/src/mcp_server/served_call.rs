@@ -10,6 +10,8 @@ use rmcp::model::CallToolResult;
 use rmcp::service::RequestContext;
 
 use super::call_progress::ShownProgress;
+#[cfg(feature = "mcp-server-http")]
+use super::http_callers::McpCaller;
 use super::offered::Offer;
 use super::served_answer;
 use super::server_settings::Shared;
@@ -19,7 +21,7 @@ use crate::event::{ApprovalRequest, EventKind, PauseReason};
 use crate::message::ToolCall;
 use crate::path::StepPath;
 use crate::run::{Events, RunHandle};
-use crate::runtime::EntryKind;
+use crate::runtime::{EntryKind, StartRun};
 use crate::value::Encoded;
 
 /// The tag of a run that a client of a server has begun: the server's name.
@@ -36,7 +38,8 @@ pub(super) async fn tool(
     let call = ToolCall::new(context.id.to_string(), tool.name(), arguments);
     let mut progress = ShownProgress::of(context);
     let cx = shared.runtime.context();
-    let mut called = pin!(shared.runtime.invoke_at(&cx, &tool, &call, &shared.settings.grants));
+    let grants = grants(shared, context);
+    let mut called = pin!(shared.runtime.invoke_at(&cx, &tool, &call, &grants));
     if !progress.is_wanted() {
         return Ok(served_answer::of_tool(offer, &called.await?));
     }
@@ -55,19 +58,56 @@ pub(super) async fn tool(
 }
 
 /// Starts the run of an agent or a workflow.
-pub(super) async fn start(shared: &Shared, offer: &Offer, arguments: String) -> Result<RunHandle<Encoded>> {
-    let (runtime, settings) = (&shared.runtime, &shared.settings);
+pub(super) async fn start(
+    shared: &Shared,
+    offer: &Offer,
+    arguments: String,
+    context: &RequestContext<RoleServer>,
+) -> Result<RunHandle<Encoded>> {
+    let (runtime, grants) = (&shared.runtime, grants(shared, context));
+    let server = &*shared.settings.name;
+    let caller = caller(context);
     match offer.kind {
         EntryKind::Agent => {
-            let request = RunRequest::default().grant(settings.grants.iter().cloned()).tag(TAG, &*settings.name);
+            let request = RunRequest::default().grant(grants).tag(TAG, server);
+            let request = caller.into_iter().fold(request, RunRequest::caller);
             runtime.start_agent_with(&offer.name, &arguments, request).await
         }
         _ => {
             let input = Encoded::from_json(arguments).map_err(|error| Error::value(&offer.name, &error))?;
-            let run = runtime.start_named(&offer.name, input).grant(settings.grants.iter().cloned());
-            run.tag(TAG, &*settings.name).await
+            let run = runtime.start_named(&offer.name, input).grant(grants).tag(TAG, server);
+            caller.into_iter().fold(run, StartRun::caller).await
         }
     }
+}
+
+/// The scopes of a call: those of the server, and of its caller.
+#[cfg(feature = "mcp-server-http")]
+fn grants(shared: &Shared, context: &RequestContext<RoleServer>) -> Vec<Arc<str>> {
+    let of_caller = http_caller(context).into_iter().flat_map(McpCaller::scopes);
+    shared.settings.grants.iter().chain(of_caller).cloned().collect()
+}
+
+/// The scopes of a call: those of the server, since the streams of a process say nothing about who is at their other end.
+#[cfg(not(feature = "mcp-server-http"))]
+fn grants(shared: &Shared, _: &RequestContext<RoleServer>) -> Vec<Arc<str>> {
+    shared.settings.grants.clone()
+}
+
+#[cfg(feature = "mcp-server-http")]
+fn caller(context: &RequestContext<RoleServer>) -> Option<String> {
+    http_caller(context).map(|caller| caller.name().to_owned())
+}
+
+#[cfg(not(feature = "mcp-server-http"))]
+fn caller(_: &RequestContext<RoleServer>) -> Option<String> {
+    None
+}
+
+/// Whom the head of the request belongs to, which the transport keeps beside the message.
+#[cfg(feature = "mcp-server-http")]
+fn http_caller(context: &RequestContext<RoleServer>) -> Option<&McpCaller> {
+    context.extensions.get::<http::request::Parts>()?.extensions.get()
 }
 
 /// Waits for the end of a run, or until it asks a person. Dropping the future cancels nothing.

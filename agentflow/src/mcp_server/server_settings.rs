@@ -3,11 +3,14 @@
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use rmcp::ErrorData;
 use rmcp::model::ErrorCode;
 use tokio::sync::{Semaphore, SemaphorePermit};
 
+#[cfg(feature = "mcp-server-http")]
+use super::http_callers::Authenticate;
 use super::offered::Offer;
 use crate::runtime::Runtime;
 
@@ -28,6 +31,27 @@ pub(super) struct Settings {
     pub(super) max_waiting: usize,
     pub(super) max_arguments: usize,
     pub(super) max_message: usize,
+    pub(super) handshake: Duration,
+    #[cfg(feature = "mcp-server-http")]
+    pub(super) http: HttpSettings,
+}
+
+/// What belongs to HTTP alone.
+#[cfg(feature = "mcp-server-http")]
+#[derive(Clone, Debug)]
+pub(super) struct HttpSettings {
+    /// Beside those of this machine.
+    pub(super) hosts: Vec<String>,
+    pub(super) origins: Vec<String>,
+    pub(super) authenticate: Option<Authenticate>,
+    pub(super) max_connections: usize,
+}
+
+#[cfg(feature = "mcp-server-http")]
+impl Default for HttpSettings {
+    fn default() -> Self {
+        Self { hosts: Vec::new(), origins: Vec::new(), authenticate: None, max_connections: 256 }
+    }
 }
 
 impl Default for Settings {
@@ -44,6 +68,9 @@ impl Default for Settings {
             max_waiting: 256,
             max_arguments: 1 << 20,
             max_message: 4 << 20,
+            handshake: Duration::from_secs(60),
+            #[cfg(feature = "mcp-server-http")]
+            http: HttpSettings::default(),
         }
     }
 }

@@ -90,7 +90,7 @@ impl Service {
         if let Err(problem) = fitting(&offer, &arguments) {
             return Ok(served_answer::error(problem));
         }
-        let run = match served_call::start(shared, &offer, text).await {
+        let run = match served_call::start(shared, &offer, text, context).await {
             Ok(run) => run,
             Err(error) => return Ok(served_answer::error(error.to_string())),
         };

@@ -21,6 +21,7 @@ mod raw_http;
 mod run_programs;
 mod served;
 mod served_clients;
+mod served_over_http;
 mod storage_tools;
 mod toolsets;
 

@@ -109,10 +109,10 @@ impl Lines {
 }
 
 /// The tools that wait until they are let go, and say when they begin and when they are stopped.
-struct Held {
-    begun: Arc<Notify>,
+pub(crate) struct Held {
+    pub(crate) begun: Arc<Notify>,
     let_go: Arc<Notify>,
-    stopped: Arc<Notify>,
+    pub(crate) stopped: Arc<Notify>,
 }
 
 struct SaysStop(Arc<Notify>);
@@ -124,11 +124,11 @@ impl Drop for SaysStop {
 }
 
 impl Held {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self { begun: Arc::default(), let_go: Arc::default(), stopped: Arc::default() }
     }
 
-    fn tool(&self) -> FnTool {
+    pub(crate) fn tool(&self) -> FnTool {
         let (begun, let_go, stopped) = (self.begun.clone(), self.let_go.clone(), self.stopped.clone());
         let definition = ToolDefinition::new("hold", "Waits.", json!({"type": "object", "properties": {}}));
         FnTool::dynamic(definition, move |_, _: Value| {

@@ -1,0 +1,212 @@
+//! A runtime as an MCP server at an address: who may call, what a client may do wrong, how a call is cancelled.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use agentflow::mcp::McpClient;
+use agentflow::mcp_server::{McpCaller, McpRefusal, McpServer};
+use agentflow::message::{ToolCall, ToolStatus};
+use agentflow::prelude::*;
+use agentflow::serde_json::{Value, json};
+use agentflow::store::{MemoryStore, RunFilter, RunStatus};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+
+use crate::served::{Held, Lines};
+
+/// Gives the key of a safe.
+#[tool(effects = "read", scopes("safe"))]
+fn served_key() -> String {
+    "12-34".to_owned()
+}
+
+/// Waits for nobody.
+#[workflow]
+async fn served_open() -> Result<String> {
+    let key = served_key();
+    Ok(key)
+}
+
+async fn served(server: McpServer) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move { server.serve_http(listener).await });
+    address
+}
+
+fn server() -> McpServer {
+    McpServer::from_runtime(&Runtime::builder().build())
+}
+
+fn head(address: SocketAddr, more: &str, length: usize) -> String {
+    let host = if more.contains("host:") { String::new() } else { format!("host: {address}\r\n") };
+    format!(
+        "POST /mcp HTTP/1.1\r\n{host}content-type: application/json\r\naccept: application/json, text/event-stream\r\n\
+         connection: close\r\ncontent-length: {length}\r\n{more}\r\n"
+    )
+}
+
+/// What the server answers to these bytes, until it ends the connection.
+async fn raw(address: SocketAddr, bytes: &[u8]) -> String {
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    // A server that refuses reads no more.
+    let _ = stream.write_all(bytes).await;
+    let mut answer = Vec::new();
+    let _ = stream.read_to_end(&mut answer).await;
+    String::from_utf8(answer).unwrap()
+}
+
+/// The status and the whole response.
+async fn post(address: SocketAddr, more: &str, body: &str) -> (u16, String) {
+    let answer = raw(address, format!("{}{body}", head(address, more, body.len())).as_bytes()).await;
+    let status = answer.split(' ').nth(1).and_then(|status| status.parse().ok());
+    (status.unwrap_or_else(|| panic!("no status: {answer}")), answer)
+}
+
+fn call(name: &str, arguments: Value) -> String {
+    let params = json!({"name": name, "arguments": arguments});
+    json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}).to_string()
+}
+
+#[tokio::test]
+async fn tools_are_called_at_an_address() {
+    let address = served(server()).await;
+    let client = McpClient::http("served", format!("http://{address}/mcp")).build().unwrap();
+    let runtime = Runtime::builder().toolset(client.clone()).build();
+    let sum = runtime.invoke(&ToolCall::new("1", "mcp.served.add", r#"{"a": 1, "b": 2}"#), &[]).await.unwrap();
+    assert_eq!((sum.status, &*sum.output), (ToolStatus::Success, r#"{"result":3}"#));
+    assert_eq!(client.health().protocol.as_deref(), Some("2026-07-28"));
+    client.close().await;
+    // A client of the earlier era, without a handshake that anybody would remember.
+    let (status, answer) = post(address, "", &call("add", json!({"a": 2, "b": 2}))).await;
+    assert_eq!(status, 200, "{answer}");
+    assert!(answer.contains(r#""structuredContent":{"result":4}"#), "{answer}");
+}
+
+#[tokio::test]
+async fn a_caller_has_its_scopes_and_nobody_else_has_them() {
+    let runtime = Runtime::builder().store(MemoryStore::new()).build();
+    let server = McpServer::from_runtime(&runtime).workflows(["served_open"]).authenticate(|headers| async move {
+        match headers.get("authorization").map(|key| key.as_bytes()) {
+            Some(b"Bearer owner") => Ok(McpCaller::new("ann").grant(["safe"])),
+            Some(b"Bearer guest") => Ok(McpCaller::new("guest")),
+            Some(_) => Err(McpRefusal::forbidden("not you")),
+            None => Err(McpRefusal::unknown("who are you?")),
+        }
+    });
+    let address = served(server).await;
+    let opened = |key: &'static str, tool: &'static str| async move {
+        let client = McpClient::http("served", format!("http://{address}/mcp")).bearer(key).build().unwrap();
+        let runtime = Runtime::builder().toolset(client.clone()).build();
+        let call = ToolCall::new("1", format!("mcp.served.{tool}"), "{}");
+        let result = runtime.invoke(&call, &[]).await.unwrap();
+        client.close().await;
+        result
+    };
+    let key = opened("owner", "served_key").await;
+    assert_eq!(key.output, r#"{"result":"12-34"}"#);
+    let refused = opened("guest", "served_key").await;
+    assert_eq!(refused.status, ToolStatus::Error);
+    assert!(refused.text().contains("safe"), "{}", refused.text());
+    let run = opened("owner", "served_open").await;
+    assert_eq!(run.output, r#"{"result":"12-34"}"#);
+    let runs = runtime.runs(RunFilter::new().caller("ann")).await.unwrap();
+    assert_eq!(runs.iter().map(|run| run.status).collect::<Vec<_>>(), [RunStatus::Success]);
+    // The earlier era.
+    let (_, answer) = post(address, "authorization: Bearer owner\r\n", &call("served_key", json!({}))).await;
+    assert!(answer.contains("12-34"), "{answer}");
+    let (status, answer) = post(address, "", &call("served_key", json!({}))).await;
+    assert_eq!(status, 401);
+    assert!(answer.contains("www-authenticate: Bearer\r\n") && answer.ends_with("who are you?"), "{answer}");
+    let (status, answer) = post(address, "authorization: Bearer x\r\n", &call("served_key", json!({}))).await;
+    assert_eq!(status, 403);
+    assert!(answer.ends_with("not you"), "{answer}");
+}
+
+#[tokio::test]
+async fn requests_of_other_hosts_and_origins_are_refused() {
+    let address = served(server()).await;
+    let body = call("add", json!({"a": 1, "b": 1}));
+    for wrong in ["origin: https://evil.example\r\n", "origin: null\r\n", "host: evil.example\r\n"] {
+        let (status, answer) = post(address, wrong, &body).await;
+        assert_eq!(status, 403, "{wrong}: {answer}");
+    }
+    let open = server().allow_hosts(["tools.example"]).allow_origins(["https://app.example:443"]);
+    let address = served(open).await;
+    for right in ["origin: https://app.example\r\n", "host: tools.example\r\n", ""] {
+        let (status, answer) = post(address, right, &body).await;
+        assert_eq!(status, 200, "{right}: {answer}");
+    }
+    for wrong in ["origin: https://app.example:8443\r\n", "origin: http://app.example\r\n", "host: other.example\r\n"] {
+        assert_eq!(post(address, wrong, &body).await.0, 403, "{wrong}");
+    }
+}
+
+#[tokio::test]
+async fn hostile_requests_get_errors_and_never_a_hang() {
+    let address = served(server().max_message(2000)).await;
+    for (body, status) in [("", 415), ("not json", 415), ("[]", 415), ("{}", 415), ("\"\"", 415)] {
+        assert_eq!(post(address, "", body).await.0, status, "{body}");
+    }
+    let (status, answer) = post(address, "", &call("add", json!({"a": "x".repeat(3000)}))).await;
+    assert_eq!(status, 413);
+    assert!(answer.ends_with("the body has more than 2000 bytes"), "{answer}");
+    // One that does not say how long it is.
+    let chunk = format!("{:x}\r\n{}\r\n", 3000, "x".repeat(3000));
+    let chunked = head(address, "", 0).replace("content-length: 0", "transfer-encoding: chunked");
+    assert!(raw(address, format!("{chunked}{chunk}").as_bytes()).await.starts_with("HTTP/1.1 413 "));
+    let elsewhere = head(address, "", 0).replace("/mcp", "/other");
+    assert!(raw(address, elsewhere.as_bytes()).await.starts_with("HTTP/1.1 404 "));
+    let get = head(address, "", 0).replace("POST", "GET");
+    assert!(raw(address, get.as_bytes()).await.starts_with("HTTP/1.1 405 "));
+    let (_, unknown) = post(address, "", &call("ad", json!({}))).await;
+    assert!(unknown.contains("-32602") && unknown.contains("`add`"), "{unknown}");
+}
+
+#[tokio::test]
+async fn one_that_does_not_finish_its_request_is_disconnected() {
+    let address = served(server().handshake_timeout(Duration::from_millis(50)).max_connections(1)).await;
+    // Each has the only connection, so that the next one waits for its end.
+    let half = head(address, "", 100);
+    assert!(!raw(address, b"POST /mcp HTT").await.contains("200 OK"));
+    assert!(raw(address, b"").await.is_empty());
+    let late = raw(address, half.as_bytes()).await;
+    assert!(late.starts_with("HTTP/1.1 408 ") && late.ends_with("the body did not arrive within 50ms"), "{late}");
+}
+
+#[tokio::test]
+async fn one_that_never_initialises_over_streams_is_disconnected() {
+    let mut lines = Lines::of(&server().handshake_timeout(Duration::from_millis(50)));
+    lines.say(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"})).await;
+    let error = lines.serving.await.unwrap().unwrap_err().to_string();
+    assert!(error.ends_with("the client did not finish its handshake within 50ms"), "{error}");
+}
+
+#[tokio::test]
+async fn a_client_that_ends_its_request_cancels_the_call() {
+    let held = Held::new();
+    let runtime = Runtime::builder().tools(held.tool()).build();
+    let address = served(McpServer::from_runtime(&runtime)).await;
+    let body = call("hold", json!({}));
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    stream.write_all(format!("{}{body}", head(address, "", body.len())).as_bytes()).await.unwrap();
+    held.begun.notified().await;
+    drop(stream);
+    held.stopped.notified().await;
+}
+
+#[tokio::test]
+async fn a_server_that_is_dropped_cancels_its_calls() {
+    let held = Held::new();
+    let runtime = Runtime::builder().tools(held.tool()).build();
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let serving = tokio::spawn(async move { McpServer::from_runtime(&runtime).serve_http(listener).await });
+    let body = call("hold", json!({}));
+    let request = format!("{}{body}", head(address, "", body.len()));
+    let waiting = tokio::spawn(async move { raw(address, request.as_bytes()).await });
+    held.begun.notified().await;
+    serving.abort();
+    held.stopped.notified().await;
+    assert!(!waiting.await.unwrap().contains("let go"));
+}
