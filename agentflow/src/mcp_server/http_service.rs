@@ -93,7 +93,7 @@ impl McpHttpService {
     }
 }
 
-/// A response of text. After one that was sent before the body was read the connection ends.
+/// A response of text.
 pub(super) fn plain(status: StatusCode, headers: HeaderMap, text: impl Into<Bytes>) -> Response<McpHttpBody> {
     let mut response = Response::new(McpHttpBody(Full::new(text.into()).boxed()));
     *response.status_mut() = status;

@@ -43,11 +43,12 @@ const FOREIGN: &[(&str, &str)] = &[
         "`Router`, which a host mounts, and `HeaderMap`, which says who a client is, behind the feature `a2a-server`",
     ),
     ("futures_util", "`Stream`, the trait of streams until the standard library has one"),
+    ("http", "`HeaderMap` and `HeaderValue`, by which a host checks who calls its server of tools"),
     ("opentelemetry", "`Meter`, behind the feature `metrics`"),
     ("schemars", "`JsonSchema`, from which schemas are made"),
     ("serde", "the traits of every value that crosses a boundary"),
     ("serde_json", "`Value`, for schemas and arguments that have no type"),
-    ("tokio", "`AsyncRead` and `AsyncWrite`, over which a server of tools in the program is spoken with"),
+    ("tokio", "`AsyncRead`, `AsyncWrite` and `TcpListener`, over which a server of tools in the program is spoken with"),
 ];
 
 fn root() -> PathBuf {
