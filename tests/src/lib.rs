@@ -21,7 +21,9 @@ use std::io::Write;
 pub use self::agentwf::{Agentwf, Ended};
 pub use self::elsewhere::Elsewhere;
 pub use self::http::{Answer, get, post};
-pub use self::install::{Python, a2a_python, aimock, llmock, mcp_everything, mcp_python, mcp_time, sdk_types};
+pub use self::install::{
+    Python, a2a_python, aimock, llmock, mcp_conformance, mcp_everything, mcp_python, mcp_time, sdk_types,
+};
 pub use self::llama_cpp::LlamaServer;
 pub use self::process::{Process, free_port, interrupt, target_folder, test_as_process};
 pub use self::store_of_processes::ProcessStore;

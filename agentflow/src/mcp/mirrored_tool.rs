@@ -108,8 +108,11 @@ async fn called(
     is_repeatable: bool,
     check: Option<&SchemaCheck>,
 ) -> Result<ToolOutput, ToolError> {
-    let Value::Object(arguments) = arguments else {
-        return Err(ToolError::invalid_arguments("the arguments must be an object"));
+    let arguments = match arguments {
+        Value::Object(arguments) => arguments,
+        // Those of a tool whose schema has no parameters.
+        Value::Null => serde_json::Map::new(),
+        _ => return Err(ToolError::invalid_arguments("the arguments must be an object")),
     };
     let first = call_once(link, cx, name, arguments.clone()).await;
     let answer = match first {

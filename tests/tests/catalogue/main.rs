@@ -11,6 +11,7 @@ mod as_tools;
 mod behind_a_function;
 mod data_tools;
 mod http_requests;
+mod mcp_conformance;
 mod mcp_misbehaving;
 mod mcp_over_http;
 mod mcp_processes;
