@@ -87,7 +87,8 @@ async fn conforms(revision: &str) {
     // The suite is a page of this machine.
     let server = server.allow_origins(["http://localhost:*", "http://127.0.0.1:*"]);
     let serving = tokio::spawn(async move { server.serve_http(listener).await });
-    let baseline = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/catalogue/mcp_conformance/{revision}.yml"));
+    let baseline =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/catalogue/mcp_conformance/{revision}.yml"));
     suite.args(["server", "--url", &url, "--requirements", revision, "--expected-failures"]).arg(baseline);
     let ran = tokio::task::spawn_blocking(move || suite.output()).await.unwrap().unwrap();
     serving.abort();

@@ -48,7 +48,10 @@ const FOREIGN: &[(&str, &str)] = &[
     ("schemars", "`JsonSchema`, from which schemas are made"),
     ("serde", "the traits of every value that crosses a boundary"),
     ("serde_json", "`Value`, for schemas and arguments that have no type"),
-    ("tokio", "`AsyncRead`, `AsyncWrite` and `TcpListener`, over which a server of tools in the program is spoken with"),
+    (
+        "tokio",
+        "`AsyncRead`, `AsyncWrite` and `TcpListener`, over which a server of tools in the program is spoken with",
+    ),
 ];
 
 fn root() -> PathBuf {
