@@ -208,7 +208,7 @@ fn stream(shared: &Shared, updates: super::task_updates::TaskUpdates, id: Option
 /// The host that a request names, when it is one of this server.
 fn checked_host(shared: &Shared, parts: &Parts) -> Result<String, Early> {
     let named = parts.headers.get(header::HOST).and_then(|host| host.to_str().ok());
-    let named = named.or_else(|| parts.uri.authority().map(axum::http::uri::Authority::as_str));
+    let named = named.or_else(|| parts.uri.authority().map(|authority| authority.as_str()));
     let named = named.unwrap_or_default().to_ascii_lowercase();
     let name = match named.rsplit_once(':') {
         Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,
