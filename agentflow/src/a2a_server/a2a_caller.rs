@@ -14,18 +14,27 @@ pub(super) const ANYBODY: &str = "anonymous";
 pub struct A2aCaller {
     pub(super) name: Arc<str>,
     pub(super) scopes: Vec<Arc<str>>,
+    pub(super) approves: bool,
 }
 
 impl A2aCaller {
     /// A caller without scopes. The name is recorded as the [caller](crate::store::RunRecord::caller) of its runs.
     pub fn new(name: impl Into<Arc<str>>) -> Self {
-        Self { name: name.into(), scopes: Vec::new() }
+        Self { name: name.into(), scopes: Vec::new(), approves: false }
     }
 
     /// Adds scopes, which the runs of its tasks are granted beside those of the server and the runtime. Default: none.
     #[must_use]
     pub fn scopes<S: Into<Arc<str>>>(mut self, scopes: impl IntoIterator<Item = S>) -> Self {
         self.scopes.extend(scopes.into_iter().map(Into::into));
+        self
+    }
+
+    /// Lets it answer the approvals of its own tasks: at gates, and before calls of tools. Default: it is not shown them, as
+    /// [`A2aServer::clients_approve`](super::A2aServer::clients_approve) says.
+    #[must_use]
+    pub fn approves(mut self) -> Self {
+        self.approves = true;
         self
     }
 }

@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::a2a_caller::A2aCaller;
 use super::fault::Fault;
 use super::served_settings::Shared;
-use super::shown_task::{CONTEXT_TAG, SERVER_TAG, context_of, record_of};
+use super::shown_task::{CONTEXT_TAG, SERVER_TAG, context_of, questions_for, record_of};
 use super::skill_offer::{SkillOffer, contents, whole_numbers};
 use crate::a2a::{A2aErrorCode, A2aMessage};
 use crate::agent::RunRequest;
@@ -79,7 +79,7 @@ async fn begin(shared: &Shared, caller: &A2aCaller, skill: Option<&str>, message
     let key = serde_json::json!([settings.name, caller.name, offer.name, message.message_id]).to_string();
     let hash = sha256(key.as_bytes());
     let id = RunId::new(format!("a2a-{}", &hash[..32]));
-    if let Ok(known) = record_of(shared, &caller.name, skill, id.as_str()).await {
+    if let Ok(known) = record_of(shared, caller, skill, id.as_str()).await {
         return Ok(known.run_id);
     }
     let context = match &message.context_id {
@@ -113,7 +113,7 @@ async fn begin(shared: &Shared, caller: &A2aCaller, skill: Option<&str>, message
         // A run with a store continues without its handle.
         Ok(_) => Ok(id),
         Err(Error::Store(error)) if error.kind() == StoreErrorKind::Exists => {
-            record_of(shared, &caller.name, skill, id.as_str()).await.map(|known| known.run_id)
+            record_of(shared, caller, skill, id.as_str()).await.map(|known| known.run_id)
         }
         Err(Error::Store(error)) if error.kind() == StoreErrorKind::SessionBusy => Err(Fault::new(
             A2aErrorCode::UnsupportedOperation,
@@ -132,7 +132,7 @@ async fn answer(
     task: &str,
     message: &A2aMessage,
 ) -> Result<RunId, Fault> {
-    let record = record_of(shared, &caller.name, skill, task).await?;
+    let record = record_of(shared, caller, skill, task).await?;
     if message.context_id.as_ref().is_some_and(|context| *context != context_of(&record)) {
         return Err(Fault::params("message.contextId: the task belongs to another context; leave it out"));
     }
@@ -141,13 +141,13 @@ async fn answer(
         return Err(Fault::new(A2aErrorCode::UnsupportedOperation, problem));
     }
     let runtime = &shared.runtime;
-    let questions = runtime.questions_of(&record).await.map_err(|error| Fault::internal(&error))?;
+    let questions = questions_for(shared, caller, &record).await?;
     let question = match said(message, QUESTION)? {
         Some(path) => questions.iter().find(|question| question.path == path).ok_or_else(|| {
-            Fault::params("message.metadata.question: the task does not ask this; its state has its questions")
+            Fault::params("message.metadata.question: the task does not ask its client this; its state has what it asks")
         })?,
         None => questions.first().ok_or_else(|| {
-            Fault::new(A2aErrorCode::UnsupportedOperation, "the task asks nothing now; a message to it is an answer")
+            Fault::new(A2aErrorCode::UnsupportedOperation, "the task asks its client nothing now; a message to it is an answer")
         })?,
     };
     let value = read_answer(question, message)?;

@@ -238,8 +238,12 @@ fn checked_origin(shared: &Shared, headers: &HeaderMap) -> Result<(), Early> {
 }
 
 fn caller_of(shared: &Shared, headers: &HeaderMap) -> Result<A2aCaller, Early> {
-    let Some(auth) = &shared.settings.auth else { return Ok(Shared::anybody()) };
-    auth.caller(headers).map_err(|refusal| match refusal {
+    let caller = match &shared.settings.auth {
+        Some(auth) => auth.caller(headers),
+        None => Ok(Shared::anybody()),
+    };
+    let allowed = |caller: A2aCaller| if shared.settings.clients_approve { caller.approves() } else { caller };
+    caller.map(allowed).map_err(|refusal| match refusal {
         A2aRefusal::Forbidden => early(StatusCode::FORBIDDEN, "this caller may not use the agent"),
         A2aRefusal::Unknown { challenge } => {
             let mut response = early(StatusCode::UNAUTHORIZED, "the request does not say who sends it");

@@ -119,6 +119,14 @@ impl A2aServer {
         self.set(|settings| settings.security = Some((schemes, requirements)))
     }
 
+    /// Lets every client answer the approvals of its own tasks: at gates, and before calls of tools. Default: no. A client
+    /// would approve what it asked for itself, so it is neither shown these questions nor may it answer them, and its task
+    /// is `WORKING` until the host answers, with [`Runtime::answer`](crate::Runtime::answer) or `agentwf runs answer`.
+    /// [`A2aCaller::approves`] lets single callers do so.
+    pub fn clients_approve(self) -> Self {
+        self.set(|settings| settings.clients_approve = true)
+    }
+
     /// Grants scopes to the runs of all tasks, beside those of the caller and of the runtime. Default: none.
     pub fn grant<S: Into<Arc<str>>>(self, scopes: impl IntoIterator<Item = S>) -> Self {
         self.set(|settings| settings.grants.extend(scopes.into_iter().map(Into::into)))

@@ -41,21 +41,21 @@ pub(super) async fn execute(
     match asked {
         Asked::Send { params, streams } => send(shared, caller, skill, &params, streams).await,
         Asked::Get(params) => {
-            let record = record_of(shared, &caller.name, skill, &params.id).await?;
-            Ok(Done::Value(json!(task_of(shared, &record, true).await?)))
+            let record = record_of(shared, caller, skill, &params.id).await?;
+            Ok(Done::Value(json!(task_of(shared, caller, &record, true).await?)))
         }
         Asked::List(params) => Ok(Done::Value(json!(list(shared, caller, skill, &params).await?))),
         Asked::Cancel(params) => {
-            let record = record_of(shared, &caller.name, skill, &params.id).await?;
-            Ok(Done::Value(json!(cancel(shared, record).await?)))
+            let record = record_of(shared, caller, skill, &params.id).await?;
+            Ok(Done::Value(json!(cancel(shared, caller, record).await?)))
         }
         Asked::Subscribe(params) => {
-            let record = record_of(shared, &caller.name, skill, &params.id).await?;
+            let record = record_of(shared, caller, skill, &params.id).await?;
             if record.status.has_ended() {
                 let problem = "the task has ended, so nothing more happens to it; get it instead";
                 return Err(Fault::new(A2aErrorCode::UnsupportedOperation, problem));
             }
-            Ok(Done::Stream(TaskUpdates::of(shared, &record.run_id, false).await?))
+            Ok(Done::Stream(TaskUpdates::of(shared, caller, &record.run_id, false).await?))
         }
         Asked::Push => Err(Fault::new(
             A2aErrorCode::PushNotificationNotSupported,
@@ -77,12 +77,12 @@ async fn send(
 ) -> Result<Done, Fault> {
     let run = begun_task::receive(shared, caller, skill, &params.message).await?;
     if streams {
-        return Ok(Done::Stream(TaskUpdates::of(shared, &run, true).await?));
+        return Ok(Done::Stream(TaskUpdates::of(shared, caller, &run, true).await?));
     }
     let at_once = params.configuration.as_ref().and_then(|of| of.return_immediately).unwrap_or_default();
     if !at_once {
         let waited = async {
-            let mut updates = TaskUpdates::of(shared, &run, true).await?;
+            let mut updates = TaskUpdates::of(shared, caller, &run, true).await?;
             while let Some(update) = updates.next().await {
                 update?;
             }
@@ -93,16 +93,16 @@ async fn send(
             waited?;
         }
     }
-    let task = task_now(shared, &run).await?;
+    let task = task_now(shared, caller, &run).await?;
     Ok(Done::Value(json!(A2aAnswer::Task(Box::new(task)))))
 }
 
-async fn task_now(shared: &Shared, run: &RunId) -> Result<A2aTask, Fault> {
+async fn task_now(shared: &Shared, caller: &A2aCaller, run: &RunId) -> Result<A2aTask, Fault> {
     let record = shared.runtime.run_record(run).await.map_err(|error| Fault::internal(&error))?;
-    task_of(shared, &record, true).await
+    task_of(shared, caller, &record, true).await
 }
 
-async fn cancel(shared: &Shared, record: RunRecord) -> Result<A2aTask, Fault> {
+async fn cancel(shared: &Shared, caller: &A2aCaller, record: RunRecord) -> Result<A2aTask, Fault> {
     let ended = || Fault::new(A2aErrorCode::TaskNotCancelable, "the task has ended");
     if record.status.has_ended() {
         return Err(ended());
@@ -110,7 +110,7 @@ async fn cancel(shared: &Shared, record: RunRecord) -> Result<A2aTask, Fault> {
     let cancelled = shared.runtime.cancel(&record.run_id, "its client cancelled the task");
     match tokio::time::timeout(CANCEL_WAIT, cancelled).await {
         // It undoes what it had done, and that takes longer.
-        Ok(Ok(())) | Err(_) => task_now(shared, &record.run_id).await,
+        Ok(Ok(())) | Err(_) => task_now(shared, caller, &record.run_id).await,
         Ok(Err(Error::Control(error))) => {
             let now = shared.runtime.run_record(&record.run_id).await.map_err(|error| Fault::internal(&error))?;
             match now.status.has_ended() {
@@ -144,10 +144,9 @@ async fn list(
         None => None,
         Some(token) => {
             let unknown = |_| Fault::params("pageToken: it is not one of this list; begin without one");
-            Some(record_of(shared, &caller.name, skill, token).await.map_err(unknown)?)
+            Some(record_of(shared, caller, skill, token).await.map_err(unknown)?)
         }
     };
-    let is_wanted = |record: &RunRecord| params.status.is_none_or(|state| state_of(record) == state);
     // All of them are counted; the page is what stands behind the token.
     let (mut total, mut found, mut more, mut last) = (0, Vec::new(), false, None::<RunRecord>);
     let no_such_state = params.status.is_some_and(|state| statuses(Some(state)).is_empty());
@@ -157,7 +156,12 @@ async fn list(
         let runs = shared.runtime.runs(next).await.map_err(|error| Fault::internal(&error))?;
         let Some(newest_last) = runs.last().cloned() else { break };
         looked_at += runs.len();
-        for record in runs.into_iter().filter(is_wanted) {
+        for record in runs {
+            if let Some(state) = params.status {
+                if state_of(shared, caller, &record).await? != state {
+                    continue;
+                }
+            }
             total += 1;
             let key = |record: &RunRecord| (record.created, record.run_id.clone());
             if behind.as_ref().is_some_and(|behind| key(&record) >= key(behind)) {
@@ -174,7 +178,7 @@ async fn list(
     tasks.page_size = i32::try_from(page).unwrap_or(i32::MAX);
     tasks.total_size = total;
     for record in &found {
-        tasks.tasks.push(task_of(shared, record, params.include_artifacts.unwrap_or_default()).await?);
+        tasks.tasks.push(task_of(shared, caller, record, params.include_artifacts.unwrap_or_default()).await?);
     }
     Ok(tasks)
 }

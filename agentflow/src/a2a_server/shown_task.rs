@@ -1,12 +1,15 @@
-//! A run as a task: its state, the question that it waits for, its result, all of it from the store. It changes nothing.
+//! A run as a task: its state, the questions that its caller may answer, its result, all of it from the store. It changes
+//! nothing.
 
 use serde_json::{Map, Value, json};
 
+use super::a2a_caller::A2aCaller;
 use super::fault::Fault;
 use super::served_settings::Shared;
 use crate::a2a::{A2aArtifact, A2aMessage, A2aPart, A2aRole, A2aTask, A2aTaskState, A2aTaskStatus};
 use crate::error::Error;
 use crate::event::{PauseReason, RunId};
+use crate::run::asks_approval;
 use crate::runtime::OpenQuestion;
 use crate::store::{RunRecord, RunStatus, StoreErrorKind};
 use crate::time::Timestamp;
@@ -24,7 +27,7 @@ const OUTPUT: &str = "output";
 /// `TaskNotFound`, also when it is somebody else's.
 pub(super) async fn record_of(
     shared: &Shared,
-    caller: &str,
+    caller: &A2aCaller,
     skill: Option<&str>,
     id: &str,
 ) -> Result<RunRecord, Fault> {
@@ -33,17 +36,38 @@ pub(super) async fn record_of(
         Err(Error::Store(error)) if error.kind() == StoreErrorKind::NotFound => return Err(Fault::no_task()),
         Err(error) => return Err(Fault::internal(&error)),
     };
-    let is_its = record.caller.as_deref() == Some(caller)
+    let is_its = record.caller.as_ref() == Some(&caller.name)
         && record.tags.get(SERVER_TAG) == Some(&shared.settings.name)
         && skill.is_none_or(|skill| *record.name == *skill);
     if is_its { Ok(record) } else { Err(Fault::no_task()) }
 }
 
-/// The state of a run as that of a task.
-pub(super) fn state_of(record: &RunRecord) -> A2aTaskState {
+/// What a run asks that its caller may answer, the oldest question first.
+pub(super) async fn questions_for(
+    shared: &Shared,
+    caller: &A2aCaller,
+    record: &RunRecord,
+) -> Result<Vec<OpenQuestion>, Fault> {
+    let mut questions = shared.runtime.questions_of(record).await.map_err(|error| Fault::internal(&error))?;
+    questions.retain(|question| caller.approves || !asks_approval(&question.answer));
+    Ok(questions)
+}
+
+/// Whether a run waits for answers, whoever may give them.
+fn asks(record: &RunRecord) -> bool {
+    record.status == RunStatus::Paused && record.pause_reason == Some(PauseReason::Approval)
+}
+
+/// The state of a run as that of a task, as its caller sees it.
+pub(super) async fn state_of(shared: &Shared, caller: &A2aCaller, record: &RunRecord) -> Result<A2aTaskState, Fault> {
+    let is_asked = asks(record) && !questions_for(shared, caller, record).await?.is_empty();
+    Ok(state(record, is_asked))
+}
+
+fn state(record: &RunRecord, is_asked: bool) -> A2aTaskState {
     match record.status {
         RunStatus::Queued => A2aTaskState::Submitted,
-        RunStatus::Paused if record.pause_reason == Some(PauseReason::Approval) => A2aTaskState::InputRequired,
+        RunStatus::Paused if is_asked => A2aTaskState::InputRequired,
         RunStatus::Running | RunStatus::Paused | RunStatus::Compensating => A2aTaskState::Working,
         RunStatus::Success => A2aTaskState::Completed,
         RunStatus::Failed => A2aTaskState::Failed,
@@ -61,9 +85,15 @@ pub(super) fn context_of(record: &RunRecord) -> String {
 }
 
 /// The task of a run, as it is now.
-pub(super) async fn task_of(shared: &Shared, record: &RunRecord, with_results: bool) -> Result<A2aTask, Fault> {
-    let mut task = A2aTask::new(record.run_id.as_str(), context_of(record), state_of(record));
-    task.status = status_of(shared, record).await?;
+pub(super) async fn task_of(
+    shared: &Shared,
+    caller: &A2aCaller,
+    record: &RunRecord,
+    with_results: bool,
+) -> Result<A2aTask, Fault> {
+    let status = status_of(shared, caller, record).await?;
+    let mut task = A2aTask::new(record.run_id.as_str(), context_of(record), status.state);
+    task.status = status;
     task.metadata = Some(Map::from_iter([("skill".to_owned(), Value::from(&*record.name))]));
     if with_results {
         task.artifacts = results_of(shared, record).await?;
@@ -72,14 +102,17 @@ pub(super) async fn task_of(shared: &Shared, record: &RunRecord, with_results: b
 }
 
 /// The state with what is said of it.
-pub(super) async fn status_of(shared: &Shared, record: &RunRecord) -> Result<A2aTaskStatus, Fault> {
-    let mut status = A2aTaskStatus::new(state_of(record));
+pub(super) async fn status_of(
+    shared: &Shared,
+    caller: &A2aCaller,
+    record: &RunRecord,
+) -> Result<A2aTaskStatus, Fault> {
+    let questions = if asks(record) { questions_for(shared, caller, record).await? } else { Vec::new() };
+    let mut status = A2aTaskStatus::new(state(record, !questions.is_empty()));
     status.timestamp = Some(written(record.updated));
     let parts = match record.status {
-        RunStatus::Paused if record.pause_reason == Some(PauseReason::Approval) => {
-            let questions = shared.runtime.questions_of(record).await.map_err(|error| Fault::internal(&error))?;
-            questions.iter().flat_map(question).collect()
-        }
+        RunStatus::Paused if !questions.is_empty() => questions.iter().flat_map(question).collect(),
+        RunStatus::Paused if asks(record) => vec![A2aPart::text("it waits for an approval, which its host gives")],
         RunStatus::Paused => vec![A2aPart::text("it waits for its operator")],
         RunStatus::Failed | RunStatus::Cancelled => record.error.iter().map(A2aPart::text).collect(),
         _ => Vec::new(),

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use futures_util::StreamExt;
 
+use super::a2a_caller::A2aCaller;
 use super::fault::Fault;
 use super::served_settings::Shared;
 use super::shown_task::{context_of, is_settled, results_of, status_of, task_of};
@@ -16,6 +17,7 @@ use crate::store::RunRecord;
 /// Follows one task.
 pub(super) struct TaskUpdates {
     shared: Arc<Shared>,
+    caller: A2aCaller,
     run: RunId,
     events: Events,
     waiting: VecDeque<A2aUpdate>,
@@ -30,13 +32,19 @@ pub(super) struct TaskUpdates {
 
 impl TaskUpdates {
     /// The updates from now on, of which the first is the task as it is.
-    pub(super) async fn of(shared: &Arc<Shared>, run: &RunId, stops_when_settled: bool) -> Result<Self, Fault> {
+    pub(super) async fn of(
+        shared: &Arc<Shared>,
+        caller: &A2aCaller,
+        run: &RunId,
+        stops_when_settled: bool,
+    ) -> Result<Self, Fault> {
         let record = shared.runtime.run_record(run).await.map_err(|error| Fault::internal(&error))?;
         let events = shared.runtime.events(run, record.events).await.map_err(|error| Fault::internal(&error))?;
-        let task = task_of(shared, &record, true).await?;
+        let task = task_of(shared, caller, &record, true).await?;
         let over = record.status.has_ended() || (stops_when_settled && is_settled(&record));
         Ok(Self {
             shared: Arc::clone(shared),
+            caller: caller.clone(),
             run: run.clone(),
             events,
             shown: (task.status.state, task.said()),
@@ -87,7 +95,7 @@ impl TaskUpdates {
     }
 
     async fn changes(&mut self, record: &RunRecord) -> Result<Vec<A2aUpdate>, Fault> {
-        let status = status_of(&self.shared, record).await?;
+        let status = status_of(&self.shared, &self.caller, record).await?;
         let shown = (status.state, status.message.as_ref().map(crate::a2a::A2aMessage::text));
         if shown == self.shown {
             return Ok(Vec::new());
