@@ -1,0 +1,49 @@
+//! Level 4: a durable workflow that waits for a person. The process may end meanwhile: the second runtime, which has only the
+//! file in common with the first, finds the question, passes the answer on and continues.
+
+use std::time::Duration;
+
+use agentflow::prelude::*;
+use agentflow::store::{RunFilter, SqliteStore};
+use futures_util::StreamExt;
+
+/// Take money. A step has one key, so that a retry takes it once.
+#[tool(idempotent)]
+async fn pay(cents: u32) -> String {
+    format!("paid {cents} cents")
+}
+
+/// Pays once somebody has agreed.
+#[workflow]
+async fn payment(cents: u32) -> Result<String> {
+    #[node(id = "consent")]
+    let approval = gate!("pay?", cents).await?;
+    let outcome = match approval {
+        Approval::Granted { .. } => pay(cents).await,
+        Approval::Denied { comment } => comment.unwrap_or_default(),
+    };
+    Ok(outcome)
+}
+
+pub(crate) async fn run() -> Result<String, Box<dyn std::error::Error>> {
+    let folder = tempfile::tempdir()?;
+    let file = folder.path().join("runs.db");
+
+    let first = Runtime::builder().store(SqliteStore::open(&file).await?).build();
+    let run = first.start(payment::workflow(), 700).await?;
+    let id = run.run_id().clone();
+    let mut events = run.events();
+    while let Some(event) = events.next().await {
+        if matches!(event.kind, agentflow::event::EventKind::ApprovalRequested(_)) {
+            break;
+        }
+    }
+    first.drain(Duration::from_secs(10)).await;
+
+    let second = Runtime::builder().store(SqliteStore::open(&file).await?).build();
+    let run = second.resume_as(&id, &payment::workflow()).await?;
+    for question in second.approvals(RunFilter::new()).await? {
+        second.approve(&question.run, &question.path, Approval::granted(), "ada").await?;
+    }
+    Ok(run.result().await?)
+}

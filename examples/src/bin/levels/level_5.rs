@@ -1,0 +1,45 @@
+//! Level 5: pieces of one's own. A model is a trait with two methods, middleware one with a name and the hooks that it needs.
+
+use agentflow::async_trait;
+use agentflow::message::{Part, Role};
+use agentflow::middleware::{Middleware, ModelStep};
+use agentflow::model::{ModelEvent, ModelInfo, ModelRequest, ModelResponse, ModelStream};
+use agentflow::prelude::*;
+use futures_util::stream;
+
+/// A model that repeats what it was asked.
+#[derive(Debug)]
+struct Echo(ModelInfo);
+
+impl Model for Echo {
+    fn info(&self) -> &ModelInfo {
+        &self.0
+    }
+
+    fn stream(&self, request: ModelRequest) -> ModelStream {
+        let asked = request.messages.last().map(|message| message.text().into_owned()).unwrap_or_default();
+        let answer = Part::Text { text: asked };
+        let response = ModelResponse::new(Message::new(Role::Assistant, [answer]));
+        Box::pin(stream::iter([Ok(ModelEvent::Completed(Box::new(response)))]))
+    }
+}
+
+/// Writes what models say in capitals.
+struct Loud;
+
+#[async_trait]
+impl Middleware for Loud {
+    fn name(&self) -> &str {
+        "loud"
+    }
+
+    async fn after_model(&self, _: &mut ModelStep, response: &mut ModelResponse) -> Result<()> {
+        response.message = Message::assistant(response.message.text().to_uppercase()).into();
+        Ok(())
+    }
+}
+
+pub(crate) async fn run() -> Result<String> {
+    let agent = Agent::new(Echo(ModelInfo::new("example", "echo"))).with(Loud);
+    Ok(agent.run("Good morning.").await?.to_string())
+}

@@ -1,0 +1,48 @@
+//! Six programs, each with one thing more than the one before it: `levels` runs all, `levels 3` one of them.
+//!
+//! Each level is a file that can be read, and copied, alone. The models are scripted, so that it runs offline; where one
+//! stands, `Agent::new("openai/gpt-5-mini")` names a real one.
+
+mod level_0;
+mod level_1;
+mod level_2;
+mod level_3;
+mod level_4;
+mod level_5;
+
+use std::process::ExitCode;
+
+const LAST: u8 = 5;
+
+async fn run(level: u8) -> Result<String, Box<dyn std::error::Error>> {
+    Ok(match level {
+        0 => level_0::run().await?,
+        1 => level_1::run().await?,
+        2 => level_2::run().await?,
+        3 => level_3::run().await?,
+        4 => level_4::run().await?,
+        _ => level_5::run().await?,
+    })
+}
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    let wanted = match std::env::args().nth(1).map(|level| level.parse::<u8>()) {
+        None => 0..=LAST,
+        Some(Ok(level)) if level <= LAST => level..=level,
+        Some(_) => {
+            eprintln!("usage: levels [LEVEL]\n  LEVEL is a number from 0 to {LAST}; without it all levels run.");
+            return ExitCode::from(2);
+        }
+    };
+    for level in wanted {
+        match run(level).await {
+            Ok(line) => println!("level {level}: {line}"),
+            Err(problem) => {
+                eprintln!("level {level}: {problem}");
+                return ExitCode::FAILURE;
+            }
+        }
+    }
+    ExitCode::SUCCESS
+}
