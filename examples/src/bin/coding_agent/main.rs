@@ -1,0 +1,61 @@
+//! An agent that repairs a program in a folder: it reads the files, writes one, runs the tests and keeps what they wrote as an
+//! artifact. It can do nothing else: it reaches the files of the folder through `storage_*`, and the one program that is named.
+//!
+//! `coding_agent` works offline, in a temporary folder: the model is scripted. On its way it tries three things that are
+//! refused: a file outside of the folder, a file that it may read but not write, and a program that nobody named. It prints each
+//! call with the answer, then the artifacts.
+
+mod stand_in;
+mod tools;
+
+use std::error::Error;
+use std::fs;
+use std::path::Path;
+
+use agentflow::event::EventKind;
+use agentflow::prelude::*;
+use agentflow::store::MemoryStore;
+use futures_util::StreamExt;
+
+/// The program of the folder, with a mistake.
+const SUM: &str = "sum() { echo $(($1 - $2)); }\n";
+/// Its tests. The agent may read them.
+const TESTS: &str =
+    ". src/sum.sh\n[ \"$(sum 2 3)\" = 5 ] && echo 'ok: 2 + 3' || { echo \"failed: 2 + 3 is $(sum 2 3)\"; exit 1; }\n";
+
+/// A folder with something to repair.
+fn prepare(folder: &Path) -> std::io::Result<()> {
+    fs::create_dir(folder.join("src"))?;
+    fs::create_dir(folder.join("tests"))?;
+    fs::write(folder.join("src/sum.sh"), SUM)?;
+    fs::write(folder.join("tests/all.sh"), TESTS)
+}
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result<(), Box<dyn Error>> {
+    let folder = tempfile::tempdir()?;
+    prepare(folder.path())?;
+
+    let runtime = Runtime::builder().store(MemoryStore::new()).build();
+    let agent = Agent::new(stand_in::model())
+        .name("coder")
+        .instruct("Make the tests pass. Sum up in one sentence what you changed.")
+        .tools(tools::of(folder.path())?)
+        .runtime(&runtime);
+    let run = agent.start("The tests of this folder fail.")?;
+    let mut events = run.events();
+    while let Some(event) = events.next().await {
+        match &event.kind {
+            EventKind::ToolStarted { call, .. } => println!("{} {}", call.name, call.arguments),
+            EventKind::ToolCompleted { result, .. } | EventKind::ToolFailed { result, .. } => {
+                println!("  {}: {}", result.status, result.output)
+            }
+            _ => {}
+        }
+    }
+    println!("{}", run.result().await?);
+    for artifact in runtime.artifacts(run.run_id()).await? {
+        println!("kept: {artifact}");
+    }
+    Ok(())
+}

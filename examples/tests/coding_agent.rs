@@ -1,0 +1,24 @@
+//! Runs the coding agent as a program, offline: it repairs what it may, and what it may not do is refused.
+
+#![cfg(unix)]
+
+use std::process::Command;
+
+#[test]
+fn it_repairs_the_folder_and_reaches_nothing_else() {
+    let output = Command::new(env!("CARGO_BIN_EXE_coding_agent")).output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let said = String::from_utf8(output.stdout).unwrap();
+    let answers: Vec<&str> = said.lines().filter(|line| line.starts_with("  ")).collect();
+    assert_eq!(answers.len(), 7, "{said}");
+    assert!(answers[1].contains(r#""status":1,"output":"failed: 2 + 3 is -1\n""#), "{said}");
+    assert!(answers[2].contains("`../secret` leads out of the storage"), "{said}");
+    assert!(answers[3].contains("`../tests/all.sh` leads out of the storage"), "{said}");
+    assert!(answers[4].contains("there is no program `rm`"), "{said}");
+    assert!(answers[2..5].iter().all(|line| !line.starts_with("  success")), "{said}");
+    assert!(answers[6].contains(r#""status":0,"output":"ok: 2 + 3\n""#), "{said}");
+    assert!(said.contains("the tests pass."), "{said}");
+    // Two runs of the tests; the call of a program that nobody named kept nothing.
+    assert!(said.contains("kept: tests.json (version 2, application/json"), "{said}");
+    assert!(!said.contains("(version 3"), "{said}");
+}
