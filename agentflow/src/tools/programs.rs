@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::process::Stdio;
 use std::sync::Arc;
 use std::time::Duration;
@@ -195,7 +195,7 @@ impl Programs {
             let status = tokio::time::timeout(self.timeout, ended).await;
             // What it has started may hold its output open.
             running.group.kill();
-            let _ = tokio::time::timeout(LAST_WORDS, read).await;
+            last_words(read).await;
             status
         };
         match status {
@@ -219,6 +219,14 @@ impl Programs {
             };
             ToolError::invalid_arguments(format!("there is no program `{name}`{hint}"))
         })
+    }
+}
+
+/// Waits for what is still to be read, for [`LAST_WORDS`] at most. All may have been read already: a fused future that is over
+/// would never be ready again, and each call would wait in vain.
+async fn last_words(read: Pin<&mut impl FusedFuture>) {
+    if !read.is_terminated() {
+        let _ = tokio::time::timeout(LAST_WORDS, read).await;
     }
 }
 
@@ -339,4 +347,20 @@ struct Ended {
     status: Option<i32>,
     output: String,
     errors: String,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_read_already_is_not_waited_for() {
+        let begin = tokio::time::Instant::now();
+        let mut read = pin!(std::future::ready(()).fuse());
+        read.as_mut().await;
+        last_words(read).await;
+        assert_eq!(begin.elapsed(), Duration::ZERO);
+        last_words(pin!(std::future::pending::<()>().fuse())).await;
+        assert_eq!(begin.elapsed(), LAST_WORDS);
+    }
 }
