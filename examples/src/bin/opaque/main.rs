@@ -1,0 +1,76 @@
+//! A node whose insides are somebody else's, between two agents: `draft >> post >> gate >> thank`.
+//!
+//! Nobody can look into foreign code, so the node says what matters: it writes, twice with one key is the same as once, and a
+//! failed call may be retried. The ledger here books and then loses its answer, once: the retry has the same key, and nothing is
+//! booked twice. Then the process stops while the run waits for a person, and a second runtime resumes it: the node is done
+//! and is not called again. `opaque` works offline; the models are scripted.
+
+mod ledger;
+
+use std::error::Error;
+use std::time::Duration;
+
+use agentflow::event::EventKind;
+use agentflow::pipeline::Pipeline;
+use agentflow::prelude::*;
+use agentflow::serde_json::json;
+use agentflow::store::{MemoryStore, RunFilter};
+use agentflow::tool::{Effects, FnTool, ToolPolicy, ToolRef};
+use agentflow_testing::{ScriptedModel, Turn};
+use futures_util::StreamExt;
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use crate::ledger::Ledger;
+
+#[derive(Deserialize, JsonSchema)]
+struct Entry {
+    text: String,
+}
+
+/// The foreign code as a tool, with what it does to the world.
+fn post(ledger: &Ledger) -> ToolRef {
+    let ledger = ledger.clone();
+    let tool = FnTool::new("post", "Book an entry.", move |cx: Context, entry: Entry| {
+        let ledger = ledger.clone();
+        async move { ledger.book(&cx.idempotency_key(), &entry.text) }
+    });
+    tool.policy(ToolPolicy::default().effects(Effects::Write).idempotent().retry(2)).into()
+}
+
+fn runtime(store: &MemoryStore, ledger: &Ledger) -> Runtime {
+    let agent =
+        |name: &str, answer: &'static str| Agent::new(ScriptedModel::from_fn(move |_| Turn::text(answer))).name(name);
+    let pipeline = Pipeline::from(agent("draft", "700 cents for tea"))
+        >> Pipeline::from(post(ledger)).with(json!({"text": "{input}"}))
+        >> Pipeline::gate("Send the thanks?")
+        >> Pipeline::from(agent("thank", "Thank you for the tea."));
+    Runtime::builder().store(store.clone()).pipeline("booked", pipeline).build()
+}
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn Error>> {
+    let (store, ledger) = (MemoryStore::new(), Ledger::default());
+
+    let first = runtime(&store, &ledger);
+    let run = first.start_named("booked", json!({"input": "tea"})).await?;
+    let id = run.run_id().clone();
+    let mut events = run.events();
+    while let Some(event) = events.next().await {
+        if matches!(event.kind, EventKind::ApprovalRequested(_)) {
+            break;
+        }
+    }
+    first.drain(Duration::from_secs(10)).await;
+    println!("the first process: {} calls, {} entries", ledger.calls(), ledger.entries());
+
+    let second = runtime(&store, &ledger);
+    let run = second.resume(&id).await?;
+    for question in second.approvals(RunFilter::new()).await? {
+        second.approve(&question.run, &question.path, Approval::granted(), "ada").await?;
+    }
+    let answer: String = run.result().await?.decode()?;
+    println!("the second process: {answer}");
+    println!("in the end: {} calls, {} entries", ledger.calls(), ledger.entries());
+    Ok(())
+}
