@@ -1,7 +1,9 @@
 //! What a client asks: the operations of the protocol with their parameters, read strictly from either binding. It does none.
 
-use serde::Deserialize;
-use serde::de::DeserializeOwned;
+use std::time::SystemTime;
+
+use serde::de::{DeserializeOwned, Error as _};
+use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};
 
 use super::fault::Fault;
@@ -10,7 +12,7 @@ use crate::a2a::{A2aErrorCode, A2aMessage, A2aRole, A2aTaskState};
 /// The most parts of a message, which are all read.
 const MOST_PARTS: usize = 1024;
 /// The longest id, in bytes.
-const MOST_ID: usize = 256;
+pub(super) const MOST_ID: usize = 256;
 
 /// An operation with its parameters.
 #[derive(Debug)]
@@ -69,7 +71,8 @@ pub(super) struct ListParams {
     pub(super) page_size: Option<u32>,
     pub(super) page_token: Option<String>,
     history_length: Option<u32>,
-    pub(super) status_timestamp_after: Option<String>,
+    #[serde(deserialize_with = "time")]
+    pub(super) status_timestamp_after: Option<SystemTime>,
     pub(super) include_artifacts: Option<bool>,
 }
 
@@ -138,12 +141,6 @@ impl Asked {
         if params.page_size.is_some_and(|size| !(1..=100).contains(&size)) {
             return Err(Fault::params("pageSize: a page has 1 to 100 tasks"));
         }
-        if params.status_timestamp_after.is_some() {
-            return Err(Fault::new(
-                A2aErrorCode::UnsupportedOperation,
-                "statusTimestampAfter: this server does not select tasks by time; leave it out",
-            ));
-        }
         Ok(Self::List(params))
     }
 }
@@ -161,6 +158,13 @@ fn read<T: DeserializeOwned>(params: Value) -> Result<T, Fault> {
         return Err(Fault::params("the parameters are a JSON object"));
     }
     serde_path_to_error::deserialize(params).map_err(|error| Fault::params(error.to_string()))
+}
+
+/// A time as the protocol writes it.
+fn time<'de, D: Deserializer<'de>>(from: D) -> Result<Option<SystemTime>, D::Error> {
+    let Some(text) = Option::<String>::deserialize(from)? else { return Ok(None) };
+    let wrong = |_| D::Error::custom("a time is as `2026-01-31T10:30:00Z`");
+    humantime::parse_rfc3339(&text).map(Some).map_err(wrong)
 }
 
 fn id(field: &str, id: &str) -> Result<(), Fault> {

@@ -144,10 +144,15 @@ async fn answer(
     let questions = questions_for(shared, caller, &record).await?;
     let question = match said(message, QUESTION)? {
         Some(path) => questions.iter().find(|question| question.path == path).ok_or_else(|| {
-            Fault::params("message.metadata.question: the task does not ask its client this; its state has what it asks")
+            Fault::params(
+                "message.metadata.question: the task does not ask its client this; its state has what it asks",
+            )
         })?,
         None => questions.first().ok_or_else(|| {
-            Fault::new(A2aErrorCode::UnsupportedOperation, "the task asks its client nothing now; a message to it is an answer")
+            Fault::new(
+                A2aErrorCode::UnsupportedOperation,
+                "the task asks its client nothing now; a message to it is an answer",
+            )
         })?,
     };
     let value = read_answer(question, message)?;

@@ -121,7 +121,7 @@ impl A2aServer {
 
     /// Lets every client answer the approvals of its own tasks: at gates, and before calls of tools. Default: no. A client
     /// would approve what it asked for itself, so it is neither shown these questions nor may it answer them, and its task
-    /// is `WORKING` until the host answers, with [`Runtime::answer`](crate::Runtime::answer) or `agentwf runs answer`.
+    /// is `WORKING` until the host answers, with [`Runtime::approve`](crate::Runtime::approve) or `agentwf runs approve`.
     /// [`A2aCaller::approves`] lets single callers do so.
     pub fn clients_approve(self) -> Self {
         self.set(|settings| settings.clients_approve = true)

@@ -1,12 +1,13 @@
 //! Doing what a client asks, whatever the binding. It reads no HTTP.
 
+use std::cmp::Reverse;
 use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
 
 use super::a2a_caller::A2aCaller;
-use super::asked_operation::{Asked, ListParams, SendParams};
+use super::asked_operation::{Asked, ListParams, MOST_ID, SendParams};
 use super::begun_task;
 use super::fault::Fault;
 use super::served_settings::Shared;
@@ -16,6 +17,7 @@ use crate::a2a::{A2aAnswer, A2aErrorCode, A2aTask, A2aTaskState, A2aTasks};
 use crate::error::Error;
 use crate::event::RunId;
 use crate::store::{RunFilter, RunRecord, RunStatus};
+use crate::time::Timestamp;
 
 /// How many tasks a page has when the client does not say.
 const PAGE: u32 = 50;
@@ -139,16 +141,15 @@ async fn list(
     }
     filter = statuses(params.status).iter().copied().fold(filter, RunFilter::status);
     let page = params.page_size.unwrap_or(PAGE) as usize;
-    let token = params.page_token.as_deref().filter(|token| !token.is_empty());
-    let behind = match token {
+    let behind = match params.page_token.as_deref().filter(|token| !token.is_empty()) {
         None => None,
         Some(token) => {
-            let unknown = |_| Fault::params("pageToken: it is not one of this list; begin without one");
-            Some(record_of(shared, caller, skill, token).await.map_err(unknown)?)
+            let unknown = || Fault::params("pageToken: it is not one of this list; begin without one");
+            Some(Place::of_token(token).ok_or_else(unknown)?)
         }
     };
-    // All of them are counted; the page is what stands behind the token.
-    let (mut total, mut found, mut more, mut last) = (0, Vec::new(), false, None::<RunRecord>);
+    let after = params.status_timestamp_after.map(Timestamp::from);
+    let (mut total, mut found, mut last) = (0, Vec::new(), None::<RunRecord>);
     let no_such_state = params.status.is_some_and(|state| statuses(Some(state)).is_empty());
     let mut looked_at = 0;
     while !no_such_state && looked_at < MOST_COUNTED {
@@ -157,23 +158,26 @@ async fn list(
         let Some(newest_last) = runs.last().cloned() else { break };
         looked_at += runs.len();
         for record in runs {
+            if after.is_some_and(|after| record.updated <= after) {
+                continue;
+            }
             if let Some(state) = params.status {
                 if state_of(shared, caller, &record).await? != state {
                     continue;
                 }
             }
             total += 1;
-            let key = |record: &RunRecord| (record.created, record.run_id.clone());
-            if behind.as_ref().is_some_and(|behind| key(&record) >= key(behind)) {
-                continue;
+            if behind.as_ref().is_none_or(|behind| Place::of(&record) < *behind) {
+                found.push(record);
             }
-            if found.len() < page { found.push(record) } else { more = true }
         }
         last = Some(newest_last);
     }
+    found.sort_by_cached_key(|record| Reverse(Place::of(record)));
     let mut tasks = A2aTasks::default();
-    if more {
-        tasks.next_page_token = found.last().map(|record| record.run_id.to_string()).unwrap_or_default();
+    if found.len() > page {
+        found.truncate(page);
+        tasks.next_page_token = found.last().map(|record| Place::of(record).token()).unwrap_or_default();
     }
     tasks.page_size = i32::try_from(page).unwrap_or(i32::MAX);
     tasks.total_size = total;
@@ -181,6 +185,27 @@ async fn list(
         tasks.tasks.push(task_of(shared, caller, record, params.include_artifacts.unwrap_or_default()).await?);
     }
     Ok(tasks)
+}
+
+/// Where a task stands in a list: by the time of its last change, of which the newest is first. A page has what stands behind
+/// the last place of the page before it; a task that changes meanwhile is found at the beginning of the list.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct Place(Timestamp, RunId);
+
+impl Place {
+    fn of(record: &RunRecord) -> Self {
+        Self(record.updated, record.run_id.clone())
+    }
+
+    fn token(&self) -> String {
+        format!("{}-{}", self.0.as_millis(), self.1)
+    }
+
+    fn of_token(token: &str) -> Option<Self> {
+        let (millis, run) = token.split_once('-')?;
+        let is_run = (1..=MOST_ID).contains(&run.len());
+        Some(Self(Timestamp::from_millis(millis.parse().ok()?), RunId::new(run))).filter(|_| is_run)
+    }
 }
 
 /// The statuses that runs in a state may have; none for a state that no run is in.

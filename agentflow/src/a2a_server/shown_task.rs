@@ -1,6 +1,8 @@
 //! A run as a task: its state, the questions that its caller may answer, its result, all of it from the store. It changes
 //! nothing.
 
+use std::time::{Duration, UNIX_EPOCH};
+
 use serde_json::{Map, Value, json};
 
 use super::a2a_caller::A2aCaller;
@@ -75,9 +77,10 @@ fn state(record: &RunRecord, is_asked: bool) -> A2aTaskState {
     }
 }
 
-/// Whether nothing more happens before somebody does something.
-pub(super) fn is_settled(record: &RunRecord) -> bool {
-    record.status.has_ended() || record.status == RunStatus::Paused
+/// Whether a client that waits has waited enough: the task has ended, or waits for its answer. One that waits for somebody else
+/// is as one that works.
+pub(super) fn is_settled(state: A2aTaskState) -> bool {
+    state == A2aTaskState::InputRequired || state.is_terminal()
 }
 
 pub(super) fn context_of(record: &RunRecord) -> String {
@@ -102,11 +105,7 @@ pub(super) async fn task_of(
 }
 
 /// The state with what is said of it.
-pub(super) async fn status_of(
-    shared: &Shared,
-    caller: &A2aCaller,
-    record: &RunRecord,
-) -> Result<A2aTaskStatus, Fault> {
+pub(super) async fn status_of(shared: &Shared, caller: &A2aCaller, record: &RunRecord) -> Result<A2aTaskStatus, Fault> {
     let questions = if asks(record) { questions_for(shared, caller, record).await? } else { Vec::new() };
     let mut status = A2aTaskStatus::new(state(record, !questions.is_empty()));
     status.timestamp = Some(written(record.updated));
@@ -149,36 +148,7 @@ pub(super) async fn results_of(shared: &Shared, record: &RunRecord) -> Result<Ve
     Ok(vec![A2aArtifact::new(OUTPUT, [part])])
 }
 
-/// A time as the protocol writes it. The days are those of the proleptic Gregorian calendar (Howard Hinnant's
-/// `civil_from_days`).
+/// A time as the protocol writes it: ISO 8601 in UTC, with milliseconds.
 fn written(time: Timestamp) -> String {
-    let millis = time.as_millis();
-    let (days, rest) = (millis / 86_400_000, millis % 86_400_000);
-    let shifted = days + 719_468;
-    let (era, of_era) = (shifted / 146_097, shifted % 146_097);
-    let year_of_era = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
-    let of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let shifted_month = (5 * of_year + 2) / 153;
-    let day = of_year - (153 * shifted_month + 2) / 5 + 1;
-    let month = if shifted_month < 10 { shifted_month + 3 } else { shifted_month - 9 };
-    let year = year_of_era + era * 400 + u64::from(month <= 2);
-    let (hour, minute, second, milli) = (rest / 3_600_000, rest / 60_000 % 60, rest / 1000 % 60, rest % 1000);
-    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{milli:03}Z")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::{Timestamp, written};
-
-    #[test]
-    fn a_time_is_written_as_the_protocol_has_it() {
-        for (millis, text) in [
-            (0, "1970-01-01T00:00:00.000Z"),
-            (951_782_399_999, "2000-02-28T23:59:59.999Z"),
-            (951_782_400_000, "2000-02-29T00:00:00.000Z"),
-            (1_769_855_400_123, "2026-01-31T10:30:00.123Z"),
-        ] {
-            assert_eq!(written(Timestamp::from_millis(millis)), text);
-        }
-    }
+    humantime::format_rfc3339_millis(UNIX_EPOCH + Duration::from_millis(time.as_millis())).to_string()
 }

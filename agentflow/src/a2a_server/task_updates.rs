@@ -25,7 +25,7 @@ pub(super) struct TaskUpdates {
     shown: (A2aTaskState, Option<String>),
     /// Whether the run may have changed since it was looked at. It stays so when a look is dropped.
     is_stale: bool,
-    /// Whether it ends when the task waits for somebody, and not only with the task.
+    /// Whether it ends when the task waits for its client, and not only with the task.
     stops_when_settled: bool,
     is_over: bool,
 }
@@ -41,7 +41,7 @@ impl TaskUpdates {
         let record = shared.runtime.run_record(run).await.map_err(|error| Fault::internal(&error))?;
         let events = shared.runtime.events(run, record.events).await.map_err(|error| Fault::internal(&error))?;
         let task = task_of(shared, caller, &record, true).await?;
-        let over = record.status.has_ended() || (stops_when_settled && is_settled(&record));
+        let over = record.status.has_ended() || (stops_when_settled && is_settled(task.status.state));
         Ok(Self {
             shared: Arc::clone(shared),
             caller: caller.clone(),
@@ -90,7 +90,7 @@ impl TaskUpdates {
         let updates = self.changes(&record).await?;
         self.waiting.extend(updates);
         self.is_stale = false;
-        self.is_over = record.status.has_ended() || (self.stops_when_settled && is_settled(&record));
+        self.is_over = record.status.has_ended() || (self.stops_when_settled && is_settled(self.shown.0));
         Ok(())
     }
 

@@ -32,6 +32,9 @@ pub(super) struct A2aServeArgs {
     /// The scopes that tasks are granted, and approve:NAME for a tool that a person must agree to
     #[arg(long, value_name = "A,B", value_delimiter = ',')]
     pub(super) grant: Vec<String>,
+    /// Let clients answer the approvals of their own tasks; without it an operator does, with `runs approve`
+    #[arg(long)]
+    pub(super) clients_approve: bool,
     /// The file that tasks are kept in; those that an earlier process left continue
     #[arg(long, value_name = "FILE")]
     pub(super) store: PathBuf,

@@ -17,7 +17,7 @@ use crate::store::SqliteStore;
 const HOLDER: &str = "token";
 
 pub(super) async fn serve(host: &Runtime, args: A2aServeArgs) -> Result<(), Stop> {
-    let A2aServeArgs { agents, workflows, grant, store, listen, public_url, token_from } = args;
+    let A2aServeArgs { agents, workflows, grant, clients_approve, store, listen, public_url, token_from } = args;
     let token = token_from.map(|variable| match std::env::var(&variable) {
         Ok(token) if !token.is_empty() => Ok(token),
         _ => Err(Stop::failed("a2a", format!("the variable `{variable}` is not set"))),
@@ -32,6 +32,7 @@ pub(super) async fn serve(host: &Runtime, args: A2aServeArgs) -> Result<(), Stop
     }
     let host = host.with_store(SqliteStore::open(store).await?);
     let server = A2aServer::from_runtime(&host).agents(agents).workflows(workflows).grant(grant);
+    let server = if clients_approve { server.clients_approve() } else { server };
     let server = public_url.into_iter().fold(server, A2aServer::public_url);
     let server = match token {
         Some(token) => with_token(server, &token),

@@ -68,8 +68,9 @@
 //!   agent of another program, over the Agent2Agent protocol ([`a2a`](crate::a2a)). A task that did not end well, or waits
 //!   for another message, makes the exit code 1.
 //! - `a2a serve [--agent A,B] [--workflow A,B] --store FILE [--listen ADDRESS] [--public-url URL] [--token-from VARIABLE]
-//!   [--grant A,B]`: the agents and workflows that are named, as a server of the Agent2Agent protocol
-//!   ([`a2a_server`](crate::a2a_server)), on this machine alone unless clients send a token.
+//!   [--grant A,B] [--clients-approve]`: the agents and workflows that are named, as a server of the Agent2Agent protocol
+//!   ([`a2a_server`](crate::a2a_server)), on this machine alone unless clients send a token. Approvals are given with
+//!   `runs approve`, or with `--clients-approve` by clients.
 //!
 //! `--model` is a [`ModelRef`](crate::model::ModelRef), such as `openai-chat/gpt-5-mini`; `--base-url` is what the
 //! provider's official SDK takes (`http://127.0.0.1:8080/v1` for a server on this machine). The key comes from the

@@ -12,7 +12,18 @@ const HOST: &str = env!("CARGO_BIN_EXE_agentwf-host");
 /// A server over a file, and its address.
 fn serve(store: &std::path::Path) -> (Process, String) {
     let mut command = Command::new(HOST);
-    command.args(["a2a", "serve", "--workflow", "quick,publish,slow", "--listen", "127.0.0.1:0", "--store"]).arg(store);
+    command
+        .args([
+            "a2a",
+            "serve",
+            "--workflow",
+            "quick,publish,slow",
+            "--clients-approve",
+            "--listen",
+            "127.0.0.1:0",
+            "--store",
+        ])
+        .arg(store);
     let mut process = Process::start(&mut command).unwrap();
     let url = process.wait_until("its address", |process| {
         let output = process.output();

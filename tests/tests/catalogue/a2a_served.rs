@@ -1,5 +1,7 @@
 //! A runtime as a server of the Agent2Agent protocol, used by our own client: tasks, contexts, questions, callers, lists.
 
+use std::time::Duration;
+
 use agentflow::a2a::{A2aClient, A2aContent, A2aErrorCode, A2aMessage, A2aPart, A2aTaskQuery, A2aTaskState, A2aUpdate};
 use agentflow::a2a_server::{A2aCaller, A2aRefusal, A2aServer, A2aServerError};
 use agentflow::prelude::*;
@@ -94,7 +96,7 @@ async fn a_context_is_a_session_of_the_agent() {
 #[tokio::test]
 async fn a_question_is_answered_by_a_message_to_its_task() {
     let runtime = runtime();
-    let client = client(&serve(A2aServer::from_runtime(&runtime).workflows(["announce"])).await);
+    let client = client(&serve(A2aServer::from_runtime(&runtime).workflows(["announce"]).clients_approve()).await);
     let updates = client.stream(&A2aMessage::user_text("rain")).await.unwrap();
     let updates: Vec<_> = updates.map(|update| update.unwrap()).collect().await;
     let id = updates[0].task_id().unwrap().to_owned();
@@ -122,7 +124,7 @@ async fn a_question_is_answered_by_a_message_to_its_task() {
 #[tokio::test]
 async fn tasks_are_cancelled_and_listed_in_pages() {
     let runtime = runtime();
-    let client = client(&serve(A2aServer::from_runtime(&runtime).workflows(["announce"])).await);
+    let client = client(&serve(A2aServer::from_runtime(&runtime).workflows(["announce"]).clients_approve()).await);
     let mut ids = Vec::new();
     for n in 0..5 {
         let asked = client.ask(&A2aMessage::user_text(format!("news {n}"))).await.unwrap();
@@ -142,9 +144,14 @@ async fn tasks_are_cancelled_and_listed_in_pages() {
         }
         query = query.page(page.next_page_token);
     }
-    seen.sort();
-    ids.sort();
+    // What changed last is first.
+    ids[1..].reverse();
     assert_eq!((seen, pages), (ids, 3));
+    let all = client.tasks(&A2aTaskQuery::default()).await.unwrap().tasks;
+    let time = humantime::parse_rfc3339(all[2].status.timestamp.as_deref().unwrap()).unwrap();
+    let later: Vec<_> = all.iter().filter(|task| task.status.timestamp > all[2].status.timestamp).collect();
+    let listed = client.tasks(&A2aTaskQuery::default().changed_after(time)).await.unwrap();
+    assert_eq!((listed.tasks.iter().collect::<Vec<_>>(), listed.total_size as usize), (later.clone(), later.len()));
     let cancelled = client.tasks(&A2aTaskQuery::default().state(A2aTaskState::Canceled)).await.unwrap();
     assert_eq!((cancelled.tasks.len(), cancelled.total_size), (1, 1));
     let rejected = client.tasks(&A2aTaskQuery::default().state(A2aTaskState::Rejected)).await.unwrap();
@@ -154,12 +161,69 @@ async fn tasks_are_cancelled_and_listed_in_pages() {
 }
 
 #[tokio::test]
+async fn an_approval_is_kept_from_clients_unless_the_host_lets_them_answer() {
+    let runtime = runtime();
+    let server = A2aServer::from_runtime(&runtime).workflows(["announce"]).max_wait(Duration::ZERO);
+    let client = client(&serve(server.clone()).await);
+    let begun = client.send(&A2aMessage::user_text("rain")).await.unwrap();
+    let id = begun.task().unwrap().id.clone();
+    let mut updates = client.subscribe(&id).await.unwrap().map(|update| update.unwrap());
+    let shown = loop {
+        match updates.next().await.unwrap() {
+            A2aUpdate::Task(task) if task.status.message.is_some() => break task.status,
+            A2aUpdate::Status(update) if update.status.message.is_some() => break update.status,
+            _ => {}
+        }
+    };
+    assert_eq!(shown.state, A2aTaskState::Working);
+    assert_eq!(shown.message.unwrap().text(), "it waits for an approval, which its host gives");
+    let refused = client.ask(&A2aMessage::user_text("granted").task(&id)).await.unwrap_err();
+    assert_eq!(refused.code(), Some(A2aErrorCode::UnsupportedOperation), "{refused}");
+    let mut named = A2aMessage::user_text("granted").task(&id);
+    named.metadata = json!({"question": "approval"}).as_object().cloned();
+    let refused = client.ask(&named).await.unwrap_err();
+    assert_eq!(refused.code(), Some(A2aErrorCode::InvalidParams), "{refused}");
+    let asking = client.tasks(&A2aTaskQuery::default().state(A2aTaskState::InputRequired)).await.unwrap();
+    assert_eq!(asking.total_size, 0);
+
+    // On a server that lets clients answer, the same task asks; here its host answers.
+    let open = self::client(&serve(server.clients_approve()).await);
+    assert_eq!(open.task(&id).await.unwrap().status.state, A2aTaskState::InputRequired);
+    let question = &runtime.approvals(RunFilter::new()).await.unwrap()[0];
+    runtime.approve(&question.run, &question.path, Approval::granted(), "ada").await.unwrap();
+    let rest: Vec<A2aUpdate> = updates.collect().await;
+    assert!(
+        matches!(rest.last(), Some(A2aUpdate::Status(of)) if of.status.state == A2aTaskState::Completed),
+        "{rest:?}"
+    );
+    assert_eq!(client.task(&id).await.unwrap().text(), "rain");
+}
+
+#[tokio::test]
+async fn a_message_waits_for_the_host_as_for_the_task() {
+    let runtime = runtime();
+    let client = client(&serve(A2aServer::from_runtime(&runtime).workflows(["announce"])).await);
+    let host = async {
+        let question = loop {
+            match runtime.approvals(RunFilter::new()).await.unwrap().pop() {
+                Some(question) => break question,
+                None => tokio::task::yield_now().await,
+            }
+        };
+        runtime.approve(&question.run, &question.path, Approval::granted(), "ada").await.unwrap();
+    };
+    let message = A2aMessage::user_text("rain");
+    let (answer, ()) = tokio::join!(client.ask(&message), host);
+    assert_eq!(answer.unwrap().text(), "rain");
+}
+
+#[tokio::test]
 async fn a_task_of_another_caller_is_not_found() {
     let runtime = runtime();
     let server = A2aServer::from_runtime(&runtime).workflows(["announce"]).auth(|headers| {
         match headers.get("x-who").and_then(|who| who.to_str().ok()) {
             Some("mallory") => Err(A2aRefusal::Forbidden),
-            Some(who) => Ok(A2aCaller::new(who)),
+            Some(who) => Ok(A2aCaller::new(who).approves()),
             None => Err(A2aRefusal::bearer()),
         }
     });

@@ -114,16 +114,22 @@ fn a_server_that_others_reach_needs_a_token_and_says_what_is_missing() {
     assert!(code == Some(1) && said.contains("`quick`"), "{code:?} {said}");
 }
 
-#[test]
-fn a_server_with_a_token_serves_whoever_sends_it() {
-    let folder = tempfile::tempdir().unwrap();
+/// A server of `publish` whose clients have the token `sesame-street`, and its address.
+fn served(store: &std::path::Path, more: &[&str]) -> (agentflow_tests::Process, String) {
     let mut command = std::process::Command::new(HOST);
     command.args(["a2a", "serve", "--workflow", "publish", "--listen", "127.0.0.1:0", "--token-from", "AGENT_KEY"]);
-    command.arg("--store").arg(folder.path().join("tasks.db")).env("AGENT_KEY", "sesame-street");
+    command.args(more).arg("--store").arg(store).env("AGENT_KEY", "sesame-street");
     let mut server = agentflow_tests::Process::start(&mut command).unwrap();
     let url = server.wait_until("its address", |process| {
         process.output().lines().find(|line| line.starts_with("http://")).map(str::to_owned)
     });
+    (server, url)
+}
+
+#[test]
+fn a_server_with_a_token_serves_whoever_sends_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let (_server, url) = served(&folder.path().join("tasks.db"), &["--clients-approve"]);
     let refused = agentwf(&["a2a", "send", &url, "news"]);
     assert!(refused.code == Some(1) && refused.stderr.contains("401"), "{refused:?}");
     let asked = agentwf(&["a2a", "send", &url, "news", "--key-from", "AGENT_KEY", "--json"]);
@@ -132,4 +138,26 @@ fn a_server_with_a_token_serves_whoever_sends_it() {
     let id = task["id"].as_str().unwrap();
     let answered = agentwf(&["a2a", "send", &url, "granted", "--task", id, "--key-from", "AGENT_KEY"]);
     assert_eq!((answered.code, answered.stdout.as_str()), (Some(0), "NEWS\n"), "{answered:?}");
+}
+
+#[test]
+fn an_approval_is_given_by_the_operator_and_not_by_a_client() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = folder.path().join("tasks.db");
+    let (_server, url) = served(&store, &[]);
+    let asking = thread::spawn(move || agentwf(&["a2a", "send", &url, "news", "--key-from", "AGENT_KEY"]));
+    let store = store.to_str().unwrap();
+    let asked = loop {
+        let asked = agentwf(&["runs", "--store", store, "questions", "--json"]);
+        assert!(!asking.is_finished(), "{asked:?}");
+        let questions: Value = serde_json::from_str(&asked.stdout).unwrap();
+        if let Some(question) = questions.as_array().unwrap().first() {
+            break question.clone();
+        }
+    };
+    let (run, node) = (asked["run"].as_str().unwrap(), asked["path"].as_str().unwrap());
+    let approved = agentwf(&["runs", "--store", store, "approve", run, node, "--by", "ada"]);
+    assert_eq!(approved.code, Some(0), "{approved:?}");
+    let ended = asking.join().unwrap();
+    assert_eq!((ended.code, ended.stdout.as_str()), (Some(0), "NEWS\n"), "{ended:?}");
 }

@@ -1,5 +1,7 @@
 //! What an agent can be asked, and how a request for it looks in both bindings. It sends nothing.
 
+use std::time::SystemTime;
+
 use reqwest::{Method, Url};
 use serde_json::{Map, Value, json};
 
@@ -42,6 +44,8 @@ pub struct A2aTaskQuery {
     pub page_size: Option<u32>,
     /// Which page, by [`A2aTasks::next_page_token`](super::super::A2aTasks::next_page_token).
     pub page_token: Option<String>,
+    /// Those whose state changed after this time.
+    pub changed_after: Option<SystemTime>,
     /// The most messages of each task. Default: the server's.
     pub history: Option<u32>,
     /// Whether the tasks have their results.
@@ -60,6 +64,13 @@ impl A2aTaskQuery {
     #[must_use]
     pub fn state(mut self, state: A2aTaskState) -> Self {
         self.state = Some(state);
+        self
+    }
+
+    /// The tasks whose state changed after a time.
+    #[must_use]
+    pub fn changed_after(mut self, time: SystemTime) -> Self {
+        self.changed_after = Some(time);
         self
     }
 
@@ -134,6 +145,10 @@ impl Operation {
             ("status", query.state.map(|state| state.as_str().into())),
             ("pageSize", query.page_size.map(Value::from)),
             ("pageToken", query.page_token.as_deref().map(Value::from)),
+            (
+                "statusTimestampAfter",
+                query.changed_after.map(|time| humantime::format_rfc3339_millis(time).to_string().into()),
+            ),
             ("historyLength", query.history.map(Value::from)),
             ("includeArtifacts", query.with_artifacts.then_some(true.into())),
         ];
@@ -201,6 +216,8 @@ fn of(value: Value) -> Map<String, Value> {
 
 #[cfg(test)]
 mod tests {
+    use std::time::UNIX_EPOCH;
+
     use super::*;
 
     fn wire(operation: &Operation, binding: Binding) -> (String, Option<Value>) {
@@ -239,6 +256,10 @@ mod tests {
             (Operation::get("t/1?", Some(3)), "GET https://agents.example/a2a/blue/tasks/t%2F1%3F?historyLength=3"),
             (Operation::cancel("t"), "POST https://agents.example/a2a/blue/tasks/t:cancel"),
             (Operation::subscribe("t"), "GET https://agents.example/a2a/blue/tasks/t:subscribe"),
+            (
+                Operation::list(&A2aTaskQuery::default().changed_after(UNIX_EPOCH)),
+                "GET https://agents.example/a2a/blue/tasks?statusTimestampAfter=1970-01-01T00%3A00%3A00.000Z",
+            ),
             (
                 Operation::list(&A2aTaskQuery::default().context("a b").state(A2aTaskState::Working).page_size(5)),
                 "GET https://agents.example/a2a/blue/tasks?contextId=a+b&pageSize=5&status=TASK_STATE_WORKING",
