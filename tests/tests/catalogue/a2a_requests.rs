@@ -117,7 +117,7 @@ async fn malformed_requests_have_the_code_of_their_mistake() {
         ("a page that is too large", call("ListTasks", json!({"pageSize": 101})), -32602),
         ("an unknown page", call("ListTasks", json!({"pageToken": "x"})), -32602),
         ("an unknown state", call("ListTasks", json!({"status": "DONE"})), -32602),
-        ("a time that is none", call("ListTasks", json!({"statusTimestampAfter": "yesterday"})), -32602),
+        ("a time that is not one", call("ListTasks", json!({"statusTimestampAfter": "yesterday"})), -32602),
     ];
     for (what, body, code) in &table {
         let answer = send(&url, "POST /", GOOD, body).await;

@@ -1,6 +1,6 @@
 //! An agent that repairs a program in a folder: it reads the files, writes one, runs the tests and keeps what they wrote as an
 //! artifact. It can do nothing else: it reaches the files of the folder through `storage_*`, and the one program that is named.
-//! That is no sandbox: what it writes below `src` runs, when the tests run it, with the rights of this process. For code of a
+//! That is not a sandbox: what it writes below `src` runs, when the tests run it, with the rights of this process. For code of a
 //! model that you do not trust, run the program in a container, or as another user.
 //!
 //! `coding_agent` works offline, in a temporary folder: the model is scripted. On its way it tries three things that are
