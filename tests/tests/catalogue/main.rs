@@ -6,6 +6,7 @@ mod a2a_json;
 mod a2a_processes;
 mod a2a_python;
 mod a2a_requests;
+mod a2a_scripted;
 mod a2a_served;
 mod as_tools;
 mod behind_a_function;

@@ -5,9 +5,13 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use futures_util::Stream;
+use serde_json::Value;
+
 use super::super::{A2aAnswer, A2aCard, A2aMessage, A2aTask, A2aTasks};
 use super::a2a_error::A2aError;
 use super::asked::asked;
+use super::memory_link::{Link, MEMORY};
 use super::operation::{A2aTaskQuery, Operation};
 use super::peer::{Peer, Settings};
 use super::remote_tool::AgentTools;
@@ -32,6 +36,7 @@ pub struct A2aClient {
 pub struct A2aClientBuilder {
     name: Arc<str>,
     address: HttpAddress,
+    link: Link,
     settings: Settings,
 }
 
@@ -42,7 +47,20 @@ impl A2aClient {
     /// `name` is what this program calls it: letters, digits, `_` and `-`.
     pub fn at(name: impl Into<Arc<str>>, url: impl Into<String>) -> A2aClientBuilder {
         let address = HttpAddress { url: url.into(), ..HttpAddress::default() };
-        A2aClientBuilder { name: name.into(), address, settings: Settings::default() }
+        A2aClientBuilder { name: name.into(), address, link: Link::Http, settings: Settings::default() }
+    }
+
+    /// An agent in this process, for tests: the card that it has, and what answers each request. `respond` is given a request
+    /// of JSON-RPC and gives the responses to it, one, or of a stream one for each event; then the connection ends. Without
+    /// any it breaks before there is an answer. What the card says of interfaces is replaced.
+    pub fn in_memory<S: Stream<Item = Value> + Send + 'static>(
+        name: impl Into<Arc<str>>,
+        card: Value,
+        respond: impl Fn(Value) -> S + Send + Sync + 'static,
+    ) -> A2aClientBuilder {
+        let address = HttpAddress { url: MEMORY.to_owned(), ..HttpAddress::default() };
+        let link = Link::memory(card, respond);
+        A2aClientBuilder { name: name.into(), address, link, settings: Settings::default() }
     }
 
     /// The name that the program gave it.
@@ -235,14 +253,14 @@ impl A2aClientBuilder {
     /// [`A2aError::Config`] for a name that cannot be a part of a tool's name, for an address that is not one, and for a
     /// header that cannot be sent.
     pub fn build(self) -> Result<A2aClient, A2aError> {
-        let Self { name, address, settings } = self;
+        let Self { name, address, link, settings } = self;
         let unusable = |problem: String| A2aError::Config { agent: Arc::clone(&name), problem };
         let fits = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-';
         if name.is_empty() || !name.bytes().all(fits) {
             return Err(unusable("its name must be of letters, digits, `_` and `-`".to_owned()));
         }
         address.check().map_err(unusable)?;
-        let peer = Arc::new(Peer::new(Arc::clone(&name), address, settings));
+        let peer = Arc::new(Peer::new(Arc::clone(&name), address, link, settings));
         let toolset = ToolsetRef::new(AgentTools { name: format!("a2a.{name}"), peer: Arc::clone(&peer) });
         Ok(A2aClient { peer, toolset })
     }

@@ -1,9 +1,10 @@
-//! The client: agents of other programs, spoken with over HTTP. It serves nothing.
+//! The client: agents of other programs, spoken with over HTTP, and agents of tests in memory. It serves nothing.
 
 mod a2a_client;
 mod a2a_error;
 mod asked;
 mod card_choice;
+mod memory_link;
 mod operation;
 mod peer;
 mod remote_tool;

@@ -13,6 +13,7 @@ use tokio::time::{Instant, timeout_at};
 use super::super::{A2A_VERSION, A2aErrorCode, VERSION_HEADER};
 use super::a2a_error::A2aError;
 use super::card_choice::{Chosen, chosen};
+use super::memory_link::Link;
 use super::operation::{Binding, Operation};
 use crate::model::{HttpAddress, http_client};
 use crate::text::head;
@@ -59,6 +60,7 @@ pub(super) struct Peer {
     pub(super) name: Arc<str>,
     pub(super) address: HttpAddress,
     pub(super) settings: Settings,
+    link: Link,
     /// Grows when the card is to be fetched again.
     pub(super) version: AtomicU64,
     card: tokio::sync::Mutex<Option<(u64, Arc<Chosen>)>>,
@@ -66,11 +68,12 @@ pub(super) struct Peer {
 }
 
 impl Peer {
-    pub(super) fn new(name: Arc<str>, address: HttpAddress, settings: Settings) -> Self {
+    pub(super) fn new(name: Arc<str>, address: HttpAddress, link: Link, settings: Settings) -> Self {
         Self {
             name,
             address,
             settings,
+            link,
             version: AtomicU64::new(0),
             card: tokio::sync::Mutex::default(),
             requests: AtomicU64::new(0),
@@ -174,7 +177,7 @@ impl Peer {
             request = request.header("a2a-extensions", self.settings.extensions.join(","));
         }
         let deadline = Instant::now() + self.settings.request_timeout;
-        match timeout_at(deadline, request.send()).await {
+        match timeout_at(deadline, self.link.send(request)).await {
             Ok(Ok(response)) => Ok((response, deadline)),
             Ok(Err(error)) if error.is_connect() => Err(self.unreachable(causes(&error))),
             Ok(Err(error)) => Err(self.lost(name, causes(&error))),

@@ -1,0 +1,392 @@
+//! `ScriptedA2a`: an agent of the Agent2Agent protocol in this process, which answers as a script says and keeps every
+//! mismatch. It replaces the agent and nothing else.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use futures_util::stream::{self, Stream, StreamExt};
+use serde_json::{Map, Value, json};
+
+/// The responses to one request, of a stream one for each event.
+type Responses = Pin<Box<dyn Stream<Item = Value> + Send>>;
+
+/// What the agent does with one message.
+#[derive(Clone, Debug)]
+#[must_use = "it is a turn of a script"]
+pub struct A2aTurn {
+    does: Does,
+    text: Option<String>,
+    works_first: bool,
+    breaks_off: bool,
+}
+
+#[derive(Clone, Debug)]
+enum Does {
+    /// The task has this state, with these words, and this part as its result.
+    Task {
+        state: &'static str,
+        says: Option<String>,
+        result: Option<Value>,
+    },
+    Message(String),
+    Error(i32, String),
+    Silence,
+    HangUp,
+}
+
+impl A2aTurn {
+    fn new(does: Does) -> Self {
+        Self { does, text: None, works_first: false, breaks_off: false }
+    }
+
+    /// The task ends with a text as its result.
+    pub fn text(result: impl Into<String>) -> Self {
+        let result = Some(json!({"text": result.into()}));
+        Self::new(Does::Task { state: "TASK_STATE_COMPLETED", says: None, result })
+    }
+
+    /// The task ends with a value as its result.
+    pub fn data(result: Value) -> Self {
+        let result = Some(json!({"data": result}));
+        Self::new(Does::Task { state: "TASK_STATE_COMPLETED", says: None, result })
+    }
+
+    /// The task asks, and waits for the next message of it, which the next turn answers.
+    pub fn asks(question: impl Into<String>) -> Self {
+        Self::new(Does::Task { state: "TASK_STATE_INPUT_REQUIRED", says: Some(question.into()), result: None })
+    }
+
+    /// The task fails.
+    pub fn fails(why: impl Into<String>) -> Self {
+        Self::new(Does::Task { state: "TASK_STATE_FAILED", says: Some(why.into()), result: None })
+    }
+
+    /// The task is worked on, and never ends unless its client cancels it.
+    pub fn works() -> Self {
+        Self::new(Does::Task { state: "TASK_STATE_WORKING", says: None, result: None })
+    }
+
+    /// A message and no task.
+    pub fn message(text: impl Into<String>) -> Self {
+        Self::new(Does::Message(text.into()))
+    }
+
+    /// An error of JSON-RPC: its code, such as -32005, and its message.
+    pub fn error(code: i32, message: impl Into<String>) -> Self {
+        Self::new(Does::Error(code, message.into()))
+    }
+
+    /// No answer; the connection stays.
+    pub fn silence() -> Self {
+        Self::new(Does::Silence)
+    }
+
+    /// No answer; the connection ends.
+    pub fn hang_up() -> Self {
+        Self::new(Does::HangUp)
+    }
+
+    /// Expects these words: all texts of the message, one after another.
+    pub fn expect_text(mut self, text: impl Into<String>) -> Self {
+        self.text = Some(text.into());
+        self
+    }
+
+    /// Shows the task at work first: the client sees the outcome in the stream, or when it looks again.
+    pub fn after_work(mut self) -> Self {
+        self.works_first = true;
+        self
+    }
+
+    /// Shows the task at work, and then the stream breaks off; the client sees the outcome when it subscribes.
+    pub fn after_a_break(mut self) -> Self {
+        (self.works_first, self.breaks_off) = (true, true);
+        self
+    }
+}
+
+/// An agent with what it does with the messages that it gets, in their order. Clones share one script: give
+/// [`respond`](Self::respond) to a client and keep one.
+///
+/// What fails a script: a message that no turn is left for, or of other words than its turn expects; an answer to a task that
+/// asks nothing; a method that the protocol does not have; a turn that nobody came for. [`finish`](Self::finish) panics with
+/// all of it, and so does dropping the last clone.
+///
+/// ```
+/// use agentflow_testing::{A2aTurn, ScriptedA2a};
+///
+/// let far = ScriptedA2a::new("researcher", [A2aTurn::text("42").expect_text("What is the answer?")]);
+/// let near = far.clone();
+/// // A2aClient::in_memory("researcher", far.card(), move |request| near.respond(request)).build()?
+/// # drop(near);
+/// # assert_eq!(far.failures(), ["1 turns were never asked for"]);
+/// # far.forgive();
+/// ```
+#[derive(Clone)]
+pub struct ScriptedA2a(Arc<Script>);
+
+struct Script {
+    name: String,
+    streams: bool,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    turns: VecDeque<A2aTurn>,
+    messages: Vec<Value>,
+    tasks: BTreeMap<String, Task>,
+    cancelled: Vec<String>,
+    failures: Vec<String>,
+    is_forgiven: bool,
+}
+
+/// A task as it is seen next, and the outcome that follows.
+struct Task {
+    seen: Value,
+    outcome: Option<Value>,
+}
+
+impl ScriptedA2a {
+    /// An agent of a name, with its turns. It streams.
+    pub fn new(name: impl Into<String>, turns: impl IntoIterator<Item = A2aTurn>) -> Self {
+        let state = Mutex::new(State { turns: turns.into_iter().collect(), ..State::default() });
+        Self(Arc::new(Script { name: name.into(), streams: true, state }))
+    }
+
+    /// Says in its card that it does not stream: clients look again and again.
+    ///
+    /// # Panics
+    /// When it has been cloned.
+    #[must_use]
+    pub fn without_streams(mut self) -> Self {
+        Arc::get_mut(&mut self.0).expect("said before it is cloned").streams = false;
+        self
+    }
+
+    /// Its card.
+    pub fn card(&self) -> Value {
+        let Script { name, streams, .. } = &*self.0;
+        let skill = json!({"id": name, "name": name, "description": format!("What {name} does."), "tags": []});
+        json!({
+            "name": name, "description": format!("The agent {name}."), "version": "1", "skills": [skill],
+            "supportedInterfaces": [], "capabilities": {"streaming": streams},
+            "defaultInputModes": ["text/plain"], "defaultOutputModes": ["text/plain"],
+        })
+    }
+
+    /// The responses to a request of JSON-RPC.
+    pub fn respond(&self, request: Value) -> impl Stream<Item = Value> + Send + use<> {
+        let id = request["id"].clone();
+        let responses = self.answer(&request);
+        responses.map(move |mut response| {
+            response["jsonrpc"] = "2.0".into();
+            response["id"] = id.clone();
+            response
+        })
+    }
+
+    /// The messages so far, as they were sent.
+    pub fn messages(&self) -> Vec<Value> {
+        self.state().messages.clone()
+    }
+
+    /// The ids of the tasks that the client has cancelled.
+    pub fn cancelled(&self) -> Vec<String> {
+        self.state().cancelled.clone()
+    }
+
+    /// What was otherwise than the script says.
+    pub fn failures(&self) -> Vec<String> {
+        self.state().all_failures()
+    }
+
+    /// Ends the check of the script.
+    ///
+    /// # Panics
+    /// With everything that was otherwise than scripted.
+    #[track_caller]
+    pub fn finish(&self) {
+        let failures = self.failures();
+        self.forgive();
+        assert!(failures.is_empty(), "{}", failures.join("\n"));
+    }
+
+    /// Says that what failed was wanted.
+    pub fn forgive(&self) {
+        self.state().is_forgiven = true;
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn answer(&self, request: &Value) -> Responses {
+        let mut state = self.state();
+        let params = &request["params"];
+        let id = params["id"].as_str().unwrap_or_default();
+        match request["method"].as_str().unwrap_or_default() {
+            "SendMessage" => state.message(&params["message"], false),
+            "SendStreamingMessage" => state.message(&params["message"], true),
+            "GetTask" => match state.tasks.get_mut(id) {
+                Some(task) => {
+                    let seen = task.seen.clone();
+                    task.advance();
+                    result(seen)
+                }
+                None => error(-32001, "there is no such task"),
+            },
+            "SubscribeToTask" => match state.tasks.get_mut(id) {
+                Some(task) if has_ended(&task.seen) => error(-32004, "the task has ended"),
+                Some(task) => {
+                    let first = json!({"task": task.seen});
+                    task.advance();
+                    match has_ended(&task.seen) {
+                        true => {
+                            Box::pin(stream::iter([first, json!({"task": task.seen})].map(|of| json!({"result": of}))))
+                        }
+                        // It waits for what never happens.
+                        false => Box::pin(stream::iter([json!({"result": first})]).chain(stream::pending())),
+                    }
+                }
+                None => error(-32001, "there is no such task"),
+            },
+            "CancelTask" => match state.tasks.get_mut(id) {
+                Some(task) if has_ended(&task.seen) => error(-32002, "the task has ended"),
+                Some(task) => {
+                    task.seen["status"] = json!({"state": "TASK_STATE_CANCELED"});
+                    task.outcome = None;
+                    let seen = task.seen.clone();
+                    state.cancelled.push(id.to_owned());
+                    result(seen)
+                }
+                None => error(-32001, "there is no such task"),
+            },
+            "ListTasks" => {
+                let tasks: Vec<Value> = state.tasks.values().map(|task| task.seen.clone()).collect();
+                let most = tasks.len();
+                result(json!({"tasks": tasks, "nextPageToken": "", "pageSize": most, "totalSize": most}))
+            }
+            other => {
+                state.failures.push(format!("the script has no answer to `{other}`"));
+                error(-32601, "there is no such method")
+            }
+        }
+    }
+}
+
+impl std::fmt::Debug for ScriptedA2a {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ScriptedA2a").field("messages", &self.messages().len()).finish_non_exhaustive()
+    }
+}
+
+impl Task {
+    /// What the client sees next.
+    fn advance(&mut self) {
+        if let Some(outcome) = self.outcome.take() {
+            self.seen = outcome;
+        }
+    }
+}
+
+impl State {
+    fn message(&mut self, message: &Value, streams: bool) -> Responses {
+        self.messages.push(message.clone());
+        let texts = message["parts"].as_array().into_iter().flatten().filter_map(|part| part["text"].as_str());
+        let text: String = texts.collect();
+        let Some(turn) = self.turns.pop_front() else {
+            return self.failed(format!("a message was sent, and no turn is left: {text}"));
+        };
+        if let Some(expected) = turn.text.as_ref().filter(|expected| **expected != text) {
+            return self.failed(format!("a message of other words was sent; expected: {expected}; sent: {text}"));
+        }
+        let (state, says, part) = match turn.does {
+            Does::Silence => return Box::pin(stream::pending()),
+            Does::HangUp => return Box::pin(stream::empty()),
+            Does::Error(code, message) => return error(code, &message),
+            Does::Message(text) => {
+                let id = format!("message-{}", self.messages.len());
+                return result(json!({"message": said(&id, &text)}));
+            }
+            Does::Task { state, says, result } => (state, says, result),
+        };
+        let id = match message["taskId"].as_str() {
+            None => format!("task-{}", self.tasks.len() + 1),
+            Some(id) => {
+                let task =
+                    self.tasks.get(id).filter(|task| task.seen["status"]["state"] == "TASK_STATE_INPUT_REQUIRED");
+                if task.is_none() {
+                    return self.failed(format!("a message answers the task `{id}`, which asks nothing: {text}"));
+                }
+                id.to_owned()
+            }
+        };
+        let context = message["contextId"].as_str().map_or_else(|| format!("context-of-{id}"), ToOwned::to_owned);
+        let task = |status: Value, part: Option<Value>| {
+            let mut task = Map::new();
+            task.insert("id".to_owned(), id.as_str().into());
+            task.insert("contextId".to_owned(), context.as_str().into());
+            task.insert("status".to_owned(), status);
+            task.extend(part.map(|part| ("artifacts".to_owned(), json!([{"artifactId": "result", "parts": [part]}]))));
+            Value::from(task)
+        };
+        let mut status = json!({"state": state});
+        if let Some(says) = says {
+            status["message"] = said(&format!("{id}-{}", self.messages.len()), &says);
+        }
+        let outcome = task(status, part);
+        let working = task(json!({"state": "TASK_STATE_WORKING"}), None);
+        let kept = match turn.works_first && (turn.breaks_off || !streams) {
+            true => Task { seen: working.clone(), outcome: Some(outcome.clone()) },
+            false => Task { seen: outcome.clone(), outcome: None },
+        };
+        let shows: Vec<Value> = match (streams, turn.works_first, turn.breaks_off) {
+            (true, true, false) => vec![working, outcome],
+            (_, true, _) => vec![working],
+            (_, false, _) => vec![outcome],
+        };
+        let never_ends = streams && state == "TASK_STATE_WORKING";
+        let shown = stream::iter(shows.into_iter().map(|task| json!({"result": {"task": task}})));
+        self.tasks.insert(id, kept);
+        if never_ends { Box::pin(shown.chain(stream::pending())) } else { Box::pin(shown) }
+    }
+
+    fn failed(&mut self, problem: String) -> Responses {
+        self.failures.push(problem.clone());
+        error(-32603, &problem)
+    }
+
+    fn all_failures(&self) -> Vec<String> {
+        let left = self.turns.len();
+        let unused = (left > 0).then(|| format!("{left} turns were never asked for"));
+        self.failures.iter().cloned().chain(unused).collect()
+    }
+}
+
+impl Drop for Script {
+    fn drop(&mut self) {
+        let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let failures = state.all_failures();
+        if !state.is_forgiven && !failures.is_empty() && !std::thread::panicking() {
+            panic!("{}", failures.join("\n"));
+        }
+    }
+}
+
+fn has_ended(task: &Value) -> bool {
+    !matches!(task["status"]["state"].as_str(), Some("TASK_STATE_WORKING" | "TASK_STATE_INPUT_REQUIRED"))
+}
+
+fn said(id: &str, text: &str) -> Value {
+    json!({"messageId": id, "role": "ROLE_AGENT", "parts": [{"text": text}]})
+}
+
+fn result(result: Value) -> Responses {
+    Box::pin(stream::iter([json!({"result": result})]))
+}
+
+fn error(code: i32, message: &str) -> Responses {
+    Box::pin(stream::iter([json!({"error": {"code": code, "message": message}})]))
+}

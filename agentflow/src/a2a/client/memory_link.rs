@@ -1,0 +1,91 @@
+//! How requests reach an agent: over HTTP, or in this process, where the same requests are answered by a function. It reads
+//! no answer.
+
+use std::io;
+use std::pin::Pin;
+use std::sync::{Mutex, PoisonError};
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use futures_util::stream::{BoxStream, StreamExt};
+use futures_util::{Stream, stream};
+use http_body_util::StreamBody;
+use http_body_util::combinators::BoxBody;
+use reqwest::header::CONTENT_TYPE;
+use reqwest::{Request, RequestBuilder, Response};
+use serde_json::{Value, json};
+
+/// Where an agent in memory is, as requests name it.
+pub(super) const MEMORY: &str = "http://in-memory.invalid/";
+
+/// The way to an agent.
+pub(super) enum Link {
+    Http,
+    Memory { card: Value, respond: Box<dyn Fn(Value) -> BoxStream<'static, Value> + Send + Sync> },
+}
+
+impl Link {
+    /// An agent in this process. Its card names no interface but the one in memory.
+    pub(super) fn memory<S>(mut card: Value, respond: impl Fn(Value) -> S + Send + Sync + 'static) -> Self
+    where
+        S: Stream<Item = Value> + Send + 'static,
+    {
+        if let Value::Object(card) = &mut card {
+            let interface = json!({"url": MEMORY, "protocolBinding": "JSONRPC", "protocolVersion": "1.0"});
+            card.insert("supportedInterfaces".to_owned(), json!([interface]));
+        }
+        Self::Memory { card, respond: Box::new(move |request| respond(request).boxed()) }
+    }
+
+    /// Sends a request; the head of the response. Whoever waits for it says how long.
+    pub(super) async fn send(&self, request: RequestBuilder) -> Result<Response, reqwest::Error> {
+        match self {
+            Self::Http => request.send().await,
+            Self::Memory { card, respond } => Ok(answer(request.build()?, card, respond).await),
+        }
+    }
+}
+
+async fn answer(
+    request: Request,
+    card: &Value,
+    respond: &(dyn Fn(Value) -> BoxStream<'static, Value> + Send + Sync),
+) -> Response {
+    let sent = request.body().and_then(reqwest::Body::as_bytes);
+    let Some(asked) = sent.and_then(|sent| serde_json::from_slice::<Value>(sent).ok()) else {
+        return response("application/json", stream::iter([Ok(card.to_string().into())]));
+    };
+    let streams = matches!(asked["method"].as_str(), Some("SendStreamingMessage" | "SubscribeToTask"));
+    let mut answers = respond(asked);
+    let first = answers.next().await;
+    match first {
+        None => response("application/json", stream::iter([Err(io::ErrorKind::ConnectionReset.into())])),
+        Some(first) if !streams || !first["error"].is_null() => {
+            response("application/json", stream::iter([Ok(first.to_string().into())]))
+        }
+        Some(first) => {
+            let events = stream::iter([first]).chain(answers);
+            response("text/event-stream", events.map(|event| Ok(format!("data: {event}\n\n").into())))
+        }
+    }
+}
+
+fn response(kind: &str, pieces: impl Stream<Item = io::Result<Bytes>> + Send + 'static) -> Response {
+    let frames = Shared(Mutex::new(pieces.map(|piece| piece.map(http_body::Frame::data)).boxed()));
+    let mut response = http::Response::new(reqwest::Body::wrap(BoxBody::new(StreamBody::new(frames))));
+    if let Ok(kind) = kind.parse() {
+        response.headers_mut().insert(CONTENT_TYPE, kind);
+    }
+    response.into()
+}
+
+/// A stream that threads may share, as bodies are asked to be; one at a time reads it.
+struct Shared<T>(Mutex<BoxStream<'static, T>>);
+
+impl<T> Stream for Shared<T> {
+    type Item = T;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<T>> {
+        self.0.get_mut().unwrap_or_else(PoisonError::into_inner).poll_next_unpin(cx)
+    }
+}
