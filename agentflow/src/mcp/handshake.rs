@@ -6,11 +6,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use rmcp::model::{
     ClientCapabilities, ClientConfig, Implementation, ProgressNotificationParam, ProtocolVersion, SubscriptionFilter,
 };
-use rmcp::service::{ClientLifecycleMode, ClientServiceExt, NotificationContext, RunningService};
+use rmcp::service::{
+    ClientInitializeError, ClientLifecycleMode, ClientServiceExt, NotificationContext, RunningService,
+};
 use rmcp::transport::IntoTransport;
 use rmcp::transport::async_rw::AsyncRwTransport;
 use rmcp::{ClientHandler, RoleClient};
 use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::time::Instant;
 
 use super::bounded_lines::BoundedLines;
 use super::child_server::ChildServer;
@@ -46,8 +49,43 @@ impl ClientHandler for ServerEvents {
     }
 }
 
+/// How the era is found that a server speaks, and until when.
+#[derive(Clone, Copy)]
+struct Attempt {
+    /// Asks for the newer one first.
+    discovers: bool,
+    deadline: Instant,
+}
+
+/// Why there is no connection.
+struct Refusal {
+    error: McpError,
+    /// Whether what it asked for first was answered with something else, as servers do that answer whatever they are asked.
+    was_misread: bool,
+}
+
+impl From<McpError> for Refusal {
+    fn from(error: McpError) -> Self {
+        Self { error, was_misread: false }
+    }
+}
+
 /// Starts the server and connects to it. `version` grows when its tools change.
 pub(super) async fn connect(described: &Arc<Described>, version: &Arc<AtomicU64>) -> Result<Connection, McpError> {
+    let first = Attempt { discovers: true, deadline: Instant::now() + described.settings.connect_timeout };
+    match attempt(described, version, first).await {
+        Err(Refusal { was_misread: true, .. }) => {
+            attempt(described, version, Attempt { discovers: false, ..first }).await.map_err(|refusal| refusal.error)
+        }
+        other => other.map_err(|refusal| refusal.error),
+    }
+}
+
+async fn attempt(
+    described: &Arc<Described>,
+    version: &Arc<AtomicU64>,
+    attempt: Attempt,
+) -> Result<Connection, Refusal> {
     let Described { name, origin, .. } = &**described;
     let ending = Ending::default();
     let progress = Arc::new(ProgressRoutes::default());
@@ -58,25 +96,25 @@ pub(super) async fn connect(described: &Arc<Described>, version: &Arc<AtomicU64>
                 server: Arc::clone(name),
                 problem: format!("`{}`: {error}", command.program),
             })?;
-            match handshake(described, &ending, events, output, input).await {
+            match handshake(described, &ending, events, output, input, attempt).await {
                 Ok(service) => (service, Some(child)),
-                Err(McpError::Connect { server, problem }) => {
+                Err(Refusal { error: McpError::Connect { server, problem }, was_misread }) => {
                     let epitaph = child.epitaph().await;
                     let problem = if epitaph.is_empty() { problem } else { format!("{problem}; {epitaph}") };
-                    return Err(McpError::Connect { server, problem });
+                    return Err(Refusal { error: McpError::Connect { server, problem }, was_misread });
                 }
-                Err(error) => return Err(error),
+                Err(refusal) => return Err(refusal),
             }
         }
         #[cfg(feature = "mcp-http")]
         Origin::Http(address) => {
             let transport = super::http_transport::transport(address, &described.settings)
                 .map_err(|problem| McpError::Connect { server: Arc::clone(name), problem })?;
-            (serve(described, &ending, events, transport).await?, None)
+            (serve(described, &ending, events, transport, attempt).await?, None)
         }
         Origin::Memory(connect) => {
             let (output, input) = connect();
-            (handshake(described, &ending, events, output, input).await?, None)
+            (handshake(described, &ending, events, output, input, attempt).await?, None)
         }
     };
     listen(&service, version);
@@ -90,11 +128,12 @@ async fn handshake(
     events: ServerEvents,
     output: impl AsyncRead + Send + Unpin + 'static,
     input: impl AsyncWrite + Send + Unpin + 'static,
-) -> Result<RunningService<RoleClient, ServerEvents>, McpError> {
+    attempt: Attempt,
+) -> Result<RunningService<RoleClient, ServerEvents>, Refusal> {
     let output = BoundedLines::new(output, described.settings.max_message, ending.clone());
     // The reader has the limit.
     let transport = AsyncRwTransport::new(output, input).with_max_line_length(usize::MAX);
-    serve(described, ending, events, transport).await
+    serve(described, ending, events, transport, attempt).await
 }
 
 async fn serve<T, E, A>(
@@ -102,26 +141,32 @@ async fn serve<T, E, A>(
     ending: &Ending,
     events: ServerEvents,
     transport: T,
-) -> Result<RunningService<RoleClient, ServerEvents>, McpError>
+    attempt: Attempt,
+) -> Result<RunningService<RoleClient, ServerEvents>, Refusal>
 where
     T: IntoTransport<RoleClient, E, A>,
     E: std::error::Error + Send + Sync + 'static,
 {
     let Described { name, settings, .. } = described;
-    let mode = ClientLifecycleMode::Auto {
-        preferred_versions: vec![ProtocolVersion::V_2026_07_28],
-        legacy_version: Some(ProtocolVersion::LATEST_WITH_INITIALIZE),
+    let mode = match attempt.discovers {
+        true => ClientLifecycleMode::Auto {
+            preferred_versions: vec![ProtocolVersion::V_2026_07_28],
+            legacy_version: Some(ProtocolVersion::LATEST_WITH_INITIALIZE),
+        },
+        false => ClientLifecycleMode::Initialize,
     };
     let serving = events.serve_with_lifecycle(transport, mode);
-    match tokio::time::timeout(settings.connect_timeout, serving).await {
+    match tokio::time::timeout_at(attempt.deadline, serving).await {
         Ok(Ok(service)) => Ok(service),
         Ok(Err(error)) => {
             let problem = ending.reason().unwrap_or_else(|| described.origin.masked(&reasons(&error)));
             let problem = head(&problem, MOST_WORDS).to_owned();
-            Err(McpError::Connect { server: Arc::clone(name), problem })
+            let was_misread = attempt.discovers && matches!(error, ClientInitializeError::ExpectedInitResult(_));
+            Err(Refusal { error: McpError::Connect { server: Arc::clone(name), problem }, was_misread })
         }
         Err(_) => {
-            Err(McpError::Silent { server: Arc::clone(name), request: "initialize", limit: settings.connect_timeout })
+            let (server, limit) = (Arc::clone(name), settings.connect_timeout);
+            Err(McpError::Silent { server, request: "initialize", limit }.into())
         }
     }
 }

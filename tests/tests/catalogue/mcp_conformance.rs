@@ -1,8 +1,8 @@
 //! The official conformance suite of the Model Context Protocol against a runtime that is served over HTTP, with the tools
-//! that it asks for. What a runtime does not have stands in a baseline for each revision, with its reason; a scenario of a
+//! that it asks for, and against a client. What they do not have stands in a baseline for each revision, with its reason; a scenario of a
 //! baseline that passes fails the test, too.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use agentflow::mcp_server::McpServer;
 use agentflow::message::Media;
@@ -78,6 +78,22 @@ const TOOLS: [&str; 7] = [
     "test_tool_with_progress",
 ];
 
+/// What does not pass, for each revision.
+fn baseline(revision: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/catalogue/mcp_conformance/{revision}.yml"))
+}
+
+/// Runs all scenarios that a revision requires of a client.
+fn client_conforms(revision: &str) {
+    let Some(mut suite) = mcp_conformance() else { return };
+    let client = env!("CARGO_BIN_EXE_mcp-conformance-client");
+    suite.args(["client", "--command", client, "--requirements", revision, "--expected-failures"]);
+    let ran = suite.arg(baseline(revision)).output().unwrap();
+    let said = format!("{}{}", String::from_utf8_lossy(&ran.stdout), String::from_utf8_lossy(&ran.stderr));
+    assert!(ran.status.success(), "{said}");
+    assert!(said.contains("tools_call"), "{said}");
+}
+
 /// Runs all scenarios that a revision requires.
 async fn conforms(revision: &str) {
     let Some(mut suite) = mcp_conformance() else { return };
@@ -87,9 +103,7 @@ async fn conforms(revision: &str) {
     // The suite is a page of this machine.
     let server = server.allow_origins(["http://localhost:*", "http://127.0.0.1:*"]);
     let serving = tokio::spawn(async move { server.serve_http(listener).await });
-    let baseline =
-        Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/catalogue/mcp_conformance/{revision}.yml"));
-    suite.args(["server", "--url", &url, "--requirements", revision, "--expected-failures"]).arg(baseline);
+    suite.args(["server", "--url", &url, "--requirements", revision, "--expected-failures"]).arg(baseline(revision));
     let ran = tokio::task::spawn_blocking(move || suite.output()).await.unwrap().unwrap();
     serving.abort();
     let said = format!("{}{}", String::from_utf8_lossy(&ran.stdout), String::from_utf8_lossy(&ran.stderr));
@@ -105,4 +119,14 @@ async fn the_revision_with_a_handshake_is_served_as_it_requires() {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_revision_without_a_handshake_is_served_as_it_requires() {
     conforms("2026-07-28").await;
+}
+
+#[test]
+fn a_client_of_the_revision_with_a_handshake_does_what_it_requires() {
+    client_conforms("2025-11-25");
+}
+
+#[test]
+fn a_client_of_the_revision_without_a_handshake_does_what_it_requires() {
+    client_conforms("2026-07-28");
 }

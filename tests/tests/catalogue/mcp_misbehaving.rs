@@ -84,6 +84,41 @@ async fn one_that_never_answers_the_handshake_fails_within_the_time_for_connecti
     assert_eq!((client.health().is_connected, client.health().failures), (false, 1));
 }
 
+/// A server of the era with a handshake that answers every method it does not know with an empty result.
+async fn agreeable(stream: DuplexStream) {
+    let (read, mut write) = tokio::io::split(stream);
+    let mut lines = BufReader::new(read).lines();
+    while let Ok(Some(line)) = lines.next_line().await {
+        let message: Value = serde_json::from_str(&line).unwrap();
+        let about = json!({"name": "p", "version": "1"});
+        let result = match message["method"].as_str().unwrap_or_default() {
+            _ if message["id"].is_null() => continue,
+            "initialize" => {
+                json!({"protocolVersion": "2025-11-25", "capabilities": {"tools": {}}, "serverInfo": about})
+            }
+            "tools/list" => json!({"tools": [tool("work")]}),
+            "tools/call" => json!({"content": [{"type": "text", "text": "done"}]}),
+            _ => json!({}),
+        };
+        if write.write_all(&of(&message["id"], result)).await.is_err() {
+            return;
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_that_answers_whatever_it_is_asked_is_connected_to_with_a_handshake() {
+    let client = McpClient::in_memory("notes", || {
+        let (near, far) = tokio::io::duplex(1 << 16);
+        tokio::spawn(agreeable(far));
+        near
+    });
+    let client = client.build().unwrap();
+    client.connect().await.unwrap();
+    let result = called(&runtime(&client)).await;
+    assert_eq!((result.status, &*result.text()), (ToolStatus::Success, "done"), "{result:?}");
+}
+
 #[tokio::test(start_paused = true)]
 async fn pages_without_end_are_an_error() {
     let endless = peer(|_, id| {

@@ -1,0 +1,72 @@
+//! What the official conformance suite of the Model Context Protocol asks a client to do: it uses the server whose address is
+//! its argument, as the scenario named in the environment wants it. All of it is what an agent or a runtime does.
+
+#![allow(clippy::print_stderr, reason = "what it saw, for whoever reads the suite's log")]
+
+use std::error::Error;
+
+use agentflow::mcp::McpClient;
+use agentflow::message::ToolCall;
+use agentflow::prelude::*;
+use agentflow::runtime::EntryKind;
+use agentflow::serde_json::{self, Map, Value, json};
+
+/// What tools are called below, before the name that the server gives them.
+const PREFIX: &str = "mcp.suite.";
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn Error>> {
+    let url = std::env::args().nth(1).ok_or("usage: mcp-conformance-client URL")?;
+    let context = std::env::var("MCP_CONFORMANCE_CONTEXT").unwrap_or_default();
+    let context: Value = serde_json::from_str(&context).unwrap_or_default();
+    let scenario = std::env::var("MCP_CONFORMANCE_SCENARIO").unwrap_or_default();
+    let client = McpClient::http("suite", url).build()?;
+    client.connect().await?;
+    let runtime = Runtime::builder().toolset(client.clone()).build();
+    let catalogue = runtime.catalogue().await;
+    let schema_of = |name: &str| {
+        let found = catalogue.get(EntryKind::Tool, &format!("{PREFIX}{name}"));
+        found.ok().and_then(|tool| tool.input.clone()).unwrap_or_default()
+    };
+    let wanted: Vec<(String, Value)> = match context["toolCalls"].as_array() {
+        Some(calls) => {
+            // Arguments are checked against the schema, which a null does not fit: it is left out.
+            let call = |call: &Value| {
+                let mut arguments = call["arguments"].as_object()?.clone();
+                arguments.retain(|_, value| !value.is_null());
+                Some((call["name"].as_str()?.to_owned(), arguments.into()))
+            };
+            calls.iter().filter_map(call).collect()
+        }
+        None if scenario == "json-schema-2020-12-preservation" => {
+            vec![("json_schema_echo".to_owned(), json!({"schema": schema_of("json_schema_2020_12_tool")}))]
+        }
+        None => {
+            let names = catalogue.of_kind(EntryKind::Tool).filter_map(|tool| tool.name.strip_prefix(PREFIX));
+            names.map(|name| (name.to_owned(), example(&schema_of(name)))).collect()
+        }
+    };
+    for (name, arguments) in wanted {
+        let call = ToolCall::new("c", format!("{PREFIX}{name}"), arguments.to_string());
+        let result = runtime.invoke(&call, &[]).await?;
+        eprintln!("{name}: {} {}", result.status, result.text());
+    }
+    client.close().await;
+    Ok(())
+}
+
+/// Arguments that fit a schema of simple properties.
+fn example(schema: &Value) -> Value {
+    let properties = schema["properties"].as_object().cloned().unwrap_or_default();
+    let value = |(name, property): (String, Value)| {
+        let value = match property["type"].as_str() {
+            Some("number" | "integer") => json!(5),
+            Some("boolean") => json!(true),
+            Some("array") => json!([]),
+            Some("object") => json!({}),
+            _ => json!("example"),
+        };
+        (name, value)
+    };
+    Value::Object(properties.into_iter().map(value).collect::<Map<_, _>>())
+}
