@@ -161,10 +161,10 @@ async fn list(
             if after.is_some_and(|after| record.updated <= after) {
                 continue;
             }
-            if let Some(state) = params.status {
-                if state_of(shared, caller, &record).await? != state {
-                    continue;
-                }
+            if let Some(state) = params.status
+                && state_of(shared, caller, &record).await? != state
+            {
+                continue;
             }
             total += 1;
             if behind.as_ref().is_none_or(|behind| Place::of(&record) < *behind) {

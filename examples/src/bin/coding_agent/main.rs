@@ -50,7 +50,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         match &event.kind {
             EventKind::ToolStarted { call, .. } => println!("{} {}", call.name, call.arguments),
             EventKind::ToolCompleted { result, .. } | EventKind::ToolFailed { result, .. } => {
-                println!("  {}: {}", result.status, result.output)
+                println!("  {}: {}", result.status, result.output);
             }
             _ => {}
         }
