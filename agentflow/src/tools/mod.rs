@@ -14,6 +14,8 @@ mod programs;
 mod storage;
 #[cfg(feature = "tool-transform")]
 mod transform_tool;
+#[cfg(feature = "tool-storage")]
+mod writable_folders;
 
 #[cfg(feature = "tool-http")]
 pub use self::address_guard::AddressGuard;

@@ -11,6 +11,7 @@ use cap_std::fs::{Dir, DirEntry, File, OpenOptions};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::writable_folders::WritableFolders;
 use crate::message::ToolStatus;
 use crate::tool::{Effects, FnTool, ToolError, ToolPolicy, ToolReturn};
 
@@ -31,6 +32,8 @@ const UNFINISHED: &str = ".agentflow-unfinished-";
 /// A file is written whole or not at all: under another name first, synced, and then renamed. Who reads meanwhile, or after a
 /// crash, sees the old text or the new one; a crash may leave a file beside it whose name begins with
 /// `.agentflow-unfinished-`, which is not listed. Missing folders are made. A call that is cancelled finishes what it is writing.
+///
+/// All of the folder may be written, unless [`writable`](Self::writable) names what may be.
 ///
 /// Reading has the effects `read`. Writing has the effects `write` and is idempotent; appending is not, so that a call that a
 /// crash interrupted waits for a person instead of being made twice.
@@ -60,6 +63,8 @@ const UNFINISHED: &str = ".agentflow-unfinished-";
 #[doc(alias = "StorageTool")]
 pub struct Storage {
     folder: Arc<Dir>,
+    /// `None`: all of it.
+    writable: Option<Arc<WritableFolders>>,
     max_bytes: u64,
 }
 
@@ -70,7 +75,44 @@ impl Storage {
     /// When it is not there, is not a folder, or may not be opened.
     pub fn open(folder: impl AsRef<Path>) -> io::Result<Self> {
         let folder = Dir::open_ambient_dir(folder, ambient_authority())?;
-        Ok(Self { folder: Arc::new(folder), max_bytes: DEFAULT_MAX_BYTES })
+        Ok(Self { folder: Arc::new(folder), writable: None, max_bytes: DEFAULT_MAX_BYTES })
+    }
+
+    /// Files may be written below these folders alone; all of the storage may still be read, by the same paths. The tools that
+    /// write say in their descriptions which folders these are, and so does the refusal of any other path.
+    ///
+    /// A folder is a path below that of the storage, such as `src` or `docs/pages`, and is made when it is missing. It is opened
+    /// once, without following a link: one that is put in its place later leads no writer elsewhere. A link within it is
+    /// followed as long as it stays within it. What a hard link shares with a file elsewhere is changed by appending.
+    ///
+    /// ```
+    /// # use agentflow::tools::Storage;
+    /// # fn main() -> std::io::Result<()> {
+    /// # let folder = std::env::temp_dir().join(format!("agentflow-writable-{}", std::process::id()));
+    /// # std::fs::create_dir_all(&folder)?;
+    /// let tools = Storage::open(&folder)?.writable(["src", "docs/pages"])?.tools();
+    /// # assert_eq!(tools.len(), 4);
+    /// # assert!(folder.join("docs/pages").is_dir());
+    /// # std::fs::remove_dir_all(&folder)
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// Without any folder, and for one that is not below the storage, is not a folder, has a link on its way, or may not be
+    /// opened.
+    pub fn writable<P: AsRef<Path>>(mut self, folders: impl IntoIterator<Item = P>) -> io::Result<Self> {
+        let mut writable = WritableFolders::default();
+        let mut any = false;
+        for folder in folders {
+            writable.add(&self.folder, folder.as_ref())?;
+            any = true;
+        }
+        if !any {
+            let problem = "no folder is named that may be written; name one, or give the `reading_tools` alone";
+            return Err(io::Error::new(ErrorKind::InvalidInput, problem));
+        }
+        self.writable = Some(Arc::new(writable));
+        Ok(self)
     }
 
     /// The most bytes that are read at once, and that a file may have when it is written; default 1 MiB. What a model sees of
@@ -85,10 +127,13 @@ impl Storage {
     pub fn tools(&self) -> Vec<FnTool> {
         let mut tools = self.reading_tools();
         let writes = ToolPolicy::default().effects(Effects::Write);
+        let only = self.writable.as_ref();
+        let only = only.map_or_else(String::new, |only| format!(" Only below {} may files be written.", only.names()));
         let about = "Writes a file of the storage: the text becomes all that is in it. Missing folders are made.";
-        tools.push(self.tool("storage_write", about, Self::write).policy(writes.clone().idempotent()));
+        let write = self.tool("storage_write", &format!("{about}{only}"), Self::write);
+        tools.push(write.policy(writes.clone().idempotent()));
         let about = "Adds text at the end of a file of the storage, which is made when it is missing.";
-        tools.push(self.tool("storage_append", about, Self::append).policy(writes));
+        tools.push(self.tool("storage_append", &format!("{about}{only}"), Self::append).policy(writes));
         tools
     }
 
@@ -138,7 +183,8 @@ impl Storage {
 
     fn read(&self, ReadPart { path, from, bytes }: ReadPart) -> Result<String, ToolError> {
         let mut options = OpenOptions::new();
-        let (mut file, length) = self.file(&path, options.read(true))?;
+        let (mut file, length) =
+            file(&self.folder, within(&path)?, &path, options.read(true), |error| refused(&path, error, "file"))?;
         let from = from.unwrap_or(0);
         let wanted = bytes.unwrap_or(length.saturating_sub(from)).min(length.saturating_sub(from));
         if wanted > self.max_bytes {
@@ -161,10 +207,10 @@ impl Storage {
 
     fn write(&self, Written { path, content }: Written) -> Result<String, ToolError> {
         self.fits(&path, content.len() as u64)?;
-        let place = within(&path)?;
-        let name = place.file_name().ok_or_else(|| outside(&path))?.to_owned();
-        let problem = |error: io::Error| refused(&path, &error, "file");
-        let parent = self.parent(place).map_err(problem)?;
+        let (folder, place) = self.to_write(&path)?;
+        let name = place.file_name().ok_or_else(|| self.not_written(&path))?.to_owned();
+        let problem = |error: io::Error| self.refused_write(&path, &error);
+        let parent = parent(folder, place).map_err(problem)?;
         if parent.metadata(&name).is_ok_and(|there| there.is_dir()) {
             return Err(ToolError::new(format!("`{path}` is a folder; name a file in it")));
         }
@@ -186,40 +232,45 @@ impl Storage {
     }
 
     fn append(&self, Written { path, content }: Written) -> Result<String, ToolError> {
-        let place = within(&path)?;
-        place.file_name().ok_or_else(|| outside(&path))?;
-        self.parent(place).map_err(|error| refused(&path, &error, "file"))?;
+        let (folder, place) = self.to_write(&path)?;
+        place.file_name().ok_or_else(|| self.not_written(&path))?;
+        parent(folder, place).map_err(|error| self.refused_write(&path, &error))?;
         let mut options = OpenOptions::new();
-        let (mut file, length) = self.file(&path, options.append(true).create(true))?;
+        let refused = |error: &io::Error| self.refused_write(&path, error);
+        let (mut file, length) = file(folder, place, &path, options.append(true).create(true), refused)?;
         self.fits(&path, length + content.len() as u64)?;
         let done = file.write_all(content.as_bytes()).and_then(|()| file.sync_all());
-        done.map_err(|error| refused(&path, &error, "file"))?;
+        done.map_err(|error| refused(&error))?;
         Ok(format!("{} bytes added to `{path}`, which has {} now", content.len(), length + content.len() as u64))
     }
 
-    /// The folder of a file, made when it is missing.
-    fn parent(&self, place: &Path) -> io::Result<Dir> {
-        match place.parent().filter(|parent| !parent.as_os_str().is_empty()) {
-            None => self.folder.try_clone(),
-            Some(parent) => {
-                self.folder.create_dir_all(parent)?;
-                self.folder.open_dir(parent)
+    /// The folder in which a path is written, and the rest of the path.
+    fn to_write<'p>(&self, path: &'p str) -> Result<(&Dir, &'p Path), ToolError> {
+        let place = within(path)?;
+        match &self.writable {
+            None => Ok((&self.folder, place)),
+            Some(only) => {
+                let below = only.below(place.strip_prefix(".").unwrap_or(place));
+                below.ok_or_else(|| self.not_written(path))
             }
         }
     }
 
-    /// A regular file and its length: what else a path may lead to, such as a pipe, may make its reader wait.
-    fn file(&self, path: &str, options: &mut OpenOptions) -> Result<(File, u64), ToolError> {
-        #[cfg(unix)]
-        {
-            use cap_std::fs::OpenOptionsExt;
-            options.custom_flags(rustix::fs::OFlags::NONBLOCK.bits().cast_signed());
+    /// The refusal of a path that leads out of what may be written.
+    fn not_written(&self, path: &str) -> ToolError {
+        match &self.writable {
+            None => outside(path),
+            Some(only) => ToolError::new(format!(
+                "`{path}` may not be written; files may be written below {} alone",
+                only.names()
+            )),
         }
-        let file = self.folder.open_with(within(path)?, options).map_err(|error| refused(path, &error, "file"))?;
-        let about = file.metadata().map_err(|error| refused(path, &error, "file"))?;
-        match about.is_file() {
-            true => Ok((file, about.len())),
-            false => Err(ToolError::new(format!("`{path}` is not a file; `storage_list` shows what is there"))),
+    }
+
+    fn refused_write(&self, path: &str, error: &io::Error) -> ToolError {
+        match error.kind() {
+            ErrorKind::PermissionDenied if is_escape(error) => self.not_written(path),
+            _ => refused(path, error, "file"),
         }
     }
 
@@ -293,6 +344,38 @@ impl Entry {
             _ => "other",
         };
         (!name.starts_with(UNFINISHED)).then_some(Self { name, kind, bytes: about.len() })
+    }
+}
+
+/// The folder of a file, made when it is missing.
+fn parent(folder: &Dir, place: &Path) -> io::Result<Dir> {
+    match place.parent().filter(|parent| !parent.as_os_str().is_empty()) {
+        None => folder.try_clone(),
+        Some(parent) => {
+            folder.create_dir_all(parent)?;
+            folder.open_dir(parent)
+        }
+    }
+}
+
+/// A regular file and its length: what else a path may lead to, such as a pipe, may make its reader wait.
+fn file(
+    folder: &Dir,
+    place: &Path,
+    path: &str,
+    options: &mut OpenOptions,
+    refused: impl Fn(&io::Error) -> ToolError,
+) -> Result<(File, u64), ToolError> {
+    #[cfg(unix)]
+    {
+        use cap_std::fs::OpenOptionsExt;
+        options.custom_flags(rustix::fs::OFlags::NONBLOCK.bits().cast_signed());
+    }
+    let file = folder.open_with(place, options).map_err(|error| refused(&error))?;
+    let about = file.metadata().map_err(|error| refused(&error))?;
+    match about.is_file() {
+        true => Ok((file, about.len())),
+        false => Err(ToolError::new(format!("`{path}` is not a file; `storage_list` shows what is there"))),
     }
 }
 

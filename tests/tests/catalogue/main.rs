@@ -25,6 +25,7 @@ mod served;
 mod served_clients;
 mod served_over_http;
 mod storage_tools;
+mod storage_writable;
 mod toolsets;
 
 use agentflow::prelude::*;

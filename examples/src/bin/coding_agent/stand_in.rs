@@ -11,10 +11,10 @@ pub(crate) fn model() -> ScriptedModel {
         test(),
         // What is refused.
         Turn::call("storage_read", json!({"path": "../secret"})),
-        write("../tests/all.sh", "exit 0\n"),
+        write("tests/all.sh", "exit 0\n"),
         Turn::call("run_program", json!({"program": "rm", "arguments": ["-r", "."]})),
         // What repairs it.
-        write("sum.sh", "sum() { echo $(($1 + $2)); }\n"),
+        write("src/sum.sh", "sum() { echo $(($1 + $2)); }\n"),
         test(),
         Turn::with(|request| {
             let last = request.messages.last().and_then(|message| message.results().next().cloned());

@@ -15,10 +15,7 @@ pub(crate) const TEST_OUTPUT: &str = "tests.json";
 
 /// The tools for a folder.
 pub(crate) fn of(folder: &Path) -> io::Result<Vec<FnTool>> {
-    let mut tools = Storage::open(folder)?.reading_tools();
-    // A folder of its own to write in: its paths begin below `src`.
-    let writes = Storage::open(folder.join("src"))?.tools().into_iter();
-    tools.extend(writes.filter(|tool| &*tool.definition().name == "storage_write"));
+    let mut tools = Storage::open(folder)?.writable(["src"])?.tools();
     // The shell reads the file of the tests, which the agent cannot write; what the agent gives it are words and no commands.
     let tests = Programs::in_folder(folder)?.program_with("test", "/bin/sh", ["tests/all.sh"]);
     tools.push(keeping_output(tests.timeout(Duration::from_secs(10)).max_output(16 << 10).tool()));
