@@ -94,15 +94,24 @@ impl A2aTurn {
     }
 
     /// Shows the task at work first: the client sees the outcome in the stream, or when it looks again.
+    ///
+    /// # Panics
+    /// For a turn without a task.
+    #[track_caller]
     pub fn after_work(mut self) -> Self {
+        assert!(matches!(self.does, Does::Task { .. }), "there is no task that could be at work in {self:?}");
         self.works_first = true;
         self
     }
 
     /// Shows the task at work, and then the stream breaks off; the client sees the outcome when it subscribes.
+    ///
+    /// # Panics
+    /// For a turn without a task.
+    #[track_caller]
     pub fn after_a_break(mut self) -> Self {
-        (self.works_first, self.breaks_off) = (true, true);
-        self
+        self.breaks_off = true;
+        self.after_work()
     }
 }
 

@@ -107,7 +107,7 @@ pub fn a2a_linter() -> Option<Python> {
 }
 
 /// The official Rust client of the Agent2Agent protocol as a program, which uses the server of its first argument. `None`,
-/// which skips the test, when it cannot be built.
+/// which skips the test, when its crates cannot be fetched.
 pub fn a2a_rust_client() -> Option<Command> {
     partner("a2a_client", "a2a-client-partner")
 }
@@ -121,17 +121,24 @@ pub fn mcp_inspector() -> Option<Command> {
     Some(command)
 }
 
-/// A program of `tests/partners`, built as its lock file says. `None`, which skips the test, when it cannot be built.
+/// A program of `tests/partners`, built as its lock file says. `None`, which skips the test, when its crates cannot be fetched.
+///
+/// # Panics
+/// When it does not compile.
 fn partner(name: &str, program: &str) -> Option<Command> {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("partners").join(name);
     let program = within("cargo", name, &[program], |folder| {
         let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-        let mut build = Command::new(cargo);
-        build.args(["build", "--locked", "--quiet", "--manifest-path"]).arg(source.join("Cargo.toml"));
-        run(build.arg("--target-dir").arg(folder))?;
-        Ok(folder.join("debug").join(program))
+        let cargo = |what: &[&str]| {
+            let mut cargo = Command::new(&cargo);
+            cargo.args(what).arg("--manifest-path").arg(source.join("Cargo.toml"));
+            cargo
+        };
+        run(&mut cargo(&["fetch", "--locked"]))?;
+        let built = run(cargo(&["build", "--offline", "--locked", "--quiet"]).arg("--target-dir").arg(folder));
+        Ok(built.map(|()| folder.join("debug").join(program)))
     })?;
-    Some(Command::new(program))
+    Some(Command::new(program.unwrap_or_else(|problem| panic!("`tests/partners/{name}` does not compile: {problem}"))))
 }
 
 /// A Python environment with exactly these packages (and what they need), made once: `name==version`, or
@@ -176,7 +183,7 @@ fn installed(
 ) -> Option<PathBuf> {
     within(kind, name, packages, |folder| {
         let wanted = packages.join("\n");
-        let mark = folder.with_extension("installed");
+        let mark = folder.with_file_name(format!("{name}.installed"));
         if fs::read_to_string(&mark).is_ok_and(|installed| installed == wanted) {
             return Ok(folder.to_owned());
         }

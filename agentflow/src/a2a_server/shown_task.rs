@@ -80,7 +80,7 @@ fn state(record: &RunRecord, is_asked: bool) -> A2aTaskState {
 /// Whether a client that waits has waited enough: the task has ended, or waits for its answer. One that waits for somebody else
 /// is as one that works.
 pub(super) fn is_settled(state: A2aTaskState) -> bool {
-    state == A2aTaskState::InputRequired || state.is_terminal()
+    state.is_interrupted() || state.is_terminal()
 }
 
 pub(super) fn context_of(record: &RunRecord) -> String {

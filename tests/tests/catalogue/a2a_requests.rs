@@ -4,7 +4,9 @@
 use std::time::Duration;
 
 use agentflow::a2a_server::A2aServer;
+use agentflow::prelude::*;
 use agentflow::serde_json::{self, Value, json};
+use agentflow::store::RunFilter;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
@@ -261,4 +263,26 @@ async fn both_bindings_have_both_forms_of_their_addresses() {
         let answer = send(&url, line, GOOD, "").await;
         assert_eq!(answer.json()["error"]["details"][0]["reason"], reason, "{line}: {}", answer.body);
     }
+}
+
+#[tokio::test]
+async fn a_stream_waits_on_while_the_host_is_asked() {
+    let runtime = runtime();
+    let url = serve(A2aServer::from_runtime(&runtime).workflows(["announce"])).await;
+    let rain = json!({"message": {"messageId": "m-1", "role": "ROLE_USER", "parts": [{"text": "rain"}]}});
+    let body = call("SendStreamingMessage", rain);
+    let head = format!("POST / HTTP/1.0\r\nhost: localhost\r\n{GOOD}content-length: {}\r\n\r\n", body.len());
+    let mut stream = TcpStream::connect(url.strip_prefix("http://").unwrap()).await.unwrap();
+    stream.write_all((head + &body).as_bytes()).await.unwrap();
+    let mut said = String::new();
+    while !said.contains("it waits for an approval") {
+        let mut piece = [0; 4096];
+        let bytes = stream.read(&mut piece).await.unwrap();
+        assert!(bytes > 0, "it ended: {said}");
+        said.push_str(std::str::from_utf8(&piece[..bytes]).unwrap());
+    }
+    let question = &runtime.approvals(RunFilter::new()).await.unwrap()[0];
+    runtime.approve(&question.run, &question.path, Approval::granted(), "ada").await.unwrap();
+    stream.read_to_string(&mut said).await.unwrap();
+    assert!(said.contains("TASK_STATE_COMPLETED") && !said.contains("TASK_STATE_INPUT_REQUIRED"), "{said}");
 }

@@ -123,4 +123,6 @@ async fn what_is_otherwise_than_scripted_fails() {
     let dropped = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| drop(unused)));
     let said = *dropped.unwrap_err().downcast::<String>().unwrap();
     assert_eq!(said, "1 turns were never asked for");
+    let nothing_works = std::panic::catch_unwind(|| A2aTurn::message("a").after_work());
+    assert!(nothing_works.unwrap_err().downcast::<String>().unwrap().contains("no task that could be at work"));
 }
