@@ -1,7 +1,7 @@
 //! `ScriptedMcp`: a server of the Model Context Protocol in this process, which answers as a script says and keeps every
 //! mismatch. It replaces the server and nothing else.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde_json::{Value, json};
@@ -26,6 +26,8 @@ pub enum McpAnswer {
     Progress(Vec<Value>, Box<McpAnswer>),
     /// A word that the tools have changed to these, and then the answer.
     NewTools(Vec<Value>, Box<McpAnswer>),
+    /// A question to a person, the parameters of an elicitation, and when that is answered the answer.
+    Asks(Value, Box<McpAnswer>),
 }
 
 impl McpAnswer {
@@ -37,6 +39,14 @@ impl McpAnswer {
     /// A result with a structured value, and its JSON as the text.
     pub fn structured(value: Value) -> Self {
         Self::Result(json!({"content": [{"type": "text", "text": value.to_string()}], "structuredContent": value}))
+    }
+
+    /// The same after a question to a person, whose answer has these properties, all of them required.
+    #[must_use]
+    pub fn after_asking(self, message: &str, properties: Value) -> Self {
+        let required: Vec<&String> = properties.as_object().into_iter().flat_map(|all| all.keys()).collect();
+        let schema = json!({"type": "object", "properties": properties, "required": required});
+        Self::Asks(json!({"mode": "form", "message": message, "requestedSchema": schema}), Box::new(self))
     }
 }
 
@@ -81,10 +91,22 @@ struct State {
     tools: Vec<Value>,
     answers: VecDeque<(String, McpAnswer)>,
     calls: Vec<(String, Value)>,
+    /// What is answered when a question is: by the state that the client sends back, or the id of the question.
+    asked: HashMap<String, Asked>,
+    questions: usize,
+    answered: Vec<Value>,
     connections: usize,
     cancelled: usize,
     failures: Vec<String>,
     is_forgiven: bool,
+}
+
+/// A question that is open, or answered on a connection that was lost.
+#[derive(Clone)]
+struct Asked {
+    /// The call on the connection that asks, and the token of its progress.
+    call: (Value, Value),
+    then: McpAnswer,
 }
 
 impl ScriptedMcp {
@@ -152,9 +174,15 @@ impl ScriptedMcp {
         near
     }
 
-    /// The calls of tools so far: their names and arguments.
+    /// The calls of tools so far: their names and arguments. One that continues with the answer to a question is not
+    /// another call.
     pub fn calls(&self) -> Vec<(String, Value)> {
         self.state().calls.clone()
+    }
+
+    /// What the client has answered to questions so far, such as `{"action": "accept", "content": {"seat": "window"}}`.
+    pub fn answered(&self) -> Vec<Value> {
+        self.state().answered.clone()
     }
 
     /// How often it was connected to.
@@ -297,10 +325,15 @@ impl Script {
                     json!({"tools": state.tools[from.min(to)..to], "nextCursor": next, "ttlMs": 0, "cacheScope": "private"}),
                 )
             }
+            "" if id.is_string() => self.answer_to_question(message, listener.as_ref()),
             "tools/call" => {
                 let params = &message["params"];
                 let tool = params["name"].as_str().unwrap_or_default().to_owned();
                 let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+                if let Some(token) = params["requestState"].as_str() {
+                    let token = token.to_owned();
+                    return self.continued(&mut state, (&token, &id), params, listener.as_ref());
+                }
                 state.calls.push((tool.clone(), params["arguments"].clone()));
                 let answer = state.answering.as_ref().map(|answer| (tool.clone(), answer(&tool, &params["arguments"])));
                 match answer.or_else(|| state.answers.pop_front()) {
@@ -320,6 +353,37 @@ impl Script {
                 error(-32601, "there is no such method")
             }
         }
+    }
+
+    /// A call continues with the answer to its question.
+    fn continued(
+        &self,
+        state: &mut State,
+        (token, id): (&str, &Value),
+        params: &Value,
+        listener: Option<&Value>,
+    ) -> Option<Vec<u8>> {
+        let answer = &params["inputResponses"]["asked"];
+        let Some(asked) = state.asked.get(token).filter(|_| answer["action"].is_string()).cloned() else {
+            let problem = format!("a call continues with what was never asked: {params}");
+            state.failures.push(problem.clone());
+            return Some(line(&json!({"jsonrpc": "2.0", "id": id, "error": {"code": -32602, "message": problem}})));
+        };
+        state.answered.push(answer.clone());
+        self.answer(state, asked.then, id, &params["_meta"]["progressToken"], listener)
+    }
+
+    /// The client answers a question on the connection that asks it.
+    fn answer_to_question(&self, message: &Value, listener: Option<&Value>) -> Option<Vec<u8>> {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let question = message["id"].as_str().unwrap_or_default();
+        let Some(Asked { call: (id, token), then }) = state.asked.remove(question) else {
+            state.failures.push(format!("this answers nothing that was asked: {message}"));
+            return Some(Vec::new());
+        };
+        let answer = if message["result"].is_object() { &message["result"] } else { &message["error"] };
+        state.answered.push(answer.clone());
+        self.answer(&mut state, then, &id, &token, listener)
     }
 
     fn answer(
@@ -348,6 +412,18 @@ impl Script {
                 }
                 bytes.extend(self.answer(state, *then, id, token, listener)?);
                 Some(bytes)
+            }
+            McpAnswer::Asks(params, then) => {
+                state.questions += 1;
+                let question = format!("asked-{}", state.questions);
+                state.asked.insert(question.clone(), Asked { call: (id.clone(), token.clone()), then: *then });
+                let request = json!({"method": "elicitation/create", "params": params});
+                Some(line(&match self.has_handshake {
+                    true => json!({"jsonrpc": "2.0", "id": question, "method": request["method"], "params": params}),
+                    false => json!({"jsonrpc": "2.0", "id": id, "result": {
+                        "resultType": "input_required", "inputRequests": {"asked": request}, "requestState": question,
+                    }}),
+                }))
             }
             McpAnswer::NewTools(tools, then) => {
                 state.tools = tools;

@@ -131,6 +131,9 @@ impl fmt::Display for PathSegment<'_> {
     }
 }
 
+/// What stands before the number of a question that a call asks in the middle.
+const QUESTION: &str = "ask#";
+
 impl StepPath {
     /// The run itself.
     pub const fn root() -> Self {
@@ -269,6 +272,17 @@ impl StepPath {
     /// Whether it ends in a tool call.
     pub(crate) fn is_tool_call(&self) -> bool {
         self.step.tool.is_some()
+    }
+
+    /// A question that the call which is here asks in the middle, from 1.
+    #[cfg(feature = "mcp")]
+    pub(crate) fn question(&self, number: u32) -> Self {
+        self.child(&format!("{QUESTION}{number}"))
+    }
+
+    /// Whether it ends in a question that a call asked in the middle.
+    pub(crate) fn is_question(&self) -> bool {
+        self.last_name().is_some_and(|name| name.starts_with(QUESTION))
     }
 
     /// Whether the last segments of this are those of `tail`, and there are more before.

@@ -283,6 +283,8 @@ impl AgentMachine {
             (EventKind::ToolStarted { effects, idempotent, .. }, Phase::Tools(calls)) => {
                 calls.started(path, *effects, *idempotent);
             }
+            (EventKind::ToolWaiting(_), Phase::Tools(calls)) => calls.asks(path, true),
+            (EventKind::ToolContinued { .. }, Phase::Tools(calls)) => calls.asks(path, false),
             (EventKind::ToolCompleted { result, .. } | EventKind::ToolFailed { result, .. }, Phase::Tools(calls)) => {
                 calls.ended(path, result);
                 if calls.all_ended() {
@@ -537,15 +539,6 @@ impl AgentMachine {
         }
         let (message, stop_reason) = (Arc::clone(&answer.message), answer.stop_reason.clone());
         Outcome::Completed(Arc::new(AgentCompleted::new(message, stop_reason, self.turn, self.usage.clone())))
-    }
-
-    /// The steps that were started and have not ended: a model call, or tool calls.
-    pub(crate) fn open_steps(&self) -> Vec<OpenStep> {
-        match &self.phase {
-            Phase::Model { called: Some(_) } => vec![OpenStep::Model { path: self.base.model(self.turn) }],
-            Phase::Tools(calls) => calls.open(),
-            _ => Vec::new(),
-        }
     }
 }
 

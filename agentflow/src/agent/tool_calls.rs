@@ -145,7 +145,10 @@ impl Run {
         // Of a tool that is not offered nothing is called.
         let without = ToolPolicy::default().effects(Effects::None);
         let policy = self.offered.tools.get(&*call.name).map_or(&without, |tool| &tool.definition().policy);
-        self.record(path.clone(), began(Arc::clone(&call), Some(policy), given));
+        // One that asked people continues.
+        if !self.machine.asks(&path) {
+            self.record(path.clone(), began(Arc::clone(&call), Some(policy), given));
+        }
         // Who agreed to a call agreed to that one.
         let scopes = match agreed {
             false => Arc::clone(&self.scopes),

@@ -3,7 +3,6 @@
 //! A name that was released stays: it is stored, and clients know it.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
@@ -11,12 +10,12 @@ use super::payload::{
     AgentCompleted, AgentHandoff, AgentStarted, NotUndone, PauseReason, Redefined, RunAdvanced, RunCompleted,
     RunStarted, Spending, WorkflowCompleted, WorkflowStarted,
 };
+use super::questions::{ApprovalRequest, ToolWaiting};
 use super::session_place::{SessionArtifact, SessionPlace, SessionSummarized};
 use super::shape::{Edge, Subject};
 use crate::failure::{Failure, FailureKind};
 use crate::message::{Message, ToolCall, ToolResult, ToolStatus};
 use crate::model::{ModelResponse, ToolCallDelta};
-use crate::on_timeout::OnTimeout;
 use crate::state::{SavedByStep, StateValues};
 use crate::tool_definition::Effects;
 use crate::value::Encoded;
@@ -294,6 +293,15 @@ pub enum EventKind {
         /// How long until the next attempt, in milliseconds.
         delay_ms: u64,
     },
+    /// A tool asks people in the middle of its call. Nothing of it runs until they have answered, also over restarts.
+    #[serde(rename = "tool.waiting")]
+    ToolWaiting(Arc<ToolWaiting>),
+    /// Everything is answered that a call waited for, and it continues.
+    #[serde(rename = "tool.continued")]
+    ToolContinued {
+        /// Whether what runs now may simply be called again when it is stopped.
+        repeatable: bool,
+    },
     /// A tool answered.
     #[serde(rename = "tool.completed")]
     ToolCompleted {
@@ -457,6 +465,7 @@ impl EventKind {
         match self {
             Self::NodeStarted { repeatable, .. } => !repeatable,
             Self::ToolStarted { effects, idempotent, .. } => *effects == Effects::Write && !idempotent,
+            Self::ToolContinued { repeatable } => !repeatable,
             _ => false,
         }
     }
@@ -474,45 +483,6 @@ impl EventKind {
     pub fn ends_run(&self) -> bool {
         let shape = self.shape();
         shape.subject == Subject::Run && shape.edge == Edge::Closes
-    }
-}
-
-/// What a person is asked.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[non_exhaustive]
-pub struct ApprovalRequest {
-    /// The question, for a person to read.
-    pub message: String,
-    /// What it is about: the payload of a gate; of a node that needs an approval, an object with the values that it
-    /// reads, by the names of their nodes.
-    pub payload: Encoded,
-    /// The JSON Schema of the answer.
-    pub answer: Encoded,
-    /// How long the answer is waited for, in milliseconds; without it, for ever.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub timeout_ms: Option<u64>,
-    /// What happens when nobody has answered by then.
-    #[serde(default, skip_serializing_if = "OnTimeout::is_default")]
-    pub on_timeout: OnTimeout,
-}
-
-impl ApprovalRequest {
-    /// A question that waits for ever.
-    pub(crate) fn new(message: String, payload: Encoded, answer: Encoded) -> Self {
-        Self { message, payload, answer, timeout_ms: None, on_timeout: OnTimeout::Fail }
-    }
-
-    /// The same, waiting so long.
-    pub(crate) fn within(mut self, timeout_ms: Option<u64>, on_timeout: &OnTimeout) -> Self {
-        if timeout_ms.is_some() {
-            (self.timeout_ms, self.on_timeout) = (timeout_ms, on_timeout.clone());
-        }
-        self
-    }
-
-    /// How long the answer is waited for.
-    pub(crate) fn timeout(&self) -> Option<Duration> {
-        self.timeout_ms.map(Duration::from_millis)
     }
 }
 

@@ -101,6 +101,12 @@ impl fmt::Display for Written<'_> {
             ),
             EventKind::OutputRejected { problem } => write!(f, " {}", Short(problem)),
             EventKind::ToolStarted { call, .. } => write!(f, " {}", Short(&call.arguments)),
+            EventKind::ToolWaiting(waiting) => match &*waiting.questions {
+                [] => Ok(()),
+                [question] => write!(f, " {}", Short(&question.message)),
+                [question, others @ ..] => write!(f, " {}, and {} more", Short(&question.message), others.len()),
+            },
+            EventKind::ToolContinued { .. } => Ok(()),
             EventKind::ToolCompleted { result, duration_ms, .. } => {
                 write!(f, " {duration_ms} ms: {}", Short(&result.output))
             }

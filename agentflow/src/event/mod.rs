@@ -7,6 +7,7 @@ mod json;
 mod kind;
 mod line;
 mod payload;
+mod questions;
 mod queued_sink;
 mod session_place;
 mod shape;
@@ -17,12 +18,13 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-pub use self::kind::{ApprovalRequest, EventKind, ModelDelta, UnknownEvent};
+pub use self::kind::{EventKind, ModelDelta, UnknownEvent};
 pub(crate) use self::payload::{ANSWER_TOOL, TRANSFER_TOOL, answer_text};
 pub use self::payload::{
     AgentCompleted, AgentHandoff, AgentStarted, AnswerForm, LiveTerms, NotUndone, PauseReason, Redefined, RunAdvanced,
     RunBody, RunCompleted, RunStarted, RunTerms, Spending, WorkflowCompleted, WorkflowStarted,
 };
+pub use self::questions::{ApprovalRequest, ToolWaiting};
 pub use self::queued_sink::{AsyncEventSink, QueuedSink, WhenFull};
 pub use self::session_place::{SessionArtifact, SessionPlace, SessionSummarized, SessionWindow, Summary};
 pub use self::shape::{Edge, Shape, Subject};

@@ -161,6 +161,8 @@ shapes! {
     OutputRejected "output.rejected" Output Marks,
     ToolStarted "tool.started" Tool Opens,
     ToolRetrying "tool.retrying" Tool Marks,
+    ToolWaiting "tool.waiting" Tool Marks,
+    ToolContinued "tool.continued" Tool Marks,
     ToolCompleted "tool.completed" Tool Closes,
     ToolFailed "tool.failed" Tool Closes,
 }

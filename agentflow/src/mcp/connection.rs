@@ -13,6 +13,7 @@ use super::child_server::ChildServer;
 use super::handshake::{ServerEvents, reasons};
 use super::mcp_error::McpError;
 use super::mcp_settings::Described;
+use super::open_questions::OpenQuestions;
 use super::progress_routes::{CallProgress, ProgressRoutes};
 use crate::text::head;
 
@@ -40,6 +41,7 @@ pub(super) struct Connection {
     service: Mutex<Option<RunningService<RoleClient, ServerEvents>>>,
     child: tokio::sync::Mutex<Option<ChildServer>>,
     progress: Arc<ProgressRoutes>,
+    questions: Arc<OpenQuestions>,
     ending: Ending,
     /// Whether it has answered the call of a tool.
     has_answered: AtomicBool,
@@ -52,7 +54,7 @@ impl Connection {
         described: Arc<Described>,
         service: RunningService<RoleClient, ServerEvents>,
         child: Option<ChildServer>,
-        progress: Arc<ProgressRoutes>,
+        (progress, questions): (Arc<ProgressRoutes>, Arc<OpenQuestions>),
         ending: Ending,
     ) -> Self {
         Self {
@@ -61,6 +63,7 @@ impl Connection {
             service: Mutex::new(Some(service)),
             child: tokio::sync::Mutex::new(child),
             progress,
+            questions,
             ending,
             has_answered: AtomicBool::new(false),
             is_broken: AtomicBool::new(false),
@@ -115,6 +118,11 @@ impl Connection {
         if let Some(child) = self.child.lock().await.take() {
             child.end().await;
         }
+    }
+
+    /// Where the server's questions find the call that they belong to.
+    pub(super) fn questions(&self) -> &Arc<OpenQuestions> {
+        &self.questions
     }
 
     /// Asks the server. Dropping the future tells it to stop. `progress` gets what it says meanwhile.

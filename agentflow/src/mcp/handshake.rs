@@ -4,14 +4,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use rmcp::model::{
-    ClientCapabilities, ClientConfig, Implementation, ProgressNotificationParam, ProtocolVersion, SubscriptionFilter,
+    ClientCapabilities, ClientConfig, ElicitRequestParams, ElicitResult, ElicitationAction, ElicitationCapability,
+    FormElicitationCapability, Implementation, ProgressNotificationParam, ProtocolVersion, SubscriptionFilter,
 };
 use rmcp::service::{
-    ClientInitializeError, ClientLifecycleMode, ClientServiceExt, NotificationContext, RunningService,
+    ClientInitializeError, ClientLifecycleMode, ClientServiceExt, NotificationContext, RequestContext, RunningService,
 };
 use rmcp::transport::IntoTransport;
 use rmcp::transport::async_rw::AsyncRwTransport;
-use rmcp::{ClientHandler, RoleClient};
+use rmcp::{ClientHandler, ErrorData, RoleClient};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::Instant;
 
@@ -20,6 +21,7 @@ use super::child_server::ChildServer;
 use super::connection::{Connection, Ending};
 use super::mcp_error::McpError;
 use super::mcp_settings::{Described, Origin};
+use super::open_questions::OpenQuestions;
 use super::progress_routes::ProgressRoutes;
 use crate::text::head;
 
@@ -30,9 +32,22 @@ const MOST_WORDS: usize = 2048;
 pub(super) struct ServerEvents {
     version: Arc<AtomicU64>,
     progress: Arc<ProgressRoutes>,
+    questions: Arc<OpenQuestions>,
 }
 
 impl ClientHandler for ServerEvents {
+    async fn create_elicitation(
+        &self,
+        params: ElicitRequestParams,
+        context: RequestContext<RoleClient>,
+    ) -> Result<ElicitResult, ErrorData> {
+        tokio::select! {
+            biased;
+            () = context.ct.cancelled() => Ok(ElicitResult::new(ElicitationAction::Cancel)),
+            answer = self.questions.ask(params) => answer,
+        }
+    }
+
     async fn on_progress(&self, said: ProgressNotificationParam, _: NotificationContext<RoleClient>) {
         self.progress.arrived(said);
     }
@@ -42,10 +57,12 @@ impl ClientHandler for ServerEvents {
     }
 
     fn get_info(&self) -> ClientConfig {
-        // No capability: a server that needs a person, a model or a folder of ours must do without.
+        // A server may ask a person. One that needs a model or a folder of ours must do without.
+        let asks = ElicitationCapability::new().with_form(FormElicitationCapability::new());
+        let mut capabilities = ClientCapabilities::default();
+        capabilities.elicitation = Some(asks);
         let client = Implementation::new("agentflow", env!("CARGO_PKG_VERSION"));
-        ClientConfig::new(ClientCapabilities::default(), client)
-            .with_protocol_version(ProtocolVersion::LATEST_WITH_INITIALIZE)
+        ClientConfig::new(capabilities, client).with_protocol_version(ProtocolVersion::LATEST_WITH_INITIALIZE)
     }
 }
 
@@ -89,7 +106,12 @@ async fn attempt(
     let Described { name, origin, .. } = &**described;
     let ending = Ending::default();
     let progress = Arc::new(ProgressRoutes::default());
-    let events = ServerEvents { version: Arc::clone(version), progress: Arc::clone(&progress) };
+    let questions = Arc::new(OpenQuestions::default());
+    let events = ServerEvents {
+        version: Arc::clone(version),
+        progress: Arc::clone(&progress),
+        questions: Arc::clone(&questions),
+    };
     let (service, child) = match origin {
         Origin::Process(command) => {
             let (mut child, output, input) = ChildServer::start(command).map_err(|error| McpError::Start {
@@ -119,7 +141,7 @@ async fn attempt(
     };
     listen(&service, version);
     tracing::debug!(server = %name, "an MCP server is connected");
-    Ok(Connection::new(Arc::clone(described), service, child, progress, ending))
+    Ok(Connection::new(Arc::clone(described), service, child, (progress, questions), ending))
 }
 
 async fn handshake(

@@ -1,23 +1,18 @@
-//! A server's tool as one of ours: its schema within limits, its policy, its call. What a server says of its own tool makes
+//! A server's tool as one of ours: its schema within limits, and its policy. What a server says of its own tool makes
 //! no policy wider, unless the program trusts it.
 
 use std::sync::Arc;
 
-use rmcp::model::{
-    CallToolRequest, CallToolRequestParams, ClientRequest, CreateTaskResult, InputRequiredResult, JsonObject,
-    ServerResult, Tool, ToolAnnotations,
-};
+use rmcp::model::{Tool, ToolAnnotations};
 use serde_json::Value;
 
-use super::connection::Connection;
-use super::mcp_answer;
-use super::mcp_error::McpError;
 use super::mcp_settings::Settings;
+use super::mirrored_call::MirroredCall;
 use super::server_link::ServerLink;
 use crate::context::Context;
 use crate::schema_check::SchemaCheck;
 use crate::text::head;
-use crate::tool::{Effects, FnTool, ToolDefinition, ToolError, ToolOutput, ToolPolicy, ToolRef};
+use crate::tool::{Effects, FnTool, ToolDefinition, ToolPolicy, ToolRef};
 
 /// The deepest that a schema may be.
 const DEEPEST: usize = 64;
@@ -46,10 +41,10 @@ pub(super) fn mirrored(link: &Arc<ServerLink>, tool: Tool) -> Result<ToolRef, St
     let definition =
         ToolDefinition::new(Arc::clone(&name), head(&description, MOST_DESCRIPTION), schema).policy(policy);
     definition.arguments_check().map_err(ToOwned::to_owned)?;
-    let link = Arc::clone(link);
+    let call = Arc::new(MirroredCall { link: Arc::clone(link), name, is_repeatable, check });
     let mirrored = FnTool::dynamic(definition, move |cx: Context, arguments: Value| {
-        let (link, name, check) = (Arc::clone(&link), Arc::clone(&name), check.clone());
-        async move { called(&link, &cx, &name, arguments, is_repeatable, check.as_ref()).await }
+        let call = Arc::clone(&call);
+        async move { call.made(&cx, arguments).await }
     });
     Ok(answer.into_iter().fold(mirrored, FnTool::output_schema).into())
 }
@@ -97,52 +92,4 @@ fn policy(settings: &Settings, name: &str, hints: Option<&ToolAnnotations>) -> T
         }
     }
     policy
-}
-
-/// Calls the tool; once more over another connection when the first was lost and a second call does no harm.
-async fn called(
-    link: &ServerLink,
-    cx: &Context,
-    name: &Arc<str>,
-    arguments: Value,
-    is_repeatable: bool,
-    check: Option<&SchemaCheck>,
-) -> Result<ToolOutput, ToolError> {
-    let arguments = match arguments {
-        Value::Object(arguments) => arguments,
-        // Those of a tool whose schema has no parameters.
-        Value::Null => serde_json::Map::new(),
-        _ => return Err(ToolError::invalid_arguments("the arguments must be an object")),
-    };
-    let first = call_once(link, cx, name, arguments.clone()).await;
-    let answer = match first {
-        Err(error) if error.is_lost() && is_repeatable => call_once(link, cx, name, arguments).await,
-        first => first,
-    };
-    match answer.map_err(McpError::into_tool_error)? {
-        ServerResult::CallToolResult(result) => mcp_answer::output(result, check),
-        ServerResult::InputRequiredResult(InputRequiredResult { .. }) => Err(ToolError::new(
-            "the tool asks for more than its arguments, which this program cannot give; do without it",
-        )),
-        ServerResult::CreateTaskResult(CreateTaskResult { .. }) => {
-            Err(ToolError::new("the tool began a task, whose end this program cannot wait for; do without it"))
-        }
-        _ => Err(ToolError::new(format!("the MCP server `{}` gave an answer that is not one of a tool", link.name()))),
-    }
-}
-
-async fn call_once(
-    link: &ServerLink,
-    cx: &Context,
-    name: &Arc<str>,
-    arguments: JsonObject,
-) -> Result<ServerResult, McpError> {
-    let connection: Arc<Connection> = link.connection().await?;
-    let params = CallToolRequestParams::new(name.to_string()).with_arguments(arguments);
-    let request = ClientRequest::CallToolRequest(CallToolRequest::new(params));
-    let answer = connection.ask("tools/call", request, |progress| cx.emit(&progress)).await;
-    if answer.is_ok() {
-        connection.count_answer();
-    }
-    answer
 }

@@ -5,6 +5,7 @@
 mod bounded_lines;
 mod child_server;
 mod connection;
+mod elicited;
 mod handshake;
 #[cfg(feature = "mcp-http")]
 mod http_transport;
@@ -13,7 +14,9 @@ mod mcp_client;
 mod mcp_config;
 mod mcp_error;
 mod mcp_settings;
+mod mirrored_call;
 mod mirrored_tool;
+mod open_questions;
 mod progress_routes;
 mod server_link;
 mod server_list;

@@ -127,7 +127,7 @@ impl Host {
             let message = format!("the answer does not fit what `{node}` asks for: {problem}; `{answer}` was given");
             Err(ControlError::new(ControlErrorKind::WrongAnswer, message))
         };
-        if node.is_tool_call() && !asks_approval(&question.answer) {
+        if node.is_question() || node.is_tool_call() && !asks_approval(&question.answer) {
             let fits = question.answer.decode().and_then(|schema| Ok((schema, answer.decode()?)));
             return match fits.map_err(|error| error.to_string()) {
                 Ok((schema, answer)) => fitting_schema(&schema, &answer).or_else(|problem| wrong(&problem)),

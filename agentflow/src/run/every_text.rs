@@ -53,6 +53,7 @@ const LEFT: &[(&str, &[&str])] = &[
             "workflow.started/definition",
         ],
     ),
+    ("what a call that waits continues by", &["tool.waiting/state/token"]),
     ("the path of a step", &["run.resumed/redefined/forgotten/*"]),
 ];
 

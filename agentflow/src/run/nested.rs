@@ -194,7 +194,7 @@ impl EarlierCall {
             kind if kind.begins_once() => {
                 self.open.insert(path.clone());
             }
-            EventKind::NodeCompleted { .. } | EventKind::ToolCompleted { .. } => {
+            EventKind::NodeCompleted { .. } | EventKind::ToolCompleted { .. } | EventKind::ToolWaiting(_) => {
                 self.open.remove(path);
             }
             EventKind::ToolFailed { result, .. } if result.status.is_outcome() => {

@@ -176,6 +176,11 @@ impl RunState {
             EventKind::NodeReset { .. } => self.node(path, NodeState::Reset),
             EventKind::ApprovalRequested(request) => self.node(path, NodeState::Asking(Arc::clone(request))),
             EventKind::ApprovalResolved { .. } => self.node(path, NodeState::Answered),
+            EventKind::ToolWaiting(_) | EventKind::ToolContinued { .. } => {
+                if let Some(NodeInfo { state: NodeState::Running { repeatable } }) = self.nodes.get_mut(path) {
+                    *repeatable = !kind.begins_once();
+                }
+            }
             kind if self.is_agent() && path.is_step_of(&StepPath::root()) => self.apply_agent_step(path, kind),
             _ => {}
         }

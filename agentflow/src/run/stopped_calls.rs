@@ -29,10 +29,10 @@ impl RunShared {
     fn stopped_calls(&self) -> Vec<StepPath> {
         let mut stopped: HashSet<StepPath> = HashSet::new();
         self.log.visit(|path, kind| match kind {
-            EventKind::ToolStarted { .. } if kind.begins_once() => {
+            EventKind::ToolStarted { .. } | EventKind::ToolContinued { .. } if kind.begins_once() => {
                 stopped.insert(path.clone());
             }
-            EventKind::ToolCompleted { .. } => {
+            EventKind::ToolWaiting(_) | EventKind::ToolCompleted { .. } => {
                 stopped.remove(path);
             }
             EventKind::ToolFailed { result, .. } if result.status.is_outcome() => {

@@ -110,9 +110,16 @@ impl CallQuestion {
         path: StepPath,
         question: UserQuestion,
     ) -> Result<Self, serde_json::Error> {
-        let limit = question.timeout.map(|limit| u64::try_from(limit.as_millis()).unwrap_or(u64::MAX));
-        let request = ApprovalRequest::new(question.message, Encoded::null(), Encoded::new(&question.answer)?);
-        Ok(Self::open(shared, path, request.within(limit, &question.on_timeout)))
+        Ok(Self::open(shared, path, question.into_request()?))
+    }
+
+    /// A question that a call asks at a path of its own: the one that is recorded there, unless nobody has been asked yet.
+    #[cfg(feature = "mcp")]
+    pub(crate) fn of_call(shared: Arc<RunShared>, path: StepPath, request: ApprovalRequest) -> Self {
+        match asked_at(&shared, &path) {
+            None => Self::open(shared, path, request),
+            asked => Self { shared, path, asked, open: true },
+        }
     }
 
     fn open(shared: Arc<RunShared>, path: StepPath, request: ApprovalRequest) -> Self {
@@ -125,11 +132,7 @@ impl CallQuestion {
 
     /// One that an earlier life of the run has recorded, and that nobody has answered.
     pub(crate) fn of_recorded(shared: Arc<RunShared>, path: StepPath) -> Self {
-        let recorded = shared.log.records_below(&path);
-        let asked = recorded.into_iter().rev().find_map(|(time, of, kind)| match kind {
-            EventKind::ApprovalRequested(question) if of == path => Some((time, question)),
-            _ => None,
-        });
+        let asked = asked_at(&shared, &path);
         Self { shared, path, asked, open: true }
     }
 
@@ -170,6 +173,15 @@ impl CallQuestion {
         self.shared.log.commit().await?;
         Ok(self.shared.answer_at(&self.path).await)
     }
+}
+
+/// The question that is recorded at a path, and when it was asked.
+fn asked_at(shared: &RunShared, path: &StepPath) -> Option<(Timestamp, Arc<ApprovalRequest>)> {
+    let recorded = shared.log.records_below(path);
+    recorded.into_iter().rev().find_map(|(time, of, kind)| match kind {
+        EventKind::ApprovalRequested(question) if of == *path => Some((time, question)),
+        _ => None,
+    })
 }
 
 impl Drop for CallQuestion {

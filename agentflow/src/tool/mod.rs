@@ -42,6 +42,8 @@ mod undecided;
 mod undo_check;
 mod undoable_place;
 mod user_question;
+#[cfg(feature = "mcp")]
+mod waiting_call;
 mod wire_name;
 
 use std::fmt;
@@ -89,9 +91,13 @@ pub(crate) use self::step_place::{Covered, EndsStep, StepPlace, ValuePlace};
 pub(crate) use self::time_limit::TimeLimit;
 pub use self::tool_output::{ToolError, ToolOutput, ToolReturn};
 pub use self::toolset::{Toolset, ToolsetRef};
-pub(crate) use self::undecided::{repeated_below, undecided_below, undecided_failure, unknown_below, written_within};
+pub(crate) use self::undecided::{
+    asks_at, repeated_below, undecided_below, undecided_failure, unknown_below, written_within,
+};
 pub(crate) use self::undo_check::undo_misfit;
 pub use self::user_question::UserQuestion;
+#[cfg(feature = "mcp")]
+pub(crate) use self::waiting_call::{WaitingCall, ask_within_call};
 use self::wire_name::Renamed;
 pub(crate) use self::wire_name::{is_dotted, wire_name};
 use crate::context::Context;

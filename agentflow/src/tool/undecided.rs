@@ -4,10 +4,11 @@
 //! It reads a journal and records nothing.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
+use std::sync::Arc;
 
 use crate::context::attempt_of;
-use crate::event::{Edge, EventKind, Subject};
-use crate::failure::{Failure, FailureKind};
+use crate::event::{Edge, EventKind, Subject, ToolWaiting};
+use crate::failure::{Failure, FailureKind, was_stopped};
 use crate::path::StepPath;
 use crate::run::{RunShared, is_own_failure, outermost, writes};
 
@@ -91,6 +92,11 @@ fn open_below(run: &RunShared, step: &StepPath, direct: bool) -> Vec<Open> {
             // nobody was.
             kind if asks(kind) && step.belongs_to(&path) => open.clear(),
             _ if !path.belongs_to(step) || path == *step => {}
+            EventKind::ToolWaiting(_) | EventKind::ToolContinued { .. } => {
+                for of in open.iter_mut().filter(|of| of.path == path) {
+                    of.asks = !kind.begins_once();
+                }
+            }
             kind if kind.begins_once() => {
                 let key = match kind {
                     EventKind::ToolStarted { call, .. } => call.id.clone(),
@@ -100,7 +106,7 @@ fn open_below(run: &RunShared, step: &StepPath, direct: bool) -> Vec<Open> {
                 open.retain(|call| call.key != key);
                 let own = direct && path.parent().is_some_and(|parent| attempt_of(step, &parent).is_some());
                 let by = if own { BegunBy::Agent } else { begun_by(step, &path, &taken) };
-                open.push(Open { subject: kind.shape().subject, path, key, by });
+                open.push(Open { subject: kind.shape().subject, path, key, by, asks: false });
             }
             EventKind::ToolStarted { call, .. } => open.retain(|of| of.key != call.id),
             // With the outcomes of its calls, whatever they are.
@@ -116,6 +122,7 @@ fn open_below(run: &RunShared, step: &StepPath, direct: bool) -> Vec<Open> {
             _ => {}
         }
     }
+    open.retain(|of| !of.asks);
     open
 }
 
@@ -126,6 +133,27 @@ fn named(open: Vec<Open>) -> Vec<StepPath> {
     // The call in a step that may not be repeated says the same as the step.
     let is_below = |path: &StepPath| path.parents().any(|above| nodes.contains(&above));
     open.into_iter().map(|of| of.path).filter(|path| !is_below(path)).collect()
+}
+
+/// What the call of a tool at a path waits for, when it asked and has not continued.
+pub(crate) fn asks_at(run: &RunShared, path: &StepPath) -> Option<Arc<ToolWaiting>> {
+    let recorded = run.log.records_below(path);
+    for (_, _, kind) in recorded.into_iter().rev().filter(|(_, of, _)| of == path) {
+        match kind {
+            EventKind::ToolWaiting(waiting) => return Some(waiting),
+            EventKind::ToolFailed { result, .. } if !result.status.is_outcome() => {}
+            EventKind::NodeFailed { error, .. } if was_stopped(&error.kind) => {}
+            EventKind::ToolContinued { .. }
+            | EventKind::ToolStarted { .. }
+            | EventKind::ToolCompleted { .. }
+            | EventKind::ToolFailed { .. }
+            | EventKind::NodeCompleted { .. }
+            | EventKind::NodeRetrying { .. }
+            | EventKind::NodeFailed { .. } => return None,
+            _ => {}
+        }
+    }
+    None
 }
 
 /// Whether an operator is asked about a step: who retries it then has decided on what was stopped in it.
@@ -140,6 +168,8 @@ struct Open {
     subject: Subject,
     key: String,
     by: BegunBy,
+    /// It asks people, and nothing of it runs.
+    asks: bool,
 }
 
 /// What in a step has begun something.

@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use crate::event::ApprovalRequest;
 use crate::on_timeout::OnTimeout;
+use crate::value::Encoded;
 
 /// What a person is asked whose answer is that of a tool; see [`Tool::question`](super::Tool::question).
 #[derive(Clone, Debug, PartialEq)]
@@ -36,6 +38,16 @@ impl UserQuestion {
     pub fn choice<S: Into<String>>(message: impl Into<String>, choices: impl IntoIterator<Item = S>) -> Self {
         let choices: Vec<String> = choices.into_iter().map(Into::into).collect();
         Self::new(message, json!({"type": "string", "enum": choices}))
+    }
+
+    /// As it is recorded.
+    ///
+    /// # Errors
+    /// When its schema is not JSON.
+    pub(crate) fn into_request(self) -> Result<ApprovalRequest, serde_json::Error> {
+        let limit = self.timeout.map(|limit| u64::try_from(limit.as_millis()).unwrap_or(u64::MAX));
+        let request = ApprovalRequest::new(self.message, Encoded::null(), Encoded::new(&self.answer)?);
+        Ok(request.within(limit, &self.on_timeout))
     }
 
     /// Sets how long the answer is waited for, and what happens when nobody has answered by then.

@@ -16,6 +16,7 @@ mod mcp_conformance;
 mod mcp_misbehaving;
 mod mcp_over_http;
 mod mcp_processes;
+mod mcp_questions;
 mod mcp_servers;
 mod mcp_tools;
 mod names;

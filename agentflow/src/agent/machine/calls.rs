@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::handoffs::{second_transfer, target_of};
-use super::{OpenStep, PendingTool, Refused, closed, interrupted, surplus};
+use super::{AgentMachine, OpenStep, PendingTool, Phase, Refused, closed, interrupted, surplus};
 use crate::event::TRANSFER_TOOL;
 use crate::message::{Message, ToolCall, ToolResult, ToolStatus};
 use crate::path::StepPath;
@@ -36,12 +36,15 @@ enum Progress {
     Started {
         effects: Effects,
         idempotent: bool,
+        /// It asks people, and nothing of it runs.
+        asks: bool,
     },
     Done(Arc<ToolResult>),
     /// It was stopped, and may be repeated: the result says that nobody knows what became of it.
     Stopped {
         effects: Effects,
         idempotent: bool,
+        asks: bool,
         result: Arc<ToolResult>,
     },
 }
@@ -84,18 +87,33 @@ impl Calls {
 
     pub(super) fn started(&mut self, path: &StepPath, effects: Effects, idempotent: bool) {
         if let Some(at) = self.find(path) {
-            self.set(at, Progress::Started { effects, idempotent });
+            self.set(at, Progress::Started { effects, idempotent, asks: false });
         }
+    }
+
+    /// A call that was started asks people, or continues with what they have answered.
+    pub(super) fn asks(&mut self, path: &StepPath, now: bool) {
+        if let Some(at) = self.find(path)
+            && let Progress::Started { asks, .. } = &mut self.list[at].progress
+        {
+            *asks = now;
+        }
+    }
+
+    /// Whether a call asked people and has not continued.
+    pub(super) fn is_asking(&self, path: &StepPath) -> bool {
+        let found = self.find(path).map(|at| &self.list[at].progress);
+        matches!(found, Some(Progress::Started { asks: true, .. }))
     }
 
     pub(super) fn ended(&mut self, path: &StepPath, result: &Arc<ToolResult>) {
         let Some(at) = self.find(path) else { return };
         let result = Arc::clone(result);
         let progress = match self.list[at].progress {
-            Progress::Started { effects, idempotent }
-                if !result.status.is_outcome() && (idempotent || effects != Effects::Write) =>
+            Progress::Started { effects, idempotent, asks }
+                if !result.status.is_outcome() && (idempotent || effects != Effects::Write || asks) =>
             {
-                Progress::Stopped { effects, idempotent, result }
+                Progress::Stopped { effects, idempotent, asks, result }
             }
             _ => Progress::Done(result),
         };
@@ -110,8 +128,8 @@ impl Calls {
     /// What stopped the calls is over: those that may be repeated have no result any more.
     pub(super) fn reopen(&mut self) {
         for at in 0..self.list.len() {
-            if let Progress::Stopped { effects, idempotent, .. } = self.list[at].progress {
-                self.set(at, Progress::Started { effects, idempotent });
+            if let Progress::Stopped { effects, idempotent, asks, .. } = self.list[at].progress {
+                self.set(at, Progress::Started { effects, idempotent, asks });
             }
         }
     }
@@ -136,9 +154,11 @@ impl Calls {
         let pending = |(at, state): (usize, &CallState)| {
             let refused = match state.progress {
                 Progress::Done(_) | Progress::Stopped { .. } => return None,
-                Progress::Started { effects: Effects::Write, idempotent: false } => Some(Refused::Interrupted),
+                Progress::Started { effects: Effects::Write, idempotent: false, asks: false } => {
+                    Some(Refused::Interrupted)
+                }
                 // One that the limit did not hold back when it was started, and that may have had its effect.
-                Progress::Started { effects: Effects::Write, idempotent: true } => None,
+                Progress::Started { effects: Effects::Write, .. } => None,
                 Progress::Waiting if first_transfer.is_some_and(|first| first < at) && state.is_transfer() => {
                     Some(Refused::SecondTransfer)
                 }
@@ -181,6 +201,22 @@ impl Calls {
                 "the run ended before this tool was started; it had no effect",
             )),
         })
+    }
+}
+
+impl AgentMachine {
+    /// The steps that were started and have not ended: a model call, or tool calls.
+    pub(crate) fn open_steps(&self) -> Vec<OpenStep> {
+        match &self.phase {
+            Phase::Model { called: Some(_) } => vec![OpenStep::Model { path: self.base.model(self.turn) }],
+            Phase::Tools(calls) => calls.open(),
+            _ => Vec::new(),
+        }
+    }
+
+    /// Whether the call of a tool asked people and has not continued.
+    pub(crate) fn asks(&self, call: &StepPath) -> bool {
+        matches!(&self.phase, Phase::Tools(calls) if calls.is_asking(call))
     }
 }
 

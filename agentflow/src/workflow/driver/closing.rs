@@ -113,7 +113,9 @@ impl WorkflowRun {
         for (_, of, kind) in self.segment.shared.log.records_below(&scope) {
             if of != path && kind.begins_once() {
                 open.insert(of);
-            } else if is_body && matches!(kind, EventKind::NodeCompleted { .. } | EventKind::ToolCompleted { .. }) {
+            } else if matches!(kind, EventKind::ToolWaiting(_))
+                || is_body && matches!(kind, EventKind::NodeCompleted { .. } | EventKind::ToolCompleted { .. })
+            {
                 open.remove(&of);
             }
         }

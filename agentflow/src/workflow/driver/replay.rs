@@ -29,7 +29,7 @@ impl WorkflowRun {
                     EventKind::WorkflowFailed { error } => self.ended = Some(Err(Arc::clone(error))),
                     _ => {}
                 }
-            } else if matches!(kind.shape().subject, Subject::Node | Subject::Approval)
+            } else if matches!(kind.shape().subject, Subject::Node | Subject::Approval | Subject::Tool)
                 && let Some(unit) = unit_of(&spec, &nodes, path)
             {
                 self.machine.apply(unit, kind, *time);

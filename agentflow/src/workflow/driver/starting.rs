@@ -9,7 +9,7 @@ use super::task::{Step, Task};
 use crate::context::Context;
 use crate::error::FailureKind;
 use crate::event::EventKind;
-use crate::tool::{Covered, StepPlace, ToolDefinition, call_has_events, undecided_below, undecided_failure};
+use crate::tool::{Covered, StepPlace, ToolDefinition, asks_at, call_has_events, undecided_below, undecided_failure};
 use crate::value::Encoded;
 use crate::workflow::machine::Unit;
 use crate::workflow::spec::{Body, NodeSpec, Outputs, StepFuture};
@@ -18,8 +18,10 @@ use crate::workflow::step_error::StepError;
 impl WorkflowRun {
     pub(super) fn start(&mut self, unit: Unit, attempt: u32, scope: u32) {
         let node = self.machine.spec().node(unit.node);
-        let repeatable = node.policy.repeatable.unwrap_or(true);
         let (path, began) = (self.path(unit), self.segment.shared.now());
+        // A call that asked people has not continued: nothing of it is in doubt.
+        let repeatable =
+            node.policy.repeatable.unwrap_or(true) || attempt > 1 && asks_at(&self.segment.shared, &path).is_some();
         let since = if self.executor.is_some() { self.segment.shared.log.position() } else { 0 };
         let tool = self.names_call(node).map(|tool| Arc::clone(&tool.name));
         self.record_at(unit, path.clone(), began, EventKind::NodeStarted { attempt, repeatable, tool });

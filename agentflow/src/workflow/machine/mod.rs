@@ -387,6 +387,9 @@ impl Machine {
         }
         match kind {
             EventKind::NodeStarted { attempt, repeatable, .. } => self.started(unit, *attempt, *repeatable),
+            // Nothing of a call runs that asks people.
+            EventKind::ToolWaiting(_) => self.set_repeatable(unit, true),
+            EventKind::ToolContinued { repeatable } => self.set_repeatable(unit, *repeatable),
             EventKind::NodeCompleted { output, saved, .. } => match unit.child {
                 None => {
                     self.nodes[unit.node as usize].saved.clone_from(saved);
@@ -449,6 +452,12 @@ impl Machine {
             return;
         }
         self.set_phase(unit, Phase::Running);
+    }
+
+    fn set_repeatable(&mut self, unit: Unit, repeatable: bool) {
+        if let Some(state) = self.unit_mut(unit) {
+            state.repeatable = repeatable;
+        }
     }
 
     fn complete(&mut self, node: NodeIndex, output: Encoded) {

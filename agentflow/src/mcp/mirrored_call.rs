@@ -1,0 +1,185 @@
+//! The call of a server's tool, with what the server asks meanwhile. It knows nothing of schemas and policies.
+
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rmcp::model::{
+    CallToolRequest, CallToolRequestParams, ClientRequest, CreateTaskResult, InputRequiredResult, InputResponses,
+    JsonObject, ServerResult,
+};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::connection::Connection;
+use super::elicited;
+use super::mcp_answer;
+use super::mcp_error::McpError;
+use super::server_link::ServerLink;
+use crate::context::Context;
+use crate::schema_check::SchemaCheck;
+use crate::tool::{ToolError, ToolOutput, WaitingCall, wire_name};
+use crate::value::Encoded;
+
+/// How often a server may ask for more in one call.
+const MOST_ROUNDS: u32 = 10;
+/// The most bytes of what a server has kept for a call that waits.
+const MOST_STATE: usize = 256 << 10;
+/// How long is waited before a call that a server has put off is sent again; twice as long each time.
+const PUT_OFF: Duration = Duration::from_secs(1);
+
+/// What is called, and how.
+pub(super) struct MirroredCall {
+    pub(super) link: Arc<ServerLink>,
+    /// As the server says it.
+    pub(super) name: Arc<str>,
+    pub(super) is_repeatable: bool,
+    pub(super) check: Option<SchemaCheck>,
+}
+
+/// What is needed to continue a call for which the server asked for more.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+struct Continuation {
+    /// What the server has kept, in words of its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    token: Option<String>,
+    /// The server's names of the questions, in their order.
+    questions: Vec<String>,
+}
+
+/// What is sent with a call beside its arguments.
+#[derive(Clone, Default)]
+struct Given {
+    token: Option<String>,
+    responses: Option<InputResponses>,
+}
+
+impl MirroredCall {
+    /// Calls the tool until it has its answer. Dropping the future cancels the call.
+    pub(super) async fn made(&self, cx: &Context, arguments: Value) -> Result<ToolOutput, ToolError> {
+        let arguments = match arguments {
+            Value::Object(arguments) => arguments,
+            // Those of a tool whose schema has no parameters.
+            Value::Null => JsonObject::new(),
+            _ => return Err(ToolError::invalid_arguments("the arguments must be an object")),
+        };
+        let can_wait = self.can_wait(cx);
+        let mut given = match WaitingCall::of_earlier(cx).filter(|_| can_wait) {
+            Some(waiting) => self.answered(waiting).await?,
+            None => Given::default(),
+        };
+        for round in 0..MOST_ROUNDS {
+            match self.sent(cx, &arguments, &given, can_wait).await.map_err(McpError::into_tool_error)? {
+                ServerResult::CallToolResult(result) => return mcp_answer::output(result, self.check.as_ref()),
+                ServerResult::InputRequiredResult(asked) => given = self.asked(cx, asked, can_wait, round).await?,
+                ServerResult::CreateTaskResult(CreateTaskResult { .. }) => {
+                    return Err(ToolError::new(
+                        "the tool began a task, whose end this program cannot wait for; do without it",
+                    ));
+                }
+                _ => return Err(self.problem("gave an answer that is not one of a tool")),
+            }
+        }
+        Err(self.problem(&format!("asked for more {MOST_ROUNDS} times in one call, which is the most")))
+    }
+
+    /// Whether the call that is here is recorded as one of this tool.
+    fn can_wait(&self, cx: &Context) -> bool {
+        let in_catalogue = format!("mcp.{}.{}", self.link.name(), self.name);
+        let names = [wire_name(&in_catalogue).to_string(), in_catalogue, self.name.to_string()];
+        names.iter().any(|name| WaitingCall::can_begin(cx, name))
+    }
+
+    /// Asks people what the server asks for, and gives what it then gets.
+    async fn asked(
+        &self,
+        cx: &Context,
+        asked: InputRequiredResult,
+        can_wait: bool,
+        round: u32,
+    ) -> Result<Given, ToolError> {
+        let InputRequiredResult { input_requests, request_state: token, .. } = asked;
+        if token.as_ref().is_some_and(|token| token.len() > MOST_STATE) {
+            return Err(
+                self.problem(&format!("gave a state of more than {MOST_STATE} bytes to continue the call with"))
+            );
+        }
+        let requests = input_requests.unwrap_or_default();
+        if requests.is_empty() {
+            tokio::time::sleep(PUT_OFF.saturating_mul(1 << round.min(5))).await;
+            return Ok(Given { token, responses: None });
+        }
+        let server = self.link.name();
+        let questions = requests.iter().map(|(_, request)| elicited::question(server, request));
+        let questions = questions.collect::<Result<Vec<_>, _>>().map_err(|problem| self.problem(&problem))?;
+        if !can_wait {
+            return Err(ToolError::new(format!(
+                "the tool asks a person: {}\nNobody can be asked here: the call is not one of a run with a store. Do \
+                 without it",
+                questions.first().map_or("", |question| &question.message)
+            )));
+        }
+        let state = Continuation { token, questions: requests.into_keys().collect() };
+        let state = Encoded::new(&state).map_err(|error| ToolError::new(error.to_string()))?;
+        self.answered(WaitingCall::begin(cx, state, questions).await?).await
+    }
+
+    /// Waits until everything is answered that a call waits for.
+    async fn answered(&self, waiting: WaitingCall) -> Result<Given, ToolError> {
+        let state: Continuation = waiting.state().decode().map_err(|error| {
+            self.problem(&format!(
+                "was waited for by another release of this program, whose notes cannot be read: {error}"
+            ))
+        })?;
+        let answers = waiting.answers(self.is_repeatable).await?;
+        let responses = state
+            .questions
+            .into_iter()
+            .zip(&answers)
+            .map(|(key, answer)| (key, serde_json::to_value(elicited::answer(answer)).unwrap_or_default()));
+        Ok(Given { token: state.token, responses: Some(responses.collect()) })
+    }
+
+    /// Sends the call; once more over another connection when the first was lost and a second call does no harm.
+    async fn sent(
+        &self,
+        cx: &Context,
+        arguments: &JsonObject,
+        given: &Given,
+        can_wait: bool,
+    ) -> Result<ServerResult, McpError> {
+        match self.sent_once(cx, arguments, given, can_wait).await {
+            Err(error) if error.is_lost() && self.is_repeatable => self.sent_once(cx, arguments, given, can_wait).await,
+            first => first,
+        }
+    }
+
+    async fn sent_once(
+        &self,
+        cx: &Context,
+        arguments: &JsonObject,
+        given: &Given,
+        can_wait: bool,
+    ) -> Result<ServerResult, McpError> {
+        let connection: Arc<Connection> = self.link.connection().await?;
+        let mut params = CallToolRequestParams::new(self.name.to_string()).with_arguments(arguments.clone());
+        params.input_responses.clone_from(&given.responses);
+        params.request_state.clone_from(&given.token);
+        let request = ClientRequest::CallToolRequest(CallToolRequest::new(params));
+        let open = connection.questions().of_call(can_wait);
+        let mut asked = pin!(connection.ask("tools/call", request, |progress| cx.emit(&progress)));
+        let answer = tokio::select! {
+            biased;
+            answer = &mut asked => answer,
+            never = open.answered(cx, self.link.name()) => match never {},
+        };
+        if answer.is_ok() {
+            connection.count_answer();
+        }
+        answer
+    }
+
+    fn problem(&self, what: &str) -> ToolError {
+        ToolError::new(format!("the MCP server `{}` {what}", self.link.name()))
+    }
+}

@@ -1,0 +1,207 @@
+//! Questions that an MCP server asks in the middle of a call: asked of a person, over restarts, and answered once.
+
+use std::time::Duration;
+
+use agentflow::mcp::McpClient;
+use agentflow::message::ToolCall;
+use agentflow::prelude::*;
+use agentflow::serde_json::{Value, json};
+use agentflow::store::{MemoryStore, RunFilter};
+use agentflow::tool::ToolPolicy;
+use agentflow::value::Encoded;
+use agentflow::workflow::Graph;
+use agentflow_testing::{CrashTest, McpAnswer, ScriptedMcp, ScriptedModel, Turn, check_events};
+use futures_util::StreamExt;
+
+const QUESTION: &str = "tool#1.mcp__flights__book/ask#1";
+
+/// A server whose tool `book` asks for a seat.
+fn flights() -> ScriptedMcp {
+    let tools = [ScriptedMcp::tool("book", json!({"to": {"type": "string"}}))];
+    ScriptedMcp::from_fn(tools, |_, _| {
+        McpAnswer::text("booked").after_asking("Which seat?", json!({"seat": {"type": "string"}}))
+    })
+}
+
+/// The same without a handshake: there the question is the answer to the call.
+fn flights_of_2026() -> ScriptedMcp {
+    flights().without_handshake()
+}
+
+fn client(server: &ScriptedMcp) -> McpClient {
+    let server = server.clone();
+    McpClient::in_memory("flights", move || server.connect()).build().unwrap()
+}
+
+fn agent(server: &ScriptedMcp) -> Agent {
+    asking(client(server))
+}
+
+fn asking(client: McpClient) -> Agent {
+    let model = ScriptedModel::from_fn(|request| match request.messages.len() {
+        1 => Turn::call("mcp__flights__book", json!({"to": "Oslo"})),
+        _ => Turn::text(
+            request
+                .messages
+                .last()
+                .map(|last| last.results().map(|of| of.text().into_owned()).collect::<String>())
+                .unwrap_or_default(),
+        ),
+    });
+    Agent::new(model).tools(client)
+}
+
+#[tokio::test]
+async fn a_person_is_asked_and_the_call_continues() {
+    for server in [flights(), flights_of_2026()] {
+        for (given, answered, said) in [
+            (json!({"seat": "window"}), json!({"action": "accept", "content": {"seat": "window"}}), "booked"),
+            (Value::Null, json!({"action": "decline"}), "booked"),
+        ] {
+            let runtime = Runtime::builder().store(MemoryStore::new()).build();
+            let run = agent(&server).runtime(&runtime).start("Go.").unwrap();
+            run.events().any(|event| async move { event.name() == "run.paused" }).await;
+            let question = runtime.approvals(RunFilter::new()).await.unwrap().remove(0);
+            assert_eq!(question.path.to_string(), QUESTION);
+            assert_eq!(question.message, "the MCP server `flights` asks: Which seat?");
+            let wrong = runtime.answer(&question.run, &question.path, &json!({"seat": 7}), "ada").await.unwrap_err();
+            assert!(wrong.to_string().contains("does not fit"), "{wrong}");
+            runtime.answer(&question.run, &question.path, &given, "ada").await.unwrap();
+            assert_eq!(run.result().await.unwrap().output(), said);
+            assert_eq!(server.answered().last(), Some(&answered));
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_waits_is_continued_and_not_made_again() {
+    let server = flights_of_2026();
+    let report = CrashTest::agent(&agent(&server), || "Go.")
+        .answer(QUESTION, json!({"seat": "window"}))
+        .may_differ_when_interrupted()
+        .run()
+        .await;
+    // Before the question and after its answer the tool runs, at two writes each.
+    assert_eq!((report.crashes(), report.interrupted()), (16, 4), "{report:?}");
+    assert!(server.calls().len() <= 1 + 16, "{report:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_of_a_graph_asks_as_an_agents_call_does() {
+    let server = flights_of_2026();
+    let book =
+        json!({"call": {"kind": "tool", "name": "mcp.flights.book", "with": {"object": {"to": {"value": "Oslo"}}}}});
+    let graph: Graph = serde_json::from_value(json!({
+        "version": 1, "name": "trip", "output": "book", "concurrency": 1, "nodes": [{"name": "book", "does": book}]
+    }))
+    .unwrap();
+    let store = MemoryStore::new();
+    let process = || {
+        let runtime = Runtime::builder().store(store.clone()).toolset(client(&server));
+        runtime.graph(graph.clone()).build()
+    };
+    let first = process();
+    let run = first.start_named("trip", Encoded::new(&json!({})).unwrap()).await.unwrap();
+    run.events().any(|event| async move { event.name() == "run.paused" }).await;
+    let id = run.run_id().clone();
+    drop(run);
+    first.drain(Duration::from_millis(10)).await;
+    drop(first);
+    // It waits on in a process that ends before anybody has answered.
+    let second = process();
+    let run = second.resume(&id).await.unwrap();
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    drop(run);
+    second.drain(Duration::from_secs(3600)).await;
+    drop(second);
+    let third = process();
+    let question = third.approvals(RunFilter::new()).await.unwrap().remove(0);
+    assert_eq!(question.path.to_string(), "book/ask#1");
+    third.answer(&id, &question.path, &json!({"seat": "aisle"}), "ada").await.unwrap();
+    third.recover().await.unwrap();
+    let answer: String = third.output(&id).await.unwrap().decode().unwrap();
+    assert_eq!(answer, "booked");
+    assert_eq!(server.calls().len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_question_on_an_open_connection_is_asked_once_of_a_call_that_may_be_repeated() {
+    let server = flights();
+    let book = ToolPolicy::default().idempotent();
+    let of = server.clone();
+    let client = McpClient::in_memory("flights", move || of.connect()).tool_policy("book", book).build().unwrap();
+    let report = CrashTest::agent(&asking(client), || "Go.").answer(QUESTION, json!({"seat": "window"})).run().await;
+    assert_eq!(report.interrupted(), 0, "{report:?}");
+}
+
+#[tokio::test]
+async fn nobody_is_asked_where_nobody_would_find_the_question() {
+    // On an open connection it is declined, and the tool says what it does then.
+    let server = flights();
+    let run = agent(&server).run("Go.").await.unwrap();
+    assert_eq!(run.output(), "booked");
+    assert_eq!(server.answered(), [json!({"action": "decline"})]);
+    let server = flights_of_2026();
+    let said = agent(&server).run("Go.").await.unwrap().output().clone();
+    assert!(
+        said.starts_with("the tool asks a person: the MCP server `flights` asks: Which seat?\nNobody can"),
+        "{said}"
+    );
+    let runtime = Runtime::builder().store(MemoryStore::new()).toolset(client(&server)).build();
+    let call = ToolCall::new("c", "mcp.flights.book", "{}");
+    let said = runtime.invoke(&call, &[]).await.unwrap();
+    assert!(said.output.contains("Nobody can be asked here"), "{}", said.output);
+    assert!(server.answered().is_empty());
+}
+
+#[tokio::test]
+async fn of_several_calls_on_one_connection_none_is_asked() {
+    let tools = [ScriptedMcp::tool("book", json!({})), ScriptedMcp::tool("wait", json!({}))];
+    let server = ScriptedMcp::new(tools).answers([
+        ("wait", McpAnswer::Silence),
+        ("book", McpAnswer::text("booked").after_asking("Which seat?", json!({}))),
+    ]);
+    let runtime = Runtime::builder().store(MemoryStore::new()).build();
+    let model =
+        ScriptedModel::new([Turn::calls([("mcp__flights__wait", json!({})), ("mcp__flights__book", json!({}))])]);
+    let run = Agent::new(model).tools(client(&server)).runtime(&runtime).start("Go.").unwrap();
+    server.wait_until(|server| !server.answered().is_empty()).await;
+    let refused = &server.answered()[0];
+    assert!(refused["message"].as_str().is_some_and(|said| said.contains("several calls run")), "{refused}");
+    run.cancel("enough").await.unwrap();
+    server.forgive();
+}
+
+#[tokio::test]
+async fn a_run_that_is_cancelled_while_its_tool_waits_ends() {
+    for server in [flights(), flights_of_2026()] {
+        let runtime = Runtime::builder().store(MemoryStore::new()).build();
+        let run = agent(&server).runtime(&runtime).start("Go.").unwrap();
+        run.events().any(|event| async move { event.name() == "run.paused" }).await;
+        run.cancel("enough").await.unwrap();
+        assert!(run.result().await.is_err());
+        assert!(runtime.approvals(RunFilter::new()).await.unwrap().is_empty());
+        check_events(&runtime.journal(run.run_id()).await.unwrap());
+    }
+}
+
+#[tokio::test]
+async fn it_is_answered_in_another_process_which_continues_the_call() {
+    let (server, store) = (flights_of_2026(), MemoryStore::new());
+    let first = Runtime::builder().store(store.clone()).agent(&agent(&server).name("booking")).build();
+    let run = first.start_agent("booking", r#"{"message": "Go."}"#).await.unwrap();
+    run.events().any(|event| async move { event.name() == "run.paused" }).await;
+    let id = run.run_id().clone();
+    drop(run);
+    // Nothing is running, so it need not wait for the deadline.
+    assert_eq!(first.drain(Duration::from_secs(3600)).await.left, [id.clone()]);
+    drop(first);
+    let second = Runtime::builder().store(store).agent(&agent(&server).name("booking")).build();
+    let question = second.approvals(RunFilter::new()).await.unwrap().remove(0);
+    second.answer(&id, &question.path, &json!({"seat": "aisle"}), "ada").await.unwrap();
+    second.recover().await.unwrap();
+    let answer: String = second.output(&id).await.unwrap().decode().unwrap();
+    assert_eq!(answer, "booked");
+    assert_eq!(server.calls().len(), 1);
+    assert_eq!(server.answered(), [json!({"action": "accept", "content": {"seat": "aisle"}})]);
+}
