@@ -5,11 +5,14 @@
 
 use std::error::Error;
 
+use agentflow::event::EventKind;
 use agentflow::mcp::McpClient;
-use agentflow::message::ToolCall;
 use agentflow::prelude::*;
 use agentflow::runtime::EntryKind;
 use agentflow::serde_json::{self, Map, Value, json};
+use agentflow::store::MemoryStore;
+use agentflow_testing::{ScriptedModel, Turn};
+use futures_util::StreamExt;
 
 /// What tools are called below, before the name that the server gives them.
 const PREFIX: &str = "mcp.suite.";
@@ -22,7 +25,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let scenario = std::env::var("MCP_CONFORMANCE_SCENARIO").unwrap_or_default();
     let client = McpClient::http("suite", url).build()?;
     client.connect().await?;
-    let runtime = Runtime::builder().toolset(client.clone()).build();
+    let runtime = Runtime::builder().store(MemoryStore::new()).toolset(client.clone()).build();
     let catalogue = runtime.catalogue().await;
     let schema_of = |name: &str| {
         let found = catalogue.get(EntryKind::Tool, &format!("{PREFIX}{name}"));
@@ -47,9 +50,29 @@ async fn main() -> Result<(), Box<dyn Error>> {
         }
     };
     for (name, arguments) in wanted {
-        let call = ToolCall::new("c", format!("{PREFIX}{name}"), arguments.to_string());
-        let result = runtime.invoke(&call, &[]).await?;
-        eprintln!("{name}: {} {}", result.status, result.text());
+        // A tool may ask a person: of an agent's call.
+        let called = format!("mcp__suite__{name}");
+        let model = ScriptedModel::new([Turn::call(called, arguments), Turn::text("done")]);
+        let run = Agent::new(model).tools(client.clone()).runtime(&runtime).start("Call it.")?;
+        let answered = async {
+            let mut events = run.events();
+            while let Some(event) = events.next().await {
+                match &event.kind {
+                    EventKind::ApprovalRequested(question) => {
+                        eprintln!("{}", question.message);
+                        let schema: Value = question.answer.decode()?;
+                        let given = example(&schema["anyOf"][0]);
+                        runtime.answer(run.run_id(), &event.path.to_string(), &given, "the suite").await?;
+                    }
+                    EventKind::ToolCompleted { result, .. } | EventKind::ToolFailed { result, .. } => {
+                        eprintln!("{name}: {} {}", result.status, result.text());
+                    }
+                    _ => {}
+                }
+            }
+            Ok::<_, Box<dyn Error>>(())
+        };
+        answered.await?;
     }
     client.close().await;
     Ok(())
@@ -60,6 +83,7 @@ fn example(schema: &Value) -> Value {
     let properties = schema["properties"].as_object().cloned().unwrap_or_default();
     let value = |(name, property): (String, Value)| {
         let value = match property["type"].as_str() {
+            _ if !property["default"].is_null() => property["default"].clone(),
             Some("number" | "integer") => json!(5),
             Some("boolean") => json!(true),
             Some("array") => json!([]),

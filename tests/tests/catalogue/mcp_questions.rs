@@ -181,7 +181,7 @@ async fn a_run_that_is_cancelled_while_its_tool_waits_ends() {
         run.cancel("enough").await.unwrap();
         assert!(run.result().await.is_err());
         assert!(runtime.approvals(RunFilter::new()).await.unwrap().is_empty());
-        check_events(&runtime.journal(run.run_id()).await.unwrap());
+        check_events(&runtime.journal(run.run_id()).await.unwrap()).unwrap();
     }
 }
 
