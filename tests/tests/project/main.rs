@@ -3,5 +3,6 @@
 
 mod crate_budget;
 mod layers;
+mod listed_examples;
 mod surface;
 mod words;
