@@ -32,6 +32,12 @@ pub(crate) async fn attach(host: &Arc<Host>, run: &RunId) -> Result<Life> {
             }
         }));
     }
+    mirror(host, run).await
+}
+
+/// A run that is followed through the store, whoever executes it.
+pub(super) async fn mirror(host: &Arc<Host>, run: &RunId) -> Result<Life> {
+    let store = host.require_store()?;
     let mirror = mirrored(host, &store, run).await?;
     let (run, of) = (run.clone(), Arc::downgrade(&mirror));
     Ok(Life::watched(mirror, async move { follow(&store, &run, &of, &of).await }))

@@ -71,6 +71,11 @@ impl Life {
         Self { shared, ended: Joined(task).shared(), task: Some(abort) }
     }
 
+    /// Whether what executes the run is this handle's.
+    pub(super) fn is_executed(&self) -> bool {
+        self.task.is_some()
+    }
+
     /// Waits for the end.
     pub(super) async fn end(self) -> Result<Ended> {
         self.ended.await
@@ -114,7 +119,7 @@ impl<T> RunHandle<T> {
         Self { run: Arc::new(Followed { id, life: Mutex::new(life) }), decode: Arc::new(decode) }
     }
 
-    fn life(&self) -> MutexGuard<'_, Life> {
+    pub(super) fn life(&self) -> MutexGuard<'_, Life> {
         self.run.life()
     }
 

@@ -51,6 +51,7 @@ mod stopped_calls;
 mod time_spent;
 mod unanswered;
 mod undo_requests;
+mod until_asks;
 mod waits;
 
 pub use self::approval::Approval;

@@ -1,5 +1,5 @@
-//! The questions that runs wait for, of all runs of the store: an inbox for the persons who answer them. It answers
-//! none; [`Runtime::approve`] and [`Runtime::answer`] do.
+//! The questions that runs wait for, of one run and of all runs of the store: an inbox for the persons who answer them. It
+//! answers none; [`Runtime::approve`] and [`Runtime::answer`] do.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use crate::error::Result;
 use crate::event::{Event, EventKind, RunId};
 use crate::on_timeout::OnTimeout;
 use crate::path::StepPath;
-use crate::run::{NodeState, RunState, read_events};
+use crate::run::{NodeState, RunHandle, RunState, read_events};
 use crate::store::{RunFilter, RunRecord, RunStatus};
 use crate::time::Timestamp;
 use crate::value::Encoded;
@@ -60,7 +60,6 @@ impl Runtime {
     /// ```
     /// # use agentflow::prelude::*;
     /// # use agentflow::store::{MemoryStore, RunFilter};
-    /// # use futures_util::StreamExt;
     /// #[workflow]
     /// async fn publish(text: String) -> Result<String> {
     ///     let answer = gate!("publish this?", text).await?;
@@ -71,7 +70,7 @@ impl Runtime {
     /// # async fn main() -> Result<()> {
     /// let runtime = Runtime::builder().store(MemoryStore::new()).build();
     /// let run = runtime.start(publish::workflow(), "news".to_owned()).tag("desk", "sports").await?;
-    /// # run.events().any(|event| async move { event.name() == "run.paused" }).await;
+    /// run.asked().await?;
     /// let questions = runtime.approvals(RunFilter::new().tag("desk", "sports")).await?;
     /// assert_eq!(questions[0].message, "publish this?");
     /// runtime.approve(&questions[0].run, &questions[0].path, Approval::granted(), "ada").await?;
@@ -106,6 +105,48 @@ impl Runtime {
         let mut all = questions(run, &read_events(&self.require_store()?, &run.run_id, 0).await?);
         all.sort_by(|one, other| (one.asked, &one.path).cmp(&(other.asked, &other.path)));
         Ok(all)
+    }
+}
+
+impl<T> RunHandle<T> {
+    /// Waits until the run asks a person, and returns its oldest open question; `None` when the run has ended. A question that
+    /// is open already is returned at once, and again until it is answered.
+    ///
+    /// No store is needed, and the run may be executed by another process: see
+    /// [`Runtime::attach`](crate::Runtime::attach). Without a limit of time it waits as long as the run does; dropping the
+    /// future changes nothing in the run. A question may be answered by somebody else meanwhile: the answer given to it then
+    /// is refused.
+    ///
+    /// ```
+    /// # use agentflow::prelude::*;
+    /// #[workflow]
+    /// async fn publish(text: String) -> Result<String> {
+    ///     let answer = gate!("publish this?", text).await?;
+    ///     Ok(if answer.is_granted() { text } else { String::new() })
+    /// }
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<()> {
+    /// let runtime = Runtime::builder().build();
+    /// let run = runtime.start(publish::workflow(), "news".to_owned()).await?;
+    /// while let Some(question) = run.asked().await? {
+    ///     assert_eq!(question.message, "publish this?");
+    ///     run.approve(&question.path, Approval::granted(), "ada").await?;
+    /// }
+    /// assert_eq!(run.result().await?, "news");
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// When the run stops here without an end, as when its runtime is [drained](crate::Runtime::drain), or its store cannot
+    /// be read.
+    pub async fn asked(&self) -> Result<Option<OpenQuestion>> {
+        self.until_asks(|events| {
+            let all = questions(&RunRecord::from_events(events)?, events);
+            all.into_iter().min_by(|one, other| (one.asked, &one.path).cmp(&(other.asked, &other.path)))
+        })
+        .await
     }
 }
 

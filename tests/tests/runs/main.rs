@@ -2,6 +2,7 @@
 
 mod agent_snapshots;
 mod agents_ask;
+mod asked;
 mod asks_user;
 mod attempts;
 mod by_id;

@@ -4,8 +4,7 @@
 use std::time::Duration;
 
 use agentflow::prelude::*;
-use agentflow::store::{RunFilter, SqliteStore};
-use futures_util::StreamExt;
+use agentflow::store::SqliteStore;
 
 /// Take money. A step has one key, so that a retry takes it once.
 #[tool(idempotent)]
@@ -32,18 +31,13 @@ pub(crate) async fn run() -> Result<String, Box<dyn std::error::Error>> {
     let first = Runtime::builder().store(SqliteStore::open(&file).await?).build();
     let run = first.start(payment::workflow(), 700).await?;
     let id = run.run_id().clone();
-    let mut events = run.events();
-    while let Some(event) = events.next().await {
-        if matches!(event.kind, agentflow::event::EventKind::ApprovalRequested(_)) {
-            break;
-        }
-    }
+    run.asked().await?;
     first.drain(Duration::from_secs(10)).await;
 
     let second = Runtime::builder().store(SqliteStore::open(&file).await?).build();
     let run = second.resume_as(&id, &payment::workflow()).await?;
-    for question in second.approvals(RunFilter::new()).await? {
-        second.approve(&question.run, &question.path, Approval::granted(), "ada").await?;
+    while let Some(question) = run.asked().await? {
+        run.approve(&question.path, Approval::granted(), "ada").await?;
     }
     Ok(run.result().await?)
 }

@@ -10,14 +10,12 @@ mod ledger;
 use std::error::Error;
 use std::time::Duration;
 
-use agentflow::event::EventKind;
 use agentflow::pipeline::Pipeline;
 use agentflow::prelude::*;
 use agentflow::serde_json::json;
-use agentflow::store::{MemoryStore, RunFilter};
+use agentflow::store::MemoryStore;
 use agentflow::tool::{Effects, FnTool, ToolPolicy, ToolRef};
 use agentflow_testing::{ScriptedModel, Turn};
-use futures_util::StreamExt;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -55,19 +53,14 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let first = runtime(&store, &ledger);
     let run = first.start_named("booked", json!({"input": "tea"})).await?;
     let id = run.run_id().clone();
-    let mut events = run.events();
-    while let Some(event) = events.next().await {
-        if matches!(event.kind, EventKind::ApprovalRequested(_)) {
-            break;
-        }
-    }
+    run.asked().await?;
     first.drain(Duration::from_secs(10)).await;
     println!("the first process: {} calls, {} entries", ledger.calls(), ledger.entries());
 
     let second = runtime(&store, &ledger);
     let run = second.resume(&id).await?;
-    for question in second.approvals(RunFilter::new()).await? {
-        second.approve(&question.run, &question.path, Approval::granted(), "ada").await?;
+    while let Some(question) = run.asked().await? {
+        run.approve(&question.path, Approval::granted(), "ada").await?;
     }
     let answer: String = run.result().await?.decode()?;
     println!("the second process: {answer}");

@@ -1,0 +1,195 @@
+//! `RunHandle::asked`: the oldest open question of a run, in memory or not, here or elsewhere; `None` after its end.
+
+use std::time::Duration;
+
+use agentflow::RunHandle;
+use agentflow::prelude::*;
+use agentflow::schemars::JsonSchema;
+use agentflow::serde::Deserialize;
+use agentflow::serde_json::json;
+use agentflow::store::Store;
+use agentflow::tool::{FnTool, ToolPolicy};
+use agentflow_testing::{ScriptedModel, TestClock, Turn, test_runtime};
+use agentflow_tests::ProcessStore;
+
+/// In virtual time.
+async fn pass(seconds: u64) {
+    tokio::time::sleep(Duration::from_secs(seconds)).await;
+}
+
+async fn slow(n: u32) -> Result<u32> {
+    pass(10).await;
+    Ok(n)
+}
+
+async fn fails(n: u32) -> Result<u32, String> {
+    Err(format!("no {n}"))
+}
+
+/// Ends without a question.
+#[workflow(name = "quiet-of-asked")]
+async fn quiet(n: u32) -> Result<u32> {
+    slow(n).await
+}
+
+#[workflow(name = "failing-of-asked")]
+async fn failing(n: u32) -> Result<u32, Box<dyn std::error::Error + Send + Sync>> {
+    Ok(fails(n).await?)
+}
+
+/// Asks after ten seconds, and when that is answered, after ten more.
+#[workflow(name = "twice-of-asked")]
+async fn twice(n: u32) -> Result<u32> {
+    let n = slow(n).await?;
+    #[node(id = "one")]
+    let one = gate!("first?", n).await?;
+    let more = if one.is_granted() { slow(n).await? } else { 0 };
+    #[node(id = "two")]
+    let two = gate!("second?", more).await?;
+    Ok(if two.is_granted() { more } else { 0 })
+}
+
+/// Asks two things at once.
+#[workflow(name = "beside-of-asked")]
+async fn beside(n: u32) -> Result<bool> {
+    #[node(id = "left")]
+    let left = gate!("left?", n).await?;
+    #[node(id = "right")]
+    let right = gate!("right?", n).await?;
+    Ok(left.is_granted() && right.is_granted())
+}
+
+fn runtime(store: impl Store, clock: &TestClock) -> Runtime {
+    test_runtime().clock(clock.clone()).store(store).build()
+}
+
+async fn next<T>(run: &RunHandle<T>) -> Option<String> {
+    run.asked().await.unwrap().map(|question| question.path)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_question_is_waited_for_and_one_that_is_open_is_there_at_once() {
+    for waits_before in [0, 15] {
+        // Without a store, too.
+        let run = test_runtime().build().start(twice::workflow(), 3).await.unwrap();
+        pass(waits_before).await;
+        let began = tokio::time::Instant::now();
+        let question = run.asked().await.unwrap().unwrap();
+        assert_eq!(began.elapsed().as_secs(), if waits_before == 0 { 10 } else { 0 });
+        assert_eq!((&*question.path, &*question.message, question.about.as_str()), ("one", "first?", "3"));
+        assert_eq!((&question.run, &*question.name), (run.run_id(), "twice-of-asked"));
+        // It is open until it is answered.
+        assert_eq!(run.asked().await.unwrap().unwrap(), question);
+        run.approve("one", Approval::granted(), "ada").await.unwrap();
+        // What was answered is not asked again.
+        assert_eq!(next(&run).await.as_deref(), Some("two"));
+        run.approve("two", Approval::granted(), "ada").await.unwrap();
+        assert_eq!(next(&run).await, None);
+        assert_eq!(run.result().await.unwrap(), 3);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn two_open_questions_come_one_after_the_other() {
+    let run = test_runtime().build().start(beside::workflow(), 1).await.unwrap();
+    pass(1).await;
+    for path in ["left", "right"] {
+        assert_eq!(next(&run).await.as_deref(), Some(path));
+        run.approve(path, Approval::granted(), "ada").await.unwrap();
+    }
+    assert_eq!(next(&run).await, None);
+    assert!(run.result().await.unwrap());
+}
+
+/// Several wait for the same question, and one of them answers.
+#[tokio::test(start_paused = true)]
+async fn everybody_who_waits_sees_the_question() {
+    let run = test_runtime().build().start(twice::workflow(), 3).await.unwrap();
+    let (one, other) = tokio::join!(next(&run), next(&run));
+    assert_eq!((one.as_deref(), other.as_deref()), (Some("one"), Some("one")));
+    run.approve("one", Approval::denied("not today"), "ada").await.unwrap();
+    assert_eq!(next(&run).await.as_deref(), Some("two"));
+    run.cancel("enough").await.unwrap();
+    assert_eq!(next(&run).await, None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_that_ends_without_asking_gives_none() {
+    let runtime = test_runtime().build();
+    let run = runtime.start(quiet::workflow(), 3).await.unwrap();
+    assert_eq!(next(&run).await, None);
+    assert_eq!(next(&run).await, None);
+    let failed = runtime.start(failing::workflow(), 3).await.unwrap();
+    assert_eq!(next(&failed).await, None);
+    assert!(failed.result().await.is_err());
+    let cancelled = runtime.start(quiet::workflow(), 3).await.unwrap();
+    let (none, done) = tokio::join!(next(&cancelled), cancelled.cancel("enough"));
+    done.unwrap();
+    assert_eq!(none, None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_of_another_process_is_asked_and_answered_through_the_store() {
+    let (store, clock) = (ProcessStore::new(), TestClock::new());
+    let run = runtime(store.clone(), &clock).start(twice::workflow(), 3).await.unwrap();
+    let elsewhere = runtime(store.process(2), &clock);
+    for path in ["one", "two"] {
+        // A handle of its own each time: nothing is remembered in it.
+        let attached = elsewhere.attach(run.run_id()).await.unwrap();
+        assert_eq!(next(&attached).await.as_deref(), Some(path));
+        attached.approve(path, Approval::granted(), "ada").await.unwrap();
+    }
+    let attached = elsewhere.attach(run.run_id()).await.unwrap();
+    assert_eq!(next(&attached).await, None);
+    assert_eq!(next(&elsewhere.attach(run.run_id()).await.unwrap()).await, None);
+    assert_eq!(run.result().await.unwrap(), 3);
+}
+
+/// Its own handle says that the run has stopped here, one that is attached follows it.
+#[tokio::test(start_paused = true)]
+async fn a_run_that_stops_here_is_no_run_that_has_ended() {
+    let (store, clock) = (ProcessStore::new(), TestClock::new());
+    let first = runtime(store.clone(), &clock);
+    let run = first.start(twice::workflow(), 3).await.unwrap();
+    let attached = first.attach(run.run_id()).await.unwrap();
+    let drains = async {
+        pass(5).await;
+        first.drain(Duration::from_secs(1)).await;
+        let second = runtime(store.process(2), &clock);
+        let resumed = second.resume_as(run.run_id(), &twice::workflow()).await.unwrap();
+        let question = next(&resumed).await;
+        (second, resumed, question)
+    };
+    let (own, followed, (_second, resumed, question)) = tokio::join!(run.asked(), next(&attached), drains);
+    assert_eq!(own.unwrap_err().kind(), "fenced");
+    assert_eq!((followed.as_deref(), question.as_deref()), (Some("one"), Some("one")));
+    // Of a run that was resumed, what was answered in its earlier life is not open.
+    resumed.approve("one", Approval::granted(), "ada").await.unwrap();
+    resumed.abandon();
+    pass(1).await;
+    let third = runtime(store.process(3), &clock);
+    let resumed = third.resume_as(attached.run_id(), &twice::workflow()).await.unwrap();
+    assert_eq!(next(&resumed).await.as_deref(), Some("two"));
+    resumed.approve("two", Approval::granted(), "ada").await.unwrap();
+    assert_eq!((next(&resumed).await, next(&attached).await), (None, None));
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(crate = "agentflow::serde")]
+#[schemars(crate = "agentflow::schemars")]
+struct Nothing {}
+
+#[tokio::test(start_paused = true)]
+async fn the_call_of_an_agents_tool_is_asked_about() {
+    let model = ScriptedModel::new([Turn::call("refund", json!({})), Turn::text("done")]);
+    let refund = FnTool::new("refund", "Pays back.", |_, _: Nothing| async { Ok::<_, String>("paid") });
+    // What is asked about a call is found in a store.
+    let runtime = runtime(ProcessStore::new(), &TestClock::new());
+    let agent = Agent::new(model).tools([refund.policy(ToolPolicy::default().approve())]).runtime(&runtime);
+    let run = agent.start("My money, please.").unwrap();
+    let question = run.asked().await.unwrap().unwrap();
+    assert_eq!(question.path, "tool#1.refund");
+    run.approve(&question.path, Approval::granted(), "ada").await.unwrap();
+    assert_eq!(next(&run).await, None);
+    assert_eq!(run.result().await.unwrap().output(), "done");
+}
