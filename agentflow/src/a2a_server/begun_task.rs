@@ -17,7 +17,7 @@ use crate::event::RunId;
 use crate::run::asks_approval;
 use crate::runtime::{EntryKind, OpenQuestion};
 use crate::session::Session;
-use crate::store::{RunFilter, RunStatus, StoreErrorKind};
+use crate::store::{RunFilter, StoreErrorKind};
 use crate::value::Encoded;
 
 /// The key of a message's metadata that names a skill, or one of several questions.
@@ -157,22 +157,11 @@ async fn answer(
     };
     let value = read_answer(question, message)?;
     let value = Encoded::from_json(whole_numbers(&value)).map_err(|error| Fault::params(error.to_string()))?;
-    match runtime.answer_encoded(&record.run_id, &question.path, value, &caller.name).await {
-        Ok(()) => {}
-        Err(Error::Control(error)) => return Err(Fault::params(format!("the answer is refused: {error}"))),
-        Err(error) => return Err(Fault::internal(&error)),
+    match runtime.answer_here(&record.run_id, &question.path, value, &caller.name).await {
+        Ok(()) => Ok(record.run_id),
+        Err(Error::Control(error)) => Err(Fault::params(format!("the answer is refused: {error}"))),
+        Err(error) => Err(Fault::internal(&error)),
     }
-    // A run that no process executed continues here.
-    let now = runtime.run_record(&record.run_id).await.map_err(|error| Fault::internal(&error))?;
-    if now.status == RunStatus::Queued {
-        match runtime.resume(&record.run_id).await {
-            Ok(_) => {}
-            // Another process was first, or it has ended meanwhile.
-            Err(Error::Store(error)) if matches!(error.kind(), StoreErrorKind::Busy | StoreErrorKind::Ended) => {}
-            Err(error) => return Err(Fault::internal(&error)),
-        }
-    }
-    Ok(record.run_id)
 }
 
 /// The answer that a message gives to a question.

@@ -47,6 +47,9 @@ pub(super) struct McpServeArgs {
     /// The scopes that calls are granted, and approve:NAME for a tool that a person must agree to
     #[arg(long, value_name = "A,B", value_delimiter = ',')]
     pub(super) grant: Vec<String>,
+    /// Let clients answer the approvals of the runs that they begin; without it an operator does, with `runs approve`
+    #[arg(long)]
+    pub(super) clients_approve: bool,
     /// The file that runs of agents and workflows are kept in; without it, one that asks a person is cancelled
     #[arg(long, value_name = "FILE")]
     pub(super) store: Option<PathBuf>,

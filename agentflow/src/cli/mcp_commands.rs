@@ -24,12 +24,13 @@ pub(super) async fn mcp(host: &Runtime, command: McpCommand) -> Result<(), Stop>
 }
 
 async fn serve(host: &Runtime, args: McpServeArgs) -> Result<(), Stop> {
-    let McpServeArgs { tools, agents, workflows, grant, store, http, hosts, origins, key_from } = args;
+    let McpServeArgs { tools, agents, workflows, grant, clients_approve, store, http, hosts, origins, key_from } = args;
     let host = match store {
         Some(file) => host.with_store(SqliteStore::open(file).await?),
         None => host.clone(),
     };
     let server = McpServer::from_runtime(&host).agents(agents).workflows(workflows).grant(grant);
+    let server = if clients_approve { server.clients_approve() } else { server };
     let server = tools.into_iter().fold(server, McpServer::tools);
     let Some(address) = http else {
         return ctrl_c::or_stop(async { server.serve_stdio().await.map_err(Stop::from) }).await;

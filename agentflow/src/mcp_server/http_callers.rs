@@ -16,19 +16,31 @@ use http::{HeaderMap, HeaderValue, StatusCode, header};
 pub struct McpCaller {
     name: Arc<str>,
     scopes: Vec<Arc<str>>,
+    approves: bool,
 }
 
 impl McpCaller {
     /// A caller without scopes of its own. Runs that it starts have this name as their
     /// caller ([`StartRun::caller`](crate::runtime::StartRun::caller)).
     pub fn new(name: impl Into<Arc<str>>) -> Self {
-        Self { name: name.into(), scopes: Vec::new() }
+        Self { name: name.into(), scopes: Vec::new(), approves: false }
     }
 
     /// Grants it scopes, beside those of the server ([`McpServer::grant`](super::McpServer::grant)). Default: none.
     pub fn grant<S: Into<Arc<str>>>(mut self, scopes: impl IntoIterator<Item = S>) -> Self {
         self.scopes.extend(scopes.into_iter().map(Into::into));
         self
+    }
+
+    /// Lets it answer the approvals of the runs that it has begun: at gates, and before calls of tools. Default: it is not
+    /// asked, as [`McpServer::clients_approve`](super::McpServer::clients_approve) says.
+    pub fn approves(mut self) -> Self {
+        self.approves = true;
+        self
+    }
+
+    pub(super) fn may_approve(&self) -> bool {
+        self.approves
     }
 
     pub(super) fn name(&self) -> &str {

@@ -17,6 +17,8 @@ mod over_http;
 mod paced_transport;
 mod served_answer;
 mod served_call;
+mod served_question;
+mod served_run;
 mod server_settings;
 mod service;
 
@@ -109,6 +111,14 @@ impl McpServer {
     /// must agree to needs `approve:NAME`. Default: none.
     pub fn grant<S: Into<Arc<str>>>(self, scopes: impl IntoIterator<Item = S>) -> Self {
         self.set(|settings| settings.grants.extend(scopes.into_iter().map(Into::into)))
+    }
+
+    /// Lets every client answer the approvals of the runs that it has begun: at gates, and before calls of tools. Default: no.
+    /// A client would approve what it asked for itself, so the call ends with an error that names the run, until which the
+    /// host answers with [`Runtime::approve`](crate::Runtime::approve) or `agentwf runs approve`. Other questions are asked
+    /// of every client whose person can be asked.
+    pub fn clients_approve(self) -> Self {
+        self.set(|settings| settings.clients_approve = true)
     }
 
     /// What the server calls itself. Default: `agentflow`, with the version of this library.

@@ -4,16 +4,17 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use rmcp::model::{
-    CallToolRequestParams, CallToolResponse, CallToolResult, CancelledNotificationParam, Implementation,
-    ListToolsResult, PaginatedRequestParams, RequestId, ServerCapabilities, ServerConfig,
+    CallToolRequestParams, CallToolResponse, CancelledNotificationParam, Implementation, ListToolsResult,
+    PaginatedRequestParams, RequestId, ServerCapabilities, ServerConfig,
 };
 use rmcp::service::{NotificationContext, RequestContext};
 use rmcp::{ErrorData, RoleServer, ServerHandler};
 use serde_json::Value;
 
 use super::offered::Offer;
+use super::served_run::Followed;
 use super::server_settings::Shared;
-use super::{served_answer, served_call};
+use super::{served_answer, served_call, served_run};
 use crate::mcp::Ending;
 use crate::run::RunHandle;
 use crate::runtime::EntryKind;
@@ -59,10 +60,10 @@ impl Service {
         &self,
         request: CallToolRequestParams,
         context: &RequestContext<RoleServer>,
-    ) -> Result<CallToolResult, ErrorData> {
+    ) -> Result<CallToolResponse, ErrorData> {
         let shared = &self.shared;
         // Nobody reads the answer of a call that was cancelled.
-        let stopped = served_answer::error(CANCELLED);
+        let stopped = CallToolResponse::from(served_answer::error(CANCELLED));
         let _turn = tokio::select! {
             biased;
             () = context.ct.cancelled() => return Ok(stopped),
@@ -76,26 +77,39 @@ impl Service {
         let most = shared.settings.max_arguments;
         if text.len() > most {
             let problem = format!("the arguments have {} bytes, and {most} is the most", text.len());
-            return Ok(served_answer::error(problem));
+            return Ok(served_answer::error(problem).into());
         }
         if offer.kind == EntryKind::Tool {
             return tokio::select! {
                 biased;
                 () = context.ct.cancelled() => Ok(stopped),
                 called = served_call::tool(shared, &offer, text, context) => {
-                    Ok(called.unwrap_or_else(|error| served_answer::error(error.to_string())))
+                    Ok(called.unwrap_or_else(|error| served_answer::error(error.to_string())).into())
                 }
             };
         }
-        if let Err(problem) = fitting(&offer, &arguments) {
-            return Ok(served_answer::error(problem));
-        }
-        let run = match served_call::start(shared, &offer, text, context).await {
-            Ok(run) => run,
-            Err(error) => return Ok(served_answer::error(error.to_string())),
+        let earlier = match request.request_state {
+            Some(state) => {
+                let responses = request.input_responses.unwrap_or_default();
+                Some(served_run::continued(shared, &offer, &state, responses, context).await?)
+            }
+            None => None,
+        };
+        let run = match &earlier {
+            Some(earlier) => earlier.run.clone(),
+            None => {
+                if let Err(problem) = fitting(&offer, &arguments) {
+                    return Ok(served_answer::error(problem).into());
+                }
+                match served_run::start(shared, &offer, text, context).await {
+                    Ok(run) => run,
+                    Err(error) => return Ok(served_answer::error(error.to_string()).into()),
+                }
+            }
         };
         self.runs().insert(context.id.clone(), run.clone());
         let _of_call = RunOfCall { service: self, id: context.id.clone() };
+        let followed = Followed { shared, offer: &offer, run: &run, context };
         tokio::select! {
             biased;
             () = context.ct.cancelled() => {
@@ -105,7 +119,12 @@ impl Service {
                 }
                 Ok(stopped)
             }
-            result = served_call::follow(shared, &offer, &run, context) => Ok(result),
+            response = async {
+                match earlier {
+                    Some(earlier) => followed.continued(earlier).await,
+                    None => followed.begun().await,
+                }
+            } => Ok(response),
         }
     }
 
@@ -144,7 +163,7 @@ impl ServerHandler for Service {
         request: CallToolRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
-        self.call(request, &context).await.map(CallToolResponse::Complete)
+        self.call(request, &context).await
     }
 
     async fn on_cancelled(&self, said: CancelledNotificationParam, _: NotificationContext<RoleServer>) {

@@ -100,6 +100,22 @@ impl Runtime {
         self.control(run, ControlRequest::Answer { node: node.to_owned(), answer, by: by.to_owned() }).await
     }
 
+    /// Answers a question, and continues the run here when no process executes it.
+    #[cfg(any(feature = "a2a-server", feature = "mcp-server"))]
+    pub(crate) async fn answer_here(&self, run: &RunId, node: &str, answer: Encoded, by: &str) -> Result<()> {
+        use crate::store::{RunStatus, StoreErrorKind};
+
+        self.answer_encoded(run, node, answer, by).await?;
+        if self.run_record(run).await?.status != RunStatus::Queued {
+            return Ok(());
+        }
+        match self.resume(run).await {
+            // Another process was first, or it has ended meanwhile.
+            Err(Error::Store(error)) if matches!(error.kind(), StoreErrorKind::Busy | StoreErrorKind::Ended) => Ok(()),
+            resumed => resumed.map(drop),
+        }
+    }
+
     /// Sends the agent of a run a message, wherever the run is executed: see
     /// [`RunHandle::send_message`](crate::RunHandle::send_message). A run that no process executes has it when it is
     /// [resumed](Self::resume); a live one that waited for a message is `queued` until then.

@@ -100,7 +100,7 @@ impl Runtime {
     }
 
     /// What one run asks, the oldest question first.
-    #[cfg(feature = "a2a-server")]
+    #[cfg(any(feature = "a2a-server", feature = "mcp-server"))]
     pub(crate) async fn questions_of(&self, run: &RunRecord) -> Result<Vec<OpenQuestion>> {
         let mut all = questions(run, &read_events(&self.require_store()?, &run.run_id, 0).await?);
         all.sort_by(|one, other| (one.asked, &one.path).cmp(&(other.asked, &other.path)));

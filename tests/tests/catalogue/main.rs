@@ -23,6 +23,7 @@ mod names;
 mod raw_http;
 mod run_programs;
 mod served;
+mod served_asks;
 mod served_clients;
 mod served_over_http;
 mod storage_tools;

@@ -66,9 +66,14 @@ impl Lines {
 
     /// After the handshake of the earlier era.
     pub(crate) async fn greeted(server: &McpServer) -> Self {
+        Self::greeted_with(server, json!({})).await
+    }
+
+    /// The same of a client with these capabilities.
+    pub(crate) async fn greeted_with(server: &McpServer, capabilities: Value) -> Self {
         let mut lines = Self::of(server);
         let client = json!({"name": "lines", "version": "1"});
-        let params = json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": client});
+        let params = json!({"protocolVersion": "2025-11-25", "capabilities": capabilities, "clientInfo": client});
         let answer = lines.ask(0, "initialize", params).await;
         assert_eq!(answer["result"]["protocolVersion"], "2025-11-25", "{answer}");
         lines.say(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"})).await;
@@ -152,7 +157,7 @@ fn durable() -> Runtime {
 }
 
 /// Our own client of a server, in this process.
-fn client(server: &McpServer) -> McpClient {
+pub(crate) fn client(server: &McpServer) -> McpClient {
     let server = server.clone();
     let connect = move || {
         let (ours, theirs) = tokio::io::duplex(64 * 1024);

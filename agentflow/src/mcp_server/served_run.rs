@@ -1,0 +1,303 @@
+//! A call of an agent or a workflow: a run of the runtime, followed until it ends or asks, and continued by a later request
+//! with the answers. It decides nothing about who may call.
+
+use std::collections::BTreeMap;
+use std::pin::pin;
+
+use futures_util::StreamExt;
+use rmcp::model::{
+    CallToolResponse, CallToolResult, ClientResult, ElicitRequest, ElicitResult, InputRequiredResult, InputResponses,
+    ProtocolVersion, ServerRequest,
+};
+use rmcp::service::{Peer, RequestContext};
+use rmcp::{ErrorData, RoleServer};
+
+use super::call_progress::ShownProgress;
+use super::offered::Offer;
+use super::served_question::{Said, is_approval};
+use super::server_settings::Shared;
+use super::{served_answer, served_call, served_question};
+use crate::agent::RunRequest;
+use crate::error::{Error, Result};
+use crate::event::{EventKind, PauseReason, RunId};
+use crate::run::RunHandle;
+use crate::runtime::{EntryKind, OpenQuestion, StartRun};
+use crate::value::Encoded;
+
+/// The tag of a run that a client of a server has begun: the server's name.
+const TAG: &str = "mcp.server";
+/// The tag of what a client must know to continue the call.
+const CONTINUES: &str = "mcp.continues";
+/// How often one question is asked when the answers do not fit.
+const MOST_ASKED: u32 = 3;
+/// Who answers where nobody has found out who calls.
+const SOMEBODY: &str = "a client of the MCP server";
+
+/// Starts the run of an agent or a workflow.
+pub(super) async fn start(
+    shared: &Shared,
+    offer: &Offer,
+    arguments: String,
+    context: &RequestContext<RoleServer>,
+) -> Result<RunHandle<Encoded>> {
+    let (runtime, grants) = (&shared.runtime, served_call::grants(shared, context));
+    let server = &*shared.settings.name;
+    let token = token();
+    let caller = served_call::caller(context);
+    match offer.kind {
+        EntryKind::Agent => {
+            let request = RunRequest::default().grant(grants).tag(TAG, server).tag(CONTINUES, &token);
+            let request = caller.into_iter().fold(request, RunRequest::caller);
+            runtime.start_agent_with(&offer.name, &arguments, request).await
+        }
+        _ => {
+            let input = Encoded::from_json(arguments).map_err(|error| Error::value(&offer.name, &error))?;
+            let run = runtime.start_named(&offer.name, input).grant(grants).tag(TAG, server).tag(CONTINUES, &token);
+            caller.into_iter().fold(run, StartRun::caller).await
+        }
+    }
+}
+
+/// What a client must know to continue a call, beside the id of its run: others know that.
+fn token() -> String {
+    let mut bytes = [0; 16];
+    // Without randomness of the system no call can be continued.
+    match getrandom::fill(&mut bytes) {
+        Ok(()) => bytes.iter().map(|byte| format!("{byte:02x}")).collect(),
+        Err(_) => String::new(),
+    }
+}
+
+/// How a client asks the person who sits there.
+enum Asks {
+    /// While the call is open.
+    Here(Peer<RoleServer>),
+    /// As the answer to the call, which it then sends again.
+    InAnswers,
+    Nobody,
+}
+
+impl Asks {
+    fn of(shared: &Shared, context: &RequestContext<RoleServer>) -> Self {
+        let of_client = context.client_capabilities().and_then(|client| client.elicitation);
+        let has_forms = of_client.is_some_and(|asks| asks.form.is_some() || asks.url.is_none());
+        let without_handshake = context.protocol_version().is_some_and(|of| of >= ProtocolVersion::V_2026_07_28);
+        match (has_forms, without_handshake) {
+            // A later request finds the run in the store.
+            (true, true) if shared.runtime.store().is_some() => Self::InAnswers,
+            (true, false) if !is_over_http(context) => Self::Here(context.peer.clone()),
+            _ => Self::Nobody,
+        }
+    }
+}
+
+#[cfg(feature = "mcp-server-http")]
+fn is_over_http(context: &RequestContext<RoleServer>) -> bool {
+    context.extensions.get::<http::request::Parts>().is_some()
+}
+
+#[cfg(not(feature = "mcp-server-http"))]
+fn is_over_http(_: &RequestContext<RoleServer>) -> bool {
+    false
+}
+
+/// Whether a client may answer what a person must agree to.
+fn may_approve(shared: &Shared, context: &RequestContext<RoleServer>) -> bool {
+    #[cfg(feature = "mcp-server-http")]
+    if served_call::http_caller(context).is_some_and(super::http_callers::McpCaller::may_approve) {
+        return true;
+    }
+    let _ = context;
+    shared.settings.clients_approve
+}
+
+/// The run of an earlier request, with what the client has answered.
+pub(super) struct Continued {
+    pub(super) run: RunHandle<Encoded>,
+    /// Answers that were refused, by the paths of their questions, and why.
+    problems: BTreeMap<String, String>,
+    /// Somebody declined to answer.
+    is_declined: bool,
+}
+
+/// Finds the run of a call that a client continues, and answers what it asks.
+///
+/// # Errors
+/// When the client has not been given this state for a call of this tool.
+pub(super) async fn continued(
+    shared: &Shared,
+    offer: &Offer,
+    state: &str,
+    mut responses: InputResponses,
+    context: &RequestContext<RoleServer>,
+) -> std::result::Result<Continued, ErrorData> {
+    let unknown = || ErrorData::invalid_params("`requestState` is not one that this server gave for this call", None);
+    let internal = |error: Error| ErrorData::internal_error(error.to_string(), None);
+    let (run, token) = state.rsplit_once('.').ok_or_else(unknown)?;
+    let runtime = &shared.runtime;
+    let record = runtime.run_record(&RunId::new(run)).await.map_err(|_| unknown())?;
+    let caller = served_call::caller(context);
+    let is_its = record.tags.get(TAG) == Some(&shared.settings.name)
+        && !token.is_empty()
+        && record.tags.get(CONTINUES).is_some_and(|of_run| of_run == token)
+        && record.caller.as_deref() == caller.as_deref()
+        && record.name == offer.name;
+    if !is_its {
+        return Err(unknown());
+    }
+    let by = caller.as_deref().unwrap_or(SOMEBODY);
+    let (mut problems, mut is_declined) = (BTreeMap::new(), false);
+    for question in runtime.questions_of(&record).await.map_err(internal)? {
+        let Some(response) = responses.remove(&question.path) else { continue };
+        if is_approval(&question) && !may_approve(shared, context) {
+            continue;
+        }
+        let said = match serde_json::from_value::<ElicitResult>(response) {
+            Ok(result) => served_question::said(&question, result),
+            Err(error) => {
+                problems.insert(question.path, error.to_string());
+                continue;
+            }
+        };
+        match said {
+            Said::Declined => is_declined = true,
+            Said::Answer(answer) => match runtime.answer_here(&record.run_id, &question.path, answer, by).await {
+                Ok(()) => {}
+                Err(Error::Control(error)) => drop(problems.insert(question.path, error.to_string())),
+                Err(error) => return Err(internal(error)),
+            },
+        }
+    }
+    let run = runtime.attach(&record.run_id).await.map_err(internal)?;
+    Ok(Continued { run, problems, is_declined })
+}
+
+/// What of a run is followed.
+pub(super) struct Followed<'r> {
+    pub(super) shared: &'r Shared,
+    pub(super) offer: &'r Offer,
+    pub(super) run: &'r RunHandle<Encoded>,
+    pub(super) context: &'r RequestContext<RoleServer>,
+}
+
+impl Followed<'_> {
+    /// Waits for the end of a run, and asks the person at the client what it asks meanwhile. Dropping the future cancels
+    /// nothing.
+    pub(super) async fn begun(&self) -> CallToolResponse {
+        self.further(BTreeMap::new()).await
+    }
+
+    /// The same of one that the client continues.
+    pub(super) async fn continued(&self, Continued { problems, is_declined, .. }: Continued) -> CallToolResponse {
+        match (is_declined, self.run.asked().await) {
+            (true, Ok(Some(question))) => self.left(&question).into(),
+            _ => self.further(problems).await,
+        }
+    }
+
+    async fn further(&self, problems: BTreeMap<String, String>) -> CallToolResponse {
+        let asks = Asks::of(self.shared, self.context);
+        let mut progress = ShownProgress::of(self.context);
+        let mut events = self.run.events();
+        let (mut problem, mut asked_again) = (None::<(String, String)>, 0);
+        loop {
+            let mut asked = pin!(self.run.asked());
+            let asked = loop {
+                tokio::select! {
+                    biased;
+                    Some(event) = events.next() => match &event.kind {
+                        EventKind::RunPaused { reason: PauseReason::Interrupted } if self.is_interrupted().await => {
+                            return self.interrupted().into();
+                        }
+                        kind => progress.show(kind).await,
+                    },
+                    asked = &mut asked => break asked,
+                }
+            };
+            let Ok(Some(question)) = asked else { break };
+            if is_approval(&question) && !may_approve(self.shared, self.context) {
+                return self.left(&question).into();
+            }
+            match &asks {
+                Asks::Nobody => return self.left(&question).into(),
+                Asks::InAnswers => return self.all_asked(&question, &problems).await,
+                Asks::Here(peer) => {
+                    let last = problem.take().filter(|(path, _)| *path == question.path).map(|(_, problem)| problem);
+                    asked_again = if last.is_some() { asked_again + 1 } else { 0 };
+                    let params = served_question::params(&question, last.as_deref());
+                    let Some(params) = params.filter(|_| asked_again < MOST_ASKED) else {
+                        return self.left(&question).into();
+                    };
+                    let request = ServerRequest::ElicitRequest(ElicitRequest::new(params));
+                    let said = match peer.send_request(request).await {
+                        Ok(ClientResult::ElicitResult(result)) => served_question::said(&question, result),
+                        _ => Said::Declined,
+                    };
+                    let Said::Answer(answer) = said else { return self.left(&question).into() };
+                    let by = served_call::caller(self.context);
+                    let by = by.as_deref().unwrap_or(SOMEBODY);
+                    match self.run.answer(&question.path, &answer, by).await {
+                        Err(Error::Control(error)) => problem = Some((question.path, error.to_string())),
+                        Err(error) => return self.ended(served_answer::error(error.to_string())).into(),
+                        Ok(()) => {}
+                    }
+                }
+            }
+        }
+        match self.run.result().await {
+            Ok(output) => served_answer::of_run(self.offer, self.run.run_id(), &output).into(),
+            Err(error) => self.ended(served_answer::error(error.to_string())).into(),
+        }
+    }
+
+    /// Everything that the run asks, as the answer to the call.
+    async fn all_asked(&self, first: &OpenQuestion, problems: &BTreeMap<String, String>) -> CallToolResponse {
+        let (runtime, run) = (&self.shared.runtime, self.run.run_id());
+        let Ok(record) = runtime.run_record(run).await else { return self.left(first).into() };
+        let mut questions = runtime.questions_of(&record).await.unwrap_or_default();
+        questions.retain(|question| !is_approval(question) || may_approve(self.shared, self.context));
+        let requests = served_question::requests(&questions, problems);
+        match record.tags.get(CONTINUES).filter(|token| !token.is_empty()) {
+            Some(token) if !requests.is_empty() => {
+                InputRequiredResult::new(Some(requests), Some(format!("{run}.{token}"))).into()
+            }
+            _ => self.left(first).into(),
+        }
+    }
+
+    /// Whether it still waits for an operator: what is followed begins with what was recorded.
+    async fn is_interrupted(&self) -> bool {
+        let record = self.shared.runtime.run_record(self.run.run_id()).await;
+        record.is_ok_and(|record| record.pause_reason == Some(PauseReason::Interrupted))
+    }
+
+    fn interrupted(&self) -> CallToolResult {
+        let problem = format!(
+            "the run `{}` was interrupted in a step that may have had its effect; it continues when that step is retried \
+             where this server runs; do not call again, which would begin another run",
+            self.run.run_id()
+        );
+        self.ended(served_answer::error(problem))
+    }
+
+    /// What the client reads of a run whose question somebody else must answer.
+    fn left(&self, question: &OpenQuestion) -> CallToolResult {
+        let what_next = match self.shared.runtime.store() {
+            Some(_) => format!(
+                "it continues when its question at `{}` is answered where this server runs; do not call again, which would \
+                 begin another run",
+                question.path
+            ),
+            None => "nobody can answer it, since this server keeps no runs, so it was cancelled".to_owned(),
+        };
+        let message = &question.message;
+        self.ended(served_answer::error(format!(
+            "the run `{}` waits for a person: {message}\n{what_next}",
+            self.run.run_id()
+        )))
+    }
+
+    fn ended(&self, result: CallToolResult) -> CallToolResult {
+        served_answer::of(self.run.run_id(), result)
+    }
+}
