@@ -275,7 +275,7 @@ impl StepPath {
     }
 
     /// A question that the call which is here asks in the middle, from 1.
-    #[cfg(feature = "mcp")]
+    #[cfg(any(feature = "mcp", feature = "a2a-client"))]
     pub(crate) fn question(&self, number: u32) -> Self {
         self.child(&format!("{QUESTION}{number}"))
     }

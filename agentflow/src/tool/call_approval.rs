@@ -114,7 +114,7 @@ impl CallQuestion {
     }
 
     /// A question that a call asks at a path of its own: the one that is recorded there, unless nobody has been asked yet.
-    #[cfg(feature = "mcp")]
+    #[cfg(any(feature = "mcp", feature = "a2a-client"))]
     pub(crate) fn of_call(shared: Arc<RunShared>, path: StepPath, request: ApprovalRequest) -> Self {
         match asked_at(&shared, &path) {
             None => Self::open(shared, path, request),

@@ -42,7 +42,7 @@ mod undecided;
 mod undo_check;
 mod undoable_place;
 mod user_question;
-#[cfg(feature = "mcp")]
+#[cfg(any(feature = "mcp", feature = "a2a-client"))]
 mod waiting_call;
 mod wire_name;
 
@@ -96,8 +96,10 @@ pub(crate) use self::undecided::{
 };
 pub(crate) use self::undo_check::undo_misfit;
 pub use self::user_question::UserQuestion;
+#[cfg(any(feature = "mcp", feature = "a2a-client"))]
+pub(crate) use self::waiting_call::WaitingCall;
 #[cfg(feature = "mcp")]
-pub(crate) use self::waiting_call::{WaitingCall, ask_within_call};
+pub(crate) use self::waiting_call::ask_within_call;
 use self::wire_name::Renamed;
 pub(crate) use self::wire_name::{is_dotted, wire_name};
 use crate::context::Context;

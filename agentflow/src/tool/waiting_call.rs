@@ -20,18 +20,13 @@ impl WaitingCall {
     /// Whether the call of a tool of this name, which is here, can wait: it is recorded as such, in a run whose questions
     /// somebody finds.
     pub(crate) fn can_begin(cx: &Context, tool: &str) -> bool {
-        let run = cx.run();
-        if !cx.is_step() || !run.log.is_durable() {
-            return false;
-        }
-        let recorded = run.log.records_below(cx.path());
-        let mut own = recorded.into_iter().rev().filter(|(_, path, _)| path == cx.path());
-        own.find_map(|(_, _, kind)| match kind {
-            EventKind::ToolStarted { call, .. } => Some(call.name == tool),
-            EventKind::NodeStarted { tool: of, .. } => Some(of.is_some_and(|of| *of == *tool)),
-            _ => None,
-        })
-        .unwrap_or(false)
+        matches!(tool_of(cx), Some((of, _)) if *of == *tool)
+    }
+
+    /// The same of a call that is a node, so that no model reads what it answers.
+    #[cfg(feature = "a2a-client")]
+    pub(crate) fn can_begin_in_node(cx: &Context, tool: &str) -> bool {
+        matches!(tool_of(cx), Some((of, true)) if *of == *tool)
     }
 
     /// What the call that is here waited for when its process ended.
@@ -96,6 +91,7 @@ impl WaitingCall {
 ///
 /// # Errors
 /// When the question is not JSON, or the store fails.
+#[cfg(feature = "mcp")]
 pub(crate) async fn ask_within_call(
     cx: &Context,
     asked_here: u32,
@@ -116,6 +112,21 @@ pub(crate) async fn ask_within_call(
         .unwrap_or_else(|| cx.path().clone());
     let question = CallQuestion::of_call(Arc::clone(run), path, request);
     question.answer().await.map_err(|error| ToolError::new(error.to_string()))
+}
+
+/// The tool whose call is here, and whether the call is a node, where it could wait.
+fn tool_of(cx: &Context) -> Option<(Arc<str>, bool)> {
+    let run = cx.run();
+    if !cx.is_step() || !run.log.is_durable() {
+        return None;
+    }
+    let recorded = run.log.records_below(cx.path());
+    let mut own = recorded.into_iter().rev().filter(|(_, path, _)| path == cx.path());
+    own.find_map(|(_, _, kind)| match kind {
+        EventKind::ToolStarted { call, .. } => Some(Some((call.name.as_str().into(), false))),
+        EventKind::NodeStarted { tool, .. } => Some(tool.map(|tool| (tool, true))),
+        _ => None,
+    })?
 }
 
 /// How many questions the call that is here has asked.

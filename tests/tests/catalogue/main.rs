@@ -5,6 +5,7 @@ mod a2a_agents;
 mod a2a_json;
 mod a2a_processes;
 mod a2a_python;
+mod a2a_questions;
 mod a2a_requests;
 mod a2a_scripted;
 mod a2a_served;

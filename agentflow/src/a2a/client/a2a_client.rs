@@ -209,6 +209,16 @@ impl A2aClientBuilder {
         self
     }
 
+    /// Asks a person what the agent asks in the middle of a task, and not the model that has called its tool. Default: the
+    /// model reads the question, and answers it by another call. A node of a graph always asks a person.
+    ///
+    /// The question is one of the run, listed by [`Runtime::approvals`](crate::Runtime::approvals) at a path below the call,
+    /// and answered with a text; it waits over restarts. A run without a store asks nobody: there the model reads it.
+    pub fn asks_people(mut self) -> Self {
+        self.settings.asks_people = true;
+        self
+    }
+
     /// What a model reads of its tool. Default: what the card says of the agent and its skills.
     pub fn description(mut self, description: impl Into<String>) -> Self {
         self.settings.description = Some(description.into());

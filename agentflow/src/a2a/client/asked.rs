@@ -109,9 +109,20 @@ fn is_settled(task: &A2aTask) -> bool {
 }
 
 /// A task that is cancelled when nobody waits for it any more.
-struct Unfinished {
+pub(super) struct Unfinished {
     peer: Arc<Peer>,
     task: Option<String>,
+}
+
+impl Unfinished {
+    pub(super) fn of(peer: &Arc<Peer>, task: String) -> Self {
+        Self { peer: Arc::clone(peer), task: Some(task) }
+    }
+
+    /// It is not to be cancelled.
+    pub(super) fn settled(&mut self) {
+        self.task = None;
+    }
 }
 
 impl Drop for Unfinished {

@@ -7,6 +7,7 @@ mod card_choice;
 mod memory_link;
 mod operation;
 mod peer;
+mod remote_call;
 mod remote_tool;
 mod update_stream;
 

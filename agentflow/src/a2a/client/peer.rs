@@ -36,6 +36,8 @@ pub(super) struct Settings {
     pub(super) output_modes: Vec<String>,
     pub(super) policy: ToolPolicy,
     pub(super) description: Option<String>,
+    /// People are asked what it asks, also where a model could answer.
+    pub(super) asks_people: bool,
 }
 
 impl Default for Settings {
@@ -51,6 +53,7 @@ impl Default for Settings {
             output_modes: Vec::new(),
             policy: ToolPolicy::default(),
             description: None,
+            asks_people: false,
         }
     }
 }

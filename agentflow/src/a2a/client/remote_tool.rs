@@ -11,10 +11,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::super::{A2aAnswer, A2aCard, A2aContent, A2aMessage, A2aPart, A2aTaskState, A2aUpdate};
-use super::a2a_error::A2aError;
-use super::asked::asked;
+use super::super::{A2aAnswer, A2aCard, A2aContent, A2aMessage, A2aPart, A2aTaskState};
 use super::peer::Peer;
+use super::remote_call::RemoteCall;
 use crate::context::Context;
 use crate::message::{Media, ResourceLink};
 use crate::text::head;
@@ -77,10 +76,16 @@ impl Toolset for AgentTools {
         let mut policy = settings.policy.clone();
         policy.timeout = policy.timeout.or(Some(settings.task_timeout));
         let is_repeatable = policy.is_repeatable();
-        let peer = Arc::clone(&self.peer);
+        let call = Arc::new(RemoteCall { peer: Arc::clone(&self.peer), is_repeatable });
         let tool = FnTool::new("", head(&description, MOST_DESCRIPTION), move |cx: Context, arguments: Arguments| {
-            let peer = Arc::clone(&peer);
-            async move { called(&peer, &cx, arguments, is_repeatable).await }
+            let call = Arc::clone(&call);
+            async move {
+                let Arguments { message, context, task } = arguments;
+                let message = A2aMessage::user_text(message).id(cx.idempotency_key());
+                let message = context.into_iter().fold(message, A2aMessage::context);
+                let answer = call.made(&cx, task.into_iter().fold(message, A2aMessage::task)).await?;
+                output(&call.peer, &answer)
+            }
         });
         Ok(vec![tool.policy(policy).into()])
     }
@@ -93,37 +98,6 @@ fn described(card: &A2aCard) -> String {
         let _ = write!(text, "\n- {}: {}", skill.name, skill.description);
     }
     text
-}
-
-/// Asks the agent; once more when the message was lost and a second one does no harm.
-async fn called(
-    peer: &Arc<Peer>,
-    cx: &Context,
-    arguments: Arguments,
-    is_repeatable: bool,
-) -> Result<ToolOutput, ToolError> {
-    let Arguments { message, context, task } = arguments;
-    let message = A2aMessage::user_text(message).id(cx.idempotency_key());
-    let message = context.into_iter().fold(message, A2aMessage::context);
-    let message = task.into_iter().fold(message, A2aMessage::task);
-    let show = |update: &A2aUpdate| shown(cx, update);
-    let answer = match asked(peer, &message, show).await {
-        Err(A2aError::Lost { .. }) if is_repeatable => asked(peer, &message, show).await,
-        answer => answer,
-    };
-    output(peer, &answer.map_err(A2aError::into_tool_error)?)
-}
-
-/// A change of the task, as progress of the call.
-fn shown(cx: &Context, update: &A2aUpdate) {
-    let text = match update {
-        A2aUpdate::Status(update) => update.status.message.as_ref().map(A2aMessage::text),
-        A2aUpdate::Artifact(update) => Some(update.artifact.text()),
-        A2aUpdate::Task(_) | A2aUpdate::Message(_) => None,
-    };
-    if let Some(text) = text.filter(|text| !text.is_empty()) {
-        cx.emit(&text);
-    }
 }
 
 /// The answer as the tool's; a task that failed is an error that the model reads.

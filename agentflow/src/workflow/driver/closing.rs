@@ -14,7 +14,7 @@ use crate::error::{Error, Failure, FailureKind};
 use crate::event::EventKind;
 use crate::run::{InSegment, Segment};
 use crate::store::StoreError;
-use crate::tool::{compensated, compensated_cancelled, repeated_below, undecided_failure, unknown_below};
+use crate::tool::{asks_at, compensated, compensated_cancelled, repeated_below, undecided_failure, unknown_below};
 use crate::value::Encoded;
 use crate::workflow::machine::{Unit, stopped};
 use crate::workflow::spec::Body;
@@ -92,6 +92,10 @@ impl WorkflowRun {
     pub(super) fn cancel(&mut self, unit: Unit, reason: &str) {
         for task in self.tasks.iter_mut().filter(|task| task.unit() == unit) {
             task.drop_work();
+        }
+        // A call that asks people continues when the node runs again.
+        if let Some(waiting) = asks_at(&self.segment.shared, &self.path(unit)) {
+            self.machine.apply(unit, &EventKind::ToolWaiting(waiting), self.segment.shared.now());
         }
         let attempt = self.machine.attempts(unit);
         let error = Arc::new(Failure::new(FailureKind::Cancelled, stopped(reason, self.has_begun_once(unit))));
