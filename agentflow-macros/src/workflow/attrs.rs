@@ -284,16 +284,19 @@ fn on_error(expr: Expr, policy: &mut Policy, errors: &mut Errors) {
     policy.skip_on_error = found.is_some_and(|variant| variant == "Skip");
 }
 
+/// What a run writes into paths by itself, each followed by a number.
+const RESERVED: [&str; 6] = ["model#", "tool#", "call#", "attempt#", "undo#", "ask#"];
+
 /// The same rules as the builder's.
 fn problem_of_id(id: &str) -> Option<&'static str> {
     if id.is_empty() {
         Some("`id` cannot be empty; write a name, or remove it to use the name of the `let`")
     } else if id.contains(['/', '[', ']', '%', '"', '\\']) {
         Some("a node's name is a part of paths such as `notes[3]`; remove `/`, `[`, `]`, `%`, quotes and `\\` from it")
-    } else if ["model#", "tool#", "call#", "attempt#"].iter().any(|reserved| id.starts_with(reserved)) {
+    } else if RESERVED.iter().any(|reserved| id.starts_with(reserved)) {
         Some(
-            "a node's name cannot begin with `model#`, `tool#`, `call#` or `attempt#`, which are used in paths; write \
-             another one",
+            "a node's name cannot begin with `model#`, `tool#`, `call#`, `attempt#`, `undo#` or `ask#`, which are used in \
+             paths; write another one",
         )
     } else if id.ends_with(".items") {
         Some("a node's name cannot end in `.items`, which is the list of a `map!`; write another one")

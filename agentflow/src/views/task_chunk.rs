@@ -78,8 +78,8 @@ impl TaskChunks {
         events.into_iter().filter_map(|event| view.next(event)).collect()
     }
 
-    /// The piece that the next event of the run is; `None` of one that is not shown: reasoning, and tool calls before they
-    /// are whole.
+    /// The piece that the next event of the run is; `None` of one that is not shown: reasoning, tool calls before they
+    /// are whole, and what a tool that asks continues by.
     pub fn next(&mut self, event: &Event) -> Option<TaskStreamChunk> {
         if self.ended {
             return None;
@@ -88,7 +88,8 @@ impl TaskChunks {
         let (chunk_type, content) = match &event.kind {
             EventKind::RunStarted(started) => (TaskChunkKind::Processing, text(started.name())),
             EventKind::ModelDelta(ModelDelta::Text(piece)) => (TaskChunkKind::Response, text(piece)),
-            EventKind::ModelDelta(_) => return None,
+            // The questions are pieces of their own, and what the tool continues by is nobody's business.
+            EventKind::ModelDelta(_) | EventKind::ToolWaiting(_) => return None,
             EventKind::ToolStarted { .. } => (TaskChunkKind::ToolCallRequest, payload(&event.kind)),
             EventKind::ApprovalRequested(request) => match asks_for_approval(&request.answer) {
                 true => (TaskChunkKind::ToolApprovalRequest, payload(&event.kind)),

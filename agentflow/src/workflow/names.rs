@@ -9,10 +9,10 @@ use super::spec::{NodeKind, NodeSpec};
 use crate::path::StepPath;
 
 /// What a run writes into paths by itself, each followed by a number.
-const RESERVED: [&str; 5] = ["model#", "tool#", "call#", "attempt#", "undo#"];
+const RESERVED: [&str; 6] = ["model#", "tool#", "call#", "attempt#", "undo#", "ask#"];
 
 const RULE: &str = "be empty, contain `[`, `]`, `%`, quotes or `\\`, or begin with `model#`, `tool#`, `call#`, \
-                    `attempt#` or `undo#`, which are parts of a run's paths";
+                    `attempt#`, `undo#` or `ask#`, which are parts of a run's paths";
 
 fn is_wrong(part: &str) -> bool {
     part.is_empty()
