@@ -359,7 +359,21 @@ fn a_router_of_another_workflow_is_refused() {
 
 #[test]
 fn no_node_or_branch_is_named_like_a_part_of_a_path() {
-    for name in ["model#1", "tool#1.x", "call#2", "attempt#2", "undo#1", "ask#1", "a/call#2", "a[1]", "a//b", "", "50%", "a\"b", "a\\b"] {
+    for name in [
+        "model#1",
+        "tool#1.x",
+        "call#2",
+        "attempt#2",
+        "undo#1",
+        "ask#1",
+        "a/call#2",
+        "a[1]",
+        "a//b",
+        "",
+        "50%",
+        "a\"b",
+        "a\\b",
+    ] {
         let problem = problem(|b| one(b, name));
         let expected = format!(
             "the workflow `named` cannot be built: `{name}` cannot be the name of a node: no part between slashes"
