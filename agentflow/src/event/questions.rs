@@ -67,6 +67,7 @@ fn is_zero(number: &u32) -> bool {
     *number == 0
 }
 
+#[cfg(any(feature = "mcp", feature = "a2a-client"))]
 impl ToolWaiting {
     pub(crate) fn new(state: Encoded, questions: Vec<ApprovalRequest>, asked: u32) -> Self {
         Self { state, questions, asked }
