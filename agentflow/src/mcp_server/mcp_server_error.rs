@@ -9,22 +9,22 @@ pub enum McpServerError {
     /// Something that it is to offer is not there.
     #[error("the MCP server cannot offer this: {0}")]
     Offer(#[source] Error),
-    /// Two things would be tools of one name for the client.
-    #[error("the MCP server cannot offer the {kind} `{name}`: a {other} has this name, too; leave one of them out")]
+    /// Two things would have one name for the client.
+    #[error("the MCP server cannot offer the {kind} `{name}`: another {other} has this name; leave one of them out")]
     #[non_exhaustive]
     Twice {
-        /// What cannot be offered: `agent` or `workflow`.
+        /// What cannot be offered: `agent`, `workflow`, `resource` or `prompt`.
         kind: &'static str,
         /// The name.
         name: String,
         /// What has the name, too.
         other: &'static str,
     },
-    /// No client could call what was named: its arguments have no schema, or its name is not one of the protocol.
+    /// No client could use what was named: its arguments have no schema, or its name or address is not one of the protocol.
     #[error("the MCP server cannot offer the {kind} `{name}`: {problem}")]
     #[non_exhaustive]
     Unusable {
-        /// What it is: `agent` or `workflow`.
+        /// What it is: `agent`, `workflow`, `resource` or `prompt`.
         kind: &'static str,
         /// The name.
         name: String,

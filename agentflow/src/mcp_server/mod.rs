@@ -1,4 +1,4 @@
-//! The tools, agents and workflows of a runtime as a server of the Model Context Protocol. The protocol itself is the crate
+//! The tools, agents and workflows of a runtime, and what else its host offers, as a server of the Model Context Protocol. The protocol itself is the crate
 //! `rmcp`'s; none of its types is public here. [`mcp`](crate::mcp) is the other side: servers whose tools this program calls.
 //!
 //! See [the page](crate::mcp#serving-a-runtime) for what is offered and how a call ends.
@@ -17,10 +17,14 @@ mod over_http;
 mod paced_transport;
 mod served_answer;
 mod served_call;
+mod served_prompt;
 mod served_question;
+mod served_reads;
+mod served_resource;
 mod served_run;
 mod server_settings;
 mod service;
+mod uri_template;
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -37,6 +41,8 @@ pub use self::http_callers::{McpCaller, McpRefusal};
 pub use self::http_service::{McpHttpBody, McpHttpService};
 pub use self::mcp_server_error::McpServerError;
 use self::paced_transport::PacedTransport;
+pub use self::served_prompt::{PromptArguments, ServedPrompt};
+pub use self::served_resource::{ResourceRead, ServedContent, ServedResource};
 use self::server_settings::{Settings, Shared};
 use self::service::Service;
 use crate::mcp::{BoundedLines, CLOSED, Ending};
@@ -104,6 +110,16 @@ impl McpServer {
     /// Offers these workflows, too: a call is a run of the runtime. Default: none.
     pub fn workflows<S: Into<Arc<str>>>(self, names: impl IntoIterator<Item = S>) -> Self {
         self.set(|settings| settings.workflows.extend(names.into_iter().map(Into::into)))
+    }
+
+    /// Offers a resource to read. Default: none. Two of one address are an error before anything is served.
+    pub fn resource(self, resource: ServedResource) -> Self {
+        self.set(|settings| settings.resources.push(resource))
+    }
+
+    /// Offers a prompt. Default: none. Two of one name are an error before anything is served.
+    pub fn prompt(self, prompt: ServedPrompt) -> Self {
+        self.set(|settings| settings.prompts.push(prompt))
     }
 
     /// Grants scopes to everything that is called, beside those of the runtime

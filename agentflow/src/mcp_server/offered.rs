@@ -1,12 +1,13 @@
 //! What a server offers, as tools of the protocol: from the catalogue, now. It calls nothing.
 
+use std::collections::BTreeSet;
 use std::sync::{Arc, PoisonError};
 
 use rmcp::model::{JsonObject, Tool, ToolAnnotations};
 use serde_json::{Value, json};
 
 use super::mcp_server_error::McpServerError;
-use super::server_settings::Shared;
+use super::server_settings::{Settings, Shared};
 use crate::runtime::{Catalogue, CatalogueEntry, EntryKind};
 use crate::schema::Definitions;
 use crate::tool::Effects;
@@ -73,6 +74,23 @@ impl Shared {
             if let Some(other) = tool.map(|_| EntryKind::Tool).or(is_agent.then_some(EntryKind::Agent)) {
                 let other = other.as_str();
                 return Err(McpServerError::Twice { kind: kind.as_str(), name: name.to_string(), other });
+            }
+        }
+        self.check_reads()
+    }
+
+    /// Whether each resource and each prompt can be offered, once.
+    fn check_reads(&self) -> Result<(), McpServerError> {
+        let Settings { resources, prompts, .. } = &self.settings;
+        let resources = resources.iter().map(|of| ("resource", of.uri.as_str(), of.template().err()));
+        let prompts = prompts.iter().map(|of| ("prompt", of.name.as_str(), of.problem().map(str::to_owned)));
+        let mut seen = BTreeSet::new();
+        for (kind, name, problem) in resources.chain(prompts) {
+            if let Some(problem) = problem {
+                return Err(McpServerError::Unusable { kind, name: name.to_owned(), problem });
+            }
+            if !seen.insert((kind, name)) {
+                return Err(McpServerError::Twice { kind, name: name.to_owned(), other: kind });
             }
         }
         Ok(())

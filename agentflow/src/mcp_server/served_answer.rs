@@ -1,5 +1,7 @@
 //! What an answer is for a client: content blocks and a structured value. It calls nothing.
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use rmcp::model::{CallToolResult, ContentBlock, MetaObject, Resource, ResourceContents};
 use serde_json::{Value, json};
 
@@ -63,7 +65,7 @@ fn part(part: &ToolPart) -> ContentBlock {
 }
 
 /// A file in the answer itself, or at its address.
-fn media(file: &Media) -> ContentBlock {
+pub(super) fn media(file: &Media) -> ContentBlock {
     let Media { mime_type, url, name } = file;
     let Some((_, base64)) = url.strip_prefix("data:").and_then(|data| data.split_once(";base64,")) else {
         let mut resource = Resource::new(url, name.as_deref().unwrap_or(url));
@@ -75,7 +77,18 @@ fn media(file: &Media) -> ContentBlock {
         Some("audio") => ContentBlock::audio(base64, mime_type),
         _ => {
             let uri = name.clone().unwrap_or_else(|| "file".to_owned());
-            ContentBlock::resource(ResourceContents::blob(base64, uri).with_mime_type(mime_type))
+            let contents = match text_of(mime_type, base64) {
+                Some(text) => ResourceContents::text(text, uri),
+                None => ResourceContents::blob(base64, uri),
+            };
+            ContentBlock::resource(contents.with_mime_type(mime_type))
         }
     }
+}
+
+/// The text of a file that is one by its type.
+fn text_of(mime_type: &str, base64: &str) -> Option<String> {
+    let is_text = mime_type.starts_with("text/") || matches!(mime_type, "application/json" | "application/xml");
+    let bytes = is_text.then(|| STANDARD.decode(base64).ok()).flatten()?;
+    String::from_utf8(bytes).ok()
 }

@@ -12,6 +12,9 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 #[cfg(feature = "mcp-server-http")]
 use super::http_callers::Authenticate;
 use super::offered::Offer;
+use super::served_prompt::ServedPrompt;
+use super::served_reads::Readable;
+use super::served_resource::ServedResource;
 use crate::runtime::Runtime;
 
 /// The code of an error of JSON-RPC for a call that found no room.
@@ -26,6 +29,8 @@ pub(super) struct Settings {
     pub(super) tools: Option<BTreeSet<Arc<str>>>,
     pub(super) agents: BTreeSet<Arc<str>>,
     pub(super) workflows: BTreeSet<Arc<str>>,
+    pub(super) resources: Vec<ServedResource>,
+    pub(super) prompts: Vec<ServedPrompt>,
     pub(super) grants: Vec<Arc<str>>,
     pub(super) clients_approve: bool,
     pub(super) max_calls: usize,
@@ -64,6 +69,8 @@ impl Default for Settings {
             tools: None,
             agents: BTreeSet::new(),
             workflows: BTreeSet::new(),
+            resources: Vec::new(),
+            prompts: Vec::new(),
             grants: Vec::new(),
             clients_approve: false,
             max_calls: 32,
@@ -80,6 +87,9 @@ impl Default for Settings {
 pub(super) struct Shared {
     pub(super) runtime: Runtime,
     pub(super) settings: Settings,
+    pub(super) readable: Vec<Readable>,
+    /// Ordered by name.
+    pub(super) prompts: Vec<ServedPrompt>,
     /// What was offered when that was last asked for.
     pub(super) last: Mutex<Arc<[Arc<Offer>]>>,
     turns: Semaphore,
@@ -98,7 +108,11 @@ impl Drop for Waiting<'_> {
 impl Shared {
     pub(super) fn new(runtime: Runtime, settings: Settings) -> Self {
         let turns = Semaphore::new(settings.max_calls.min(Semaphore::MAX_PERMITS));
-        Self { runtime, settings, last: Mutex::new(Arc::new([])), turns, waiting: AtomicUsize::new(0) }
+        let readable = Readable::all(&settings.resources);
+        let mut prompts = settings.prompts.clone();
+        prompts.sort_by(|one, other| one.name.cmp(&other.name));
+        let last = Mutex::new(Arc::new([]) as Arc<[_]>);
+        Self { runtime, settings, readable, prompts, last, turns, waiting: AtomicUsize::new(0) }
     }
 
     /// Waits for the turn of a call; it is over when the permit is dropped.

@@ -1,11 +1,15 @@
-//! One connection of a client: lists, calls and their cancellation. What is called is in `served_call.rs`.
+//! One connection of a client: lists, calls and their cancellation. What is called is in `served_call.rs`, what is read in
+//! `served_reads.rs`.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use rmcp::model::{
-    CallToolRequestParams, CallToolResponse, CancelledNotificationParam, Implementation, ListToolsResult,
-    PaginatedRequestParams, RequestId, ServerCapabilities, ServerConfig,
+    CallToolRequestParams, CallToolResponse, CancelledNotificationParam, GetPromptRequestParams, GetPromptResponse,
+    Implementation, ListPromptsRequestMethod, ListPromptsResult, ListResourceTemplatesRequestMethod,
+    ListResourceTemplatesResult, ListResourcesRequestMethod, ListResourcesResult, ListToolsResult,
+    PaginatedRequestParams, PromptsCapability, ReadResourceRequestParams, ReadResourceResponse, RequestId,
+    ResourcesCapability, ServerCapabilities, ServerConfig,
 };
 use rmcp::service::{NotificationContext, RequestContext};
 use rmcp::{ErrorData, RoleServer, ServerHandler};
@@ -14,7 +18,7 @@ use serde_json::Value;
 use super::offered::Offer;
 use super::served_run::Followed;
 use super::server_settings::Shared;
-use super::{served_answer, served_call, served_run};
+use super::{served_answer, served_call, served_reads, served_run};
 use crate::mcp::Ending;
 use crate::run::RunHandle;
 use crate::runtime::EntryKind;
@@ -128,6 +132,22 @@ impl Service {
         }
     }
 
+    /// What is made for a client when its turn has come, unless it cancels.
+    async fn in_turn<T>(
+        &self,
+        context: &RequestContext<RoleServer>,
+        made: impl Future<Output = Result<T, ErrorData>>,
+    ) -> Result<T, ErrorData> {
+        tokio::select! {
+            biased;
+            () = context.ct.cancelled() => Err(ErrorData::internal_error(CANCELLED, None)),
+            made = async {
+                let _turn = self.shared.turn().await?;
+                made.await
+            } => made,
+        }
+    }
+
     async fn unknown(&self, name: &str) -> ErrorData {
         let offered = self.shared.offered().await;
         let hint = name_hint(name, offered.iter().map(|offer| &*offer.tool.name));
@@ -144,7 +164,10 @@ fn fitting(offer: &Offer, arguments: &Value) -> Result<(), String> {
 impl ServerHandler for Service {
     fn get_info(&self) -> ServerConfig {
         let settings = &self.shared.settings;
-        let info = ServerConfig::new(ServerCapabilities::builder().enable_tools().build())
+        let mut capabilities = ServerCapabilities::builder().enable_tools().build();
+        capabilities.resources = (!settings.resources.is_empty()).then(ResourcesCapability::default);
+        capabilities.prompts = (!settings.prompts.is_empty()).then(PromptsCapability::default);
+        let info = ServerConfig::new(capabilities)
             .with_server_info(Implementation::new(settings.name.clone(), settings.version.clone()));
         settings.instructions.iter().fold(info, |info, instructions| info.with_instructions(instructions))
     }
@@ -156,6 +179,57 @@ impl ServerHandler for Service {
     ) -> Result<ListToolsResult, ErrorData> {
         let offered = self.shared.offered().await;
         Ok(ListToolsResult::with_all_items(offered.iter().map(|offer| offer.tool.clone()).collect()))
+    }
+
+    async fn list_resources(
+        &self,
+        _: Option<PaginatedRequestParams>,
+        _: RequestContext<RoleServer>,
+    ) -> Result<ListResourcesResult, ErrorData> {
+        match self.shared.settings.resources.is_empty() {
+            true => Err(ErrorData::method_not_found::<ListResourcesRequestMethod>()),
+            false => Ok(served_reads::resources(&self.shared)),
+        }
+    }
+
+    async fn list_resource_templates(
+        &self,
+        _: Option<PaginatedRequestParams>,
+        _: RequestContext<RoleServer>,
+    ) -> Result<ListResourceTemplatesResult, ErrorData> {
+        match self.shared.settings.resources.is_empty() {
+            true => Err(ErrorData::method_not_found::<ListResourceTemplatesRequestMethod>()),
+            false => Ok(served_reads::templates(&self.shared)),
+        }
+    }
+
+    async fn read_resource(
+        &self,
+        request: ReadResourceRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<ReadResourceResponse, ErrorData> {
+        let read = served_reads::read(&self.shared, request.uri, &context);
+        self.in_turn(&context, read).await.map(Into::into)
+    }
+
+    async fn list_prompts(
+        &self,
+        _: Option<PaginatedRequestParams>,
+        _: RequestContext<RoleServer>,
+    ) -> Result<ListPromptsResult, ErrorData> {
+        match self.shared.settings.prompts.is_empty() {
+            true => Err(ErrorData::method_not_found::<ListPromptsRequestMethod>()),
+            false => Ok(served_reads::prompts(&self.shared)),
+        }
+    }
+
+    async fn get_prompt(
+        &self,
+        request: GetPromptRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<GetPromptResponse, ErrorData> {
+        let made = served_reads::prompt(&self.shared, request, &context);
+        self.in_turn(&context, made).await.map(Into::into)
     }
 
     async fn call_tool(

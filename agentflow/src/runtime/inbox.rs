@@ -102,9 +102,16 @@ impl Runtime {
     /// What one run asks, the oldest question first.
     #[cfg(any(feature = "a2a-server", feature = "mcp-server"))]
     pub(crate) async fn questions_of(&self, run: &RunRecord) -> Result<Vec<OpenQuestion>> {
-        let mut all = questions(run, &read_events(&self.require_store()?, &run.run_id, 0).await?);
+        Ok(self.questions_with_count(run).await?.0)
+    }
+
+    /// The same, with how many questions the run has asked so far.
+    pub(crate) async fn questions_with_count(&self, run: &RunRecord) -> Result<(Vec<OpenQuestion>, usize)> {
+        let events = read_events(&self.require_store()?, &run.run_id, 0).await?;
+        let asked = events.iter().filter(|event| matches!(event.kind, EventKind::ApprovalRequested(_))).count();
+        let mut all = questions(run, &events);
         all.sort_by(|one, other| (one.asked, &one.path).cmp(&(other.asked, &other.path)));
-        Ok(all)
+        Ok((all, asked))
     }
 }
 

@@ -4,10 +4,13 @@
 
 use std::path::{Path, PathBuf};
 
-use agentflow::mcp_server::McpServer;
-use agentflow::message::Media;
+use agentflow::mcp_server::{McpServer, ServedPrompt, ServedResource};
+use agentflow::message::{Media, Part, Role};
 use agentflow::prelude::*;
+use agentflow::schemars::JsonSchema;
+use agentflow::serde::{Deserialize, Serialize};
 use agentflow::serde_json::json;
+use agentflow::store::MemoryStore;
 use agentflow::tool::{ToolError, ToolOutput};
 use agentflow_tests::mcp_conformance;
 use tokio::net::TcpListener;
@@ -68,13 +71,116 @@ fn test_tool_with_progress(cx: &Context) -> String {
     "done".to_owned()
 }
 
-const TOOLS: [&str; 7] = [
+/// Logs nothing, since a server here sends no log messages.
+#[tool(effects = "none")]
+fn test_logging_tool() -> String {
+    "done".to_owned()
+}
+
+#[derive(Serialize, Deserialize, JsonSchema)]
+struct Name {
+    name: String,
+}
+
+#[derive(Serialize, Deserialize, JsonSchema)]
+struct Confirmed {
+    ok: bool,
+}
+
+#[derive(Serialize, Deserialize, JsonSchema)]
+struct Colour {
+    color: String,
+}
+
+/// Asks for a name.
+#[workflow]
+async fn test_input_required_result_elicitation() -> Result<String> {
+    let user_name: Name = gate!("What is your name?", answer = Name).await?;
+    Ok(format!("Hello, {}!", user_name.name))
+}
+
+/// Asks for a name while its call is open.
+#[workflow]
+async fn test_streaming_elicitation() -> Result<String> {
+    let user_name: Name = gate!("What is your name?", answer = Name).await?;
+    Ok(user_name.name)
+}
+
+/// Asks for a confirmation.
+#[workflow]
+async fn test_input_required_result_request_state() -> Result<String> {
+    let confirm: Confirmed = gate!("Please confirm", answer = Confirmed).await?;
+    Ok(format!("state-ok, {}", confirm.ok))
+}
+
+/// Asks for a confirmation, too.
+#[workflow]
+async fn test_input_required_result_tampered_state() -> Result<String> {
+    let confirm: Confirmed = gate!("Please confirm", answer = Confirmed).await?;
+    Ok(format!("confirmed: {}", confirm.ok))
+}
+
+/// Asks twice.
+#[workflow]
+async fn test_input_required_result_multi_round() -> Result<String> {
+    let step1: Name = gate!("Step 1: What is your name?", answer = Name).await?;
+    let step2: Colour = gate!("Step 2: What is your favorite color?", answer = Colour).await?;
+    Ok(format!("{} likes {}", step1.name, step2.color))
+}
+
+const WORKFLOWS: [&str; 5] = [
+    "test_input_required_result_elicitation",
+    "test_input_required_result_multi_round",
+    "test_input_required_result_request_state",
+    "test_input_required_result_tampered_state",
+    "test_streaming_elicitation",
+];
+
+/// What the suite reads.
+fn with_resources(server: McpServer) -> McpServer {
+    server
+        .resource(ServedResource::text("test://static-text", "This is the content of the static text resource."))
+        .resource(ServedResource::bytes("test://static-binary", "image/png", *b"\x89PNG\r\n\x1a\n"))
+        .resource(
+            ServedResource::read("test://template/{id}/data", |read| async move {
+                let id = read.value("id").ok_or("there is no id")?;
+                let data = json!({"id": id, "templateTest": true, "data": format!("Data for ID: {id}")});
+                Ok::<_, String>(data.to_string())
+            })
+            .mime_type("application/json"),
+        )
+}
+
+/// What the suite fills in.
+fn with_prompts(server: McpServer) -> McpServer {
+    let arguments =
+        ServedPrompt::text("test_prompt_with_arguments", "Prompt with arguments: arg1='{arg1}', arg2='{arg2}'");
+    let file = ServedPrompt::messages("test_prompt_with_embedded_resource", |given| async move {
+        let uri = given.get("resourceUri").ok_or("there is no address")?;
+        let file = embedded(uri, "text/plain", "Embedded resource content for testing.");
+        let text = Part::Text { text: "Please process the embedded resource above.".to_owned() };
+        Ok::<_, String>(vec![Message::new(Role::User, [Part::Media(file), text])])
+    });
+    let picture = ServedPrompt::messages("test_prompt_with_image", |_| async {
+        let text = Part::Text { text: "Please analyze the image above.".to_owned() };
+        Ok::<_, String>(vec![Message::new(Role::User, [Part::Media(Media::new("image/png", PNG)), text])])
+    });
+    let simple = ServedPrompt::text("test_simple_prompt", "This is a simple prompt for testing.");
+    server
+        .prompt(simple.description("A text."))
+        .prompt(arguments.argument("arg1", "The first.").argument("arg2", "The second.").description("Two arguments."))
+        .prompt(file.argument("resourceUri", "The address of the file.").description("A file."))
+        .prompt(picture.description("A picture."))
+}
+
+const TOOLS: [&str; 8] = [
     "test_simple_text",
     "test_image_content",
     "test_audio_content",
     "test_embedded_resource",
     "test_multiple_content_types",
     "test_error_handling",
+    "test_logging_tool",
     "test_tool_with_progress",
 ];
 
@@ -99,7 +205,9 @@ async fn conforms(revision: &str) {
     let Some(mut suite) = mcp_conformance() else { return };
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}/mcp", listener.local_addr().unwrap());
-    let server = McpServer::from_runtime(&Runtime::builder().build()).tools(TOOLS);
+    let runtime = Runtime::builder().store(MemoryStore::new()).build();
+    let server = McpServer::from_runtime(&runtime).tools(TOOLS).workflows(WORKFLOWS);
+    let server = with_prompts(with_resources(server));
     // The suite is a page of this machine.
     let server = server.allow_origins(["http://localhost:*", "http://127.0.0.1:*"]);
     let serving = tokio::spawn(async move { server.serve_http(listener).await });

@@ -205,7 +205,7 @@ async fn what_is_named_and_not_there_is_an_error_before_anything_is_served() {
     let add = Agent::new(ScriptedModel::new([])).name("add");
     let server = McpServer::from_runtime(&Runtime::builder().agent(&add).build()).agents(["add"]);
     let error = server.check().await.unwrap_err().to_string();
-    assert_eq!(error, "the MCP server cannot offer the agent `add`: a tool has this name, too; leave one of them out");
+    assert_eq!(error, "the MCP server cannot offer the agent `add`: another tool has this name; leave one of them out");
     server.tools(["served_object"]).check().await.unwrap();
 }
 

@@ -1,0 +1,213 @@
+//! `ServedPrompt`: a text that a client's person can choose, with places to fill in, and how its messages are made. It sends
+//! nothing.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+use serde_json::{Map, Value};
+
+use crate::future::BoxFuture;
+use crate::message::Message;
+use crate::template::Template;
+use crate::text::{did_you_mean, nearest};
+
+/// How messages are made; the error is what the client reads.
+type Make = dyn Fn(PromptArguments) -> BoxFuture<'static, Result<Vec<Message>, String>> + Send + Sync;
+
+/// A prompt of an [`McpServer`](super::McpServer), given to [`McpServer::prompt`](super::McpServer::prompt): messages that a
+/// client's person chooses by name and fills in.
+///
+/// ```
+/// use agentflow::Message;
+/// use agentflow::mcp_server::{McpServer, ServedPrompt};
+/// use agentflow::prelude::*;
+///
+/// # let runtime = Runtime::builder().build();
+/// let server = McpServer::from_runtime(&runtime)
+///     .prompt(ServedPrompt::text("review", "Review this {language?} code:\n\n{code}").argument("code", "What to review."))
+///     .prompt(ServedPrompt::messages("greet", |given| async move {
+///         let name = given.get("name").unwrap_or("you").to_owned();
+///         Ok::<_, String>(vec![Message::user(format!("Greet {name}.")), Message::assistant("Gladly.")])
+///     }).optional_argument("name", "Whom to greet."));
+/// # drop(server);
+/// ```
+#[derive(Clone)]
+#[must_use = "a prompt is offered when it is given to a server"]
+pub struct ServedPrompt {
+    pub(super) name: String,
+    pub(super) title: Option<String>,
+    pub(super) description: Option<String>,
+    pub(super) arguments: Vec<PromptArgument>,
+    pub(super) scopes: Vec<Arc<str>>,
+    makes: Makes,
+}
+
+#[derive(Clone)]
+enum Makes {
+    Filled(Arc<Template>),
+    Made(Arc<Make>),
+    /// The text is not a template.
+    Wrong(String),
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct PromptArgument {
+    pub(super) name: String,
+    pub(super) description: Option<String>,
+    pub(super) is_required: bool,
+}
+
+/// What a client has filled in, as the function of a prompt is given it.
+#[derive(Clone, Debug, Default)]
+pub struct PromptArguments(BTreeMap<String, String>);
+
+impl PromptArguments {
+    /// The argument of a name; one that is required is always there.
+    pub fn get(&self, name: &str) -> Option<&str> {
+        self.0.get(name).map(String::as_str)
+    }
+}
+
+impl ServedPrompt {
+    fn new(name: String, makes: Makes) -> Self {
+        Self { name, title: None, description: None, arguments: Vec::new(), scopes: Vec::new(), makes }
+    }
+
+    /// A message of the user, made of a [template](crate::template) whose placeholders are the arguments: `{code}` is
+    /// required, `{language?}` may be left out.
+    pub fn text(name: impl Into<String>, template: impl AsRef<str>) -> Self {
+        match template.as_ref().parse::<Template>() {
+            Ok(template) => {
+                let mut arguments: Vec<PromptArgument> = Vec::new();
+                for placeholder in template.placeholders() {
+                    let (name, is_required) = (placeholder.path(), !placeholder.is_optional());
+                    match arguments.iter_mut().find(|argument| argument.name == name) {
+                        Some(argument) => argument.is_required |= is_required,
+                        None => arguments.push(PromptArgument { name, description: None, is_required }),
+                    }
+                }
+                let path = template.placeholders().find(|placeholder| placeholder.parts().len() > 1);
+                let makes = match path.map(|placeholder| placeholder.path()) {
+                    Some(path) => Makes::Wrong(format!("`{{{path}}}` is a part of a value, and arguments are texts")),
+                    None => Makes::Filled(Arc::new(template)),
+                };
+                Self { arguments, ..Self::new(name.into(), makes) }
+            }
+            Err(error) => Self::new(name.into(), Makes::Wrong(error.to_string())),
+        }
+    }
+
+    /// Messages that a function makes of the arguments, with texts, pictures and files. Only messages of the user and of the
+    /// assistant can be sent. An error is shown to the client as it is; a panic is an error that says nothing else. The
+    /// future is dropped when the client no longer waits.
+    pub fn messages<F, M, E>(name: impl Into<String>, make: F) -> Self
+    where
+        F: Fn(PromptArguments) -> M + Send + Sync + 'static,
+        M: Future<Output = Result<Vec<Message>, E>> + Send + 'static,
+        E: fmt::Display,
+    {
+        let make = move |given| -> BoxFuture<'static, _> {
+            let made = make(given);
+            Box::pin(async move { made.await.map_err(|error| error.to_string()) })
+        };
+        Self::new(name.into(), Makes::Made(Arc::new(make)))
+    }
+
+    /// Describes an argument; one that the prompt does not have yet is added, and required.
+    pub fn argument(self, name: impl Into<String>, description: impl Into<String>) -> Self {
+        self.with(name.into(), description.into(), true)
+    }
+
+    /// The same of an argument that may be left out.
+    pub fn optional_argument(self, name: impl Into<String>, description: impl Into<String>) -> Self {
+        self.with(name.into(), description.into(), false)
+    }
+
+    fn with(mut self, name: String, description: String, is_required: bool) -> Self {
+        match self.arguments.iter_mut().find(|argument| argument.name == name) {
+            // A template says itself what it can do without.
+            Some(argument) => argument.description = Some(description),
+            None => {
+                if let Makes::Filled(_) = self.makes {
+                    let near =
+                        did_you_mean(nearest(&name, self.arguments.iter().map(|argument| argument.name.as_str())));
+                    self.makes = Makes::Wrong(format!("its text has no `{{{name}}}`{near}"));
+                }
+                self.arguments.push(PromptArgument { name, description: Some(description), is_required });
+            }
+        }
+        self
+    }
+
+    /// What it is called for people. Default: nothing.
+    pub fn title(mut self, title: impl Into<String>) -> Self {
+        self.title = Some(title.into());
+        self
+    }
+
+    /// What it is for. Default: nothing.
+    pub fn description(mut self, description: impl Into<String>) -> Self {
+        self.description = Some(description.into());
+        self
+    }
+
+    /// Scopes that a client must have to use it, granted by [`McpServer::grant`](super::McpServer::grant) or to its caller.
+    /// It is listed all the same. Default: none.
+    pub fn scopes<S: Into<Arc<str>>>(mut self, scopes: impl IntoIterator<Item = S>) -> Self {
+        self.scopes.extend(scopes.into_iter().map(Into::into));
+        self
+    }
+
+    /// What is wrong with it.
+    pub(super) fn problem(&self) -> Option<&str> {
+        match &self.makes {
+            Makes::Wrong(problem) => Some(problem),
+            Makes::Filled(_) | Makes::Made(_) if self.name.is_empty() => Some("it has no name"),
+            Makes::Filled(_) | Makes::Made(_) => None,
+        }
+    }
+
+    /// The arguments that a client has sent.
+    ///
+    /// # Errors
+    /// When one is missing, unknown or not a text.
+    pub(super) fn given(&self, arguments: Map<String, Value>) -> Result<PromptArguments, String> {
+        let mut given = BTreeMap::new();
+        for (name, value) in arguments {
+            let Value::String(value) = value else {
+                return Err(format!("the argument `{name}` must be a text"));
+            };
+            if !self.arguments.iter().any(|argument| argument.name == name) {
+                let near = nearest(&name, self.arguments.iter().map(|argument| argument.name.as_str()));
+                return Err(format!("the prompt `{}` has no argument `{name}`{}", self.name, did_you_mean(near)));
+            }
+            given.insert(name, value);
+        }
+        match self.arguments.iter().find(|argument| argument.is_required && !given.contains_key(&argument.name)) {
+            Some(missing) => Err(format!("the prompt `{}` needs the argument `{}`", self.name, missing.name)),
+            None => Ok(PromptArguments(given)),
+        }
+    }
+
+    /// Its messages. Dropping the future stops whoever makes them.
+    pub(super) fn made(&self, given: PromptArguments) -> BoxFuture<'static, Result<Vec<Message>, String>> {
+        match &self.makes {
+            Makes::Made(make) => make(given),
+            Makes::Filled(template) => {
+                let values = given.0.into_iter().map(|(name, value)| (name, Value::String(value))).collect();
+                let filled = template.fill(&Value::Object(values)).map_err(|error| error.to_string());
+                // One optional placeholder alone is `null` without its value.
+                let text = filled.map(|text| text.as_str().unwrap_or_default().to_owned());
+                Box::pin(std::future::ready(text.map(|text| vec![Message::user(text)])))
+            }
+            Makes::Wrong(problem) => Box::pin(std::future::ready(Err(problem.clone()))),
+        }
+    }
+}
+
+impl fmt::Debug for ServedPrompt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ServedPrompt").field("name", &self.name).finish_non_exhaustive()
+    }
+}
