@@ -27,6 +27,7 @@ mod served;
 mod served_asks;
 mod served_clients;
 mod served_over_http;
+mod served_tasks;
 mod storage_tools;
 mod storage_writable;
 mod toolsets;
