@@ -25,14 +25,16 @@ pub(super) async fn mcp(host: &Runtime, command: McpCommand) -> Result<(), Stop>
 
 async fn serve(host: &Runtime, args: McpServeArgs) -> Result<(), Stop> {
     let McpServeArgs { tools, agents, workflows, grant, clients_approve, store, http, hosts, origins, key_from } = args;
-    let host = match store {
-        Some(file) => host.with_store(SqliteStore::open(file).await?),
-        None => host.clone(),
+    let (host, is_kept) = match store {
+        Some(file) => (host.with_store(SqliteStore::open(file).await?), true),
+        None => (host.clone(), false),
     };
     let server = McpServer::from_runtime(&host).agents(agents).workflows(workflows).grant(grant);
     let server = if clients_approve { server.clients_approve() } else { server };
     let server = tools.into_iter().fold(server, McpServer::tools);
     let Some(address) = http else {
+        server.check().await?;
+        recover(&host, is_kept).await?;
         return ctrl_c::or_stop(async { server.serve_stdio().await.map_err(Stop::from) }).await;
     };
     let server = server.allow_hosts(hosts).allow_origins(origins);
@@ -48,8 +50,19 @@ async fn serve(host: &Runtime, args: McpServeArgs) -> Result<(), Stop> {
     let listener = tokio::net::TcpListener::bind(address).await.map_err(failed)?;
     let address = listener.local_addr().map_err(failed)?;
     server.check().await?;
+    recover(&host, is_kept).await?;
     note(format_args!("listening on http://{address}/mcp"));
     ctrl_c::or_stop(async { server.serve_http(listener).await.map_err(Stop::from) }).await
+}
+
+/// Continues what an earlier process left: a task that nobody executes would never end.
+async fn recover(host: &Runtime, is_kept: bool) -> Result<(), Stop> {
+    if is_kept {
+        for (run, error) in &host.recover().await?.left {
+            note(format_args!("the run `{run}` does not continue: {error}"));
+        }
+    }
+    Ok(())
 }
 
 /// Only clients that send the key of a variable may call.

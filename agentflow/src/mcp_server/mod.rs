@@ -22,6 +22,7 @@ mod served_question;
 mod served_reads;
 mod served_resource;
 mod served_run;
+mod served_task;
 mod server_settings;
 mod service;
 mod uri_template;
@@ -155,6 +156,13 @@ impl McpServer {
     /// The most calls that wait for their turn, over all connections. Default: 256. A further one is refused.
     pub fn max_waiting(self, calls: usize) -> Self {
         self.set(|settings| settings.max_waiting = calls)
+    }
+
+    /// The most runs of one caller that calls have begun and that have not ended, at least 1, where the runtime has a store: a
+    /// client can leave what a run asks unanswered. Default: 1000. A call that would begin a further one is refused. Calls
+    /// that begin at the same moment can exceed it, by [`max_calls`](Self::max_calls) at most.
+    pub fn max_open_runs(self, runs: usize) -> Self {
+        self.set(|settings| settings.max_open_runs = runs.max(1))
     }
 
     /// The most bytes of the arguments of a call. Default: 1 MiB. A call with more is an error.

@@ -39,9 +39,14 @@ pub(super) fn error(text: impl Into<String>) -> CallToolResult {
 
 /// A result with the id of its run.
 pub(super) fn of(run: &RunId, result: CallToolResult) -> CallToolResult {
+    result.with_meta(Some(meta_of(run)))
+}
+
+/// The id of a run, as every answer about it has it.
+pub(super) fn meta_of(run: &RunId) -> MetaObject {
     let mut meta = MetaObject::new();
     meta.0.insert(RUN.to_owned(), run.as_str().into());
-    result.with_meta(Some(meta))
+    meta
 }
 
 fn with_structured(offer: &Offer, mut result: CallToolResult, json: &str) -> CallToolResult {

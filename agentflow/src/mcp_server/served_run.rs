@@ -15,23 +15,26 @@ use rmcp::{ErrorData, RoleServer};
 use super::call_progress::ShownProgress;
 use super::offered::Offer;
 use super::served_question::{Said, is_approval};
-use super::server_settings::Shared;
+use super::server_settings::{BUSY, Shared};
 use super::{served_answer, served_call, served_question};
 use crate::agent::RunRequest;
-use crate::error::{Error, Result};
+use crate::error::Error;
 use crate::event::{EventKind, PauseReason, RunId};
 use crate::run::RunHandle;
 use crate::runtime::{EntryKind, OpenQuestion, StartRun};
+use crate::store::{RunFilter, RunRecord};
 use crate::value::Encoded;
 
 /// The tag of a run that a client of a server has begun: the server's name.
 const TAG: &str = "mcp.server";
 /// The tag of what a client must know to continue the call.
 const CONTINUES: &str = "mcp.continues";
+/// What stands in the state of a call before how many questions its run has asked.
+const ASKED: char = '+';
 /// How often one question is asked when the answers do not fit.
 const MOST_ASKED: u32 = 3;
 /// Who answers where nobody has found out who calls.
-const SOMEBODY: &str = "a client of the MCP server";
+pub(super) const SOMEBODY: &str = "a client of the MCP server";
 
 /// Starts the run of an agent or a workflow.
 pub(super) async fn start(
@@ -39,7 +42,7 @@ pub(super) async fn start(
     offer: &Offer,
     arguments: String,
     context: &RequestContext<RoleServer>,
-) -> Result<RunHandle<Encoded>> {
+) -> Result<RunHandle<Encoded>, Error> {
     let (runtime, grants) = (&shared.runtime, served_call::grants(shared, context));
     let server = &*shared.settings.name;
     let token = token();
@@ -79,16 +82,20 @@ enum Asks {
 
 impl Asks {
     fn of(shared: &Shared, context: &RequestContext<RoleServer>) -> Self {
-        let of_client = context.client_capabilities().and_then(|client| client.elicitation);
-        let has_forms = of_client.is_some_and(|asks| asks.form.is_some() || asks.url.is_none());
         let without_handshake = context.protocol_version().is_some_and(|of| of >= ProtocolVersion::V_2026_07_28);
-        match (has_forms, without_handshake) {
+        match (has_forms(context), without_handshake) {
             // A later request finds the run in the store.
             (true, true) if shared.runtime.store().is_some() => Self::InAnswers,
             (true, false) if !is_over_http(context) => Self::Here(context.peer.clone()),
             _ => Self::Nobody,
         }
     }
+}
+
+/// Whether the person at the client can be asked to fill in a form.
+pub(super) fn has_forms(context: &RequestContext<RoleServer>) -> bool {
+    let of_client = context.client_capabilities().and_then(|client| client.elicitation);
+    of_client.is_some_and(|asks| asks.form.is_some() || asks.url.is_none())
 }
 
 #[cfg(feature = "mcp-server-http")]
@@ -102,13 +109,57 @@ fn is_over_http(_: &RequestContext<RoleServer>) -> bool {
 }
 
 /// Whether a client may answer what a person must agree to.
-fn may_approve(shared: &Shared, context: &RequestContext<RoleServer>) -> bool {
+pub(super) fn may_approve(shared: &Shared, context: &RequestContext<RoleServer>) -> bool {
     #[cfg(feature = "mcp-server-http")]
     if served_call::http_caller(context).is_some_and(super::http_callers::McpCaller::may_approve) {
         return true;
     }
     let _ = context;
     shared.settings.clients_approve
+}
+
+/// What a client names a run by that it continues, or that is its task; `None` when no request can.
+pub(super) fn state_of(record: &RunRecord) -> Option<String> {
+    let token = record.tags.get(CONTINUES).filter(|token| !token.is_empty())?;
+    Some(format!("{}.{token}", record.run_id))
+}
+
+/// The run that a client names, when this server has begun it for this caller.
+pub(super) async fn own(shared: &Shared, state: &str, context: &RequestContext<RoleServer>) -> Option<RunRecord> {
+    let (run, _) = state.rsplit_once('.')?;
+    let record = shared.runtime.run_record(&RunId::new(run)).await.ok()?;
+    let is_its = record.tags.get(TAG) == Some(&shared.settings.name)
+        && state_of(&record).is_some_and(|of_run| of_run == state)
+        && record.caller.as_deref() == served_call::caller(context).as_deref();
+    is_its.then_some(record)
+}
+
+/// Whether the caller may begin a further run.
+///
+/// # Errors
+/// When too many of its runs have not ended, or the store cannot list them.
+pub(super) async fn check_open(shared: &Shared, context: &RequestContext<RoleServer>) -> Result<(), ErrorData> {
+    if shared.runtime.store().is_none() {
+        return Ok(());
+    }
+    let most = shared.settings.max_open_runs;
+    let caller = served_call::caller(context);
+    let open = RunFilter::unfinished().tag(TAG, &shared.settings.name).limit(most);
+    let open = caller.into_iter().fold(open, RunFilter::caller);
+    match shared.runtime.runs(open).await {
+        Ok(open) if open.len() < most => Ok(()),
+        Ok(_) => {
+            let problem = format!("{most} runs of earlier calls have not ended; answer what they ask, or cancel them");
+            Err(ErrorData::new(BUSY, problem, None))
+        }
+        Err(error) => {
+            tracing::warn!(
+                error = shared.runtime.host().redacted(error),
+                "the open runs of a client could not be counted"
+            );
+            Err(ErrorData::internal_error("the runs of earlier calls cannot be counted now; call again later", None))
+        }
+    }
 }
 
 /// The run of an earlier request, with what the client has answered.
@@ -130,21 +181,13 @@ pub(super) async fn continued(
     state: &str,
     mut responses: InputResponses,
     context: &RequestContext<RoleServer>,
-) -> std::result::Result<Continued, ErrorData> {
+) -> Result<Continued, ErrorData> {
     let unknown = || ErrorData::invalid_params("`requestState` is not one that this server gave for this call", None);
     let internal = |error: Error| ErrorData::internal_error(error.to_string(), None);
-    let (run, token) = state.rsplit_once('.').ok_or_else(unknown)?;
-    let runtime = &shared.runtime;
-    let record = runtime.run_record(&RunId::new(run)).await.map_err(|_| unknown())?;
-    let caller = served_call::caller(context);
-    let is_its = record.tags.get(TAG) == Some(&shared.settings.name)
-        && !token.is_empty()
-        && record.tags.get(CONTINUES).is_some_and(|of_run| of_run == token)
-        && record.caller.as_deref() == caller.as_deref()
-        && record.name == offer.name;
-    if !is_its {
-        return Err(unknown());
-    }
+    let (state, asked) = state.rsplit_once(ASKED).ok_or_else(unknown)?;
+    asked.parse::<usize>().map_err(|_| unknown())?;
+    let record = own(shared, state, context).await.filter(|record| record.name == offer.name).ok_or_else(unknown)?;
+    let (runtime, caller) = (&shared.runtime, served_call::caller(context));
     let by = caller.as_deref().unwrap_or(SOMEBODY);
     let (mut problems, mut is_declined) = (BTreeMap::new(), false);
     for question in runtime.questions_of(&record).await.map_err(internal)? {
@@ -254,12 +297,13 @@ impl Followed<'_> {
     async fn all_asked(&self, first: &OpenQuestion, problems: &BTreeMap<String, String>) -> CallToolResponse {
         let (runtime, run) = (&self.shared.runtime, self.run.run_id());
         let Ok(record) = runtime.run_record(run).await else { return self.left(first).into() };
-        let mut questions = runtime.questions_of(&record).await.unwrap_or_default();
+        let (mut questions, asked) = runtime.questions_with_count(&record).await.unwrap_or_default();
         questions.retain(|question| !is_approval(question) || may_approve(self.shared, self.context));
         let requests = served_question::requests(&questions, problems);
-        match record.tags.get(CONTINUES).filter(|token| !token.is_empty()) {
-            Some(token) if !requests.is_empty() => {
-                InputRequiredResult::new(Some(requests), Some(format!("{run}.{token}"))).into()
+        match state_of(&record) {
+            Some(state) if !requests.is_empty() => {
+                // A client sees that it is asked something else than the last time.
+                InputRequiredResult::new(Some(requests), Some(format!("{state}{ASKED}{asked}"))).into()
             }
             _ => self.left(first).into(),
         }

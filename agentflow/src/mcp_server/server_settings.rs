@@ -18,7 +18,7 @@ use super::served_resource::ServedResource;
 use crate::runtime::Runtime;
 
 /// The code of an error of JSON-RPC for a call that found no room.
-const BUSY: ErrorCode = ErrorCode(-32000);
+pub(super) const BUSY: ErrorCode = ErrorCode(-32000);
 
 /// What a server offers, and its limits.
 #[derive(Clone, Debug)]
@@ -35,6 +35,7 @@ pub(super) struct Settings {
     pub(super) clients_approve: bool,
     pub(super) max_calls: usize,
     pub(super) max_waiting: usize,
+    pub(super) max_open_runs: usize,
     pub(super) max_arguments: usize,
     pub(super) max_message: usize,
     pub(super) handshake: Duration,
@@ -75,6 +76,7 @@ impl Default for Settings {
             clients_approve: false,
             max_calls: 32,
             max_waiting: 256,
+            max_open_runs: 1000,
             max_arguments: 1 << 20,
             max_message: 4 << 20,
             handshake: Duration::from_secs(60),
@@ -113,6 +115,12 @@ impl Shared {
         prompts.sort_by(|one, other| one.name.cmp(&other.name));
         let last = Mutex::new(Arc::new([]) as Arc<[_]>);
         Self { runtime, settings, readable, prompts, last, turns, waiting: AtomicUsize::new(0) }
+    }
+
+    /// Whether a call can be a task: one of an agent or a workflow, whose run a later request finds.
+    pub(super) fn has_tasks(&self) -> bool {
+        let Settings { agents, workflows, .. } = &self.settings;
+        self.runtime.store().is_some() && !(agents.is_empty() && workflows.is_empty())
     }
 
     /// Waits for the turn of a call; it is over when the permit is dropped.

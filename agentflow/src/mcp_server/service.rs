@@ -5,11 +5,12 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use rmcp::model::{
-    CallToolRequestParams, CallToolResponse, CancelledNotificationParam, GetPromptRequestParams, GetPromptResponse,
-    Implementation, ListPromptsRequestMethod, ListPromptsResult, ListResourceTemplatesRequestMethod,
-    ListResourceTemplatesResult, ListResourcesRequestMethod, ListResourcesResult, ListToolsResult,
-    PaginatedRequestParams, PromptsCapability, ReadResourceRequestParams, ReadResourceResponse, RequestId,
-    ResourcesCapability, ServerCapabilities, ServerConfig,
+    CallToolRequestParams, CallToolResponse, CancelTaskParams, CancelledNotificationParam, GetPromptRequestParams,
+    GetPromptResponse, GetTaskParams, GetTaskResult, Implementation, JsonObject, ListPromptsRequestMethod,
+    ListPromptsResult, ListResourceTemplatesRequestMethod, ListResourceTemplatesResult, ListResourcesRequestMethod,
+    ListResourcesResult, ListToolsResult, PaginatedRequestParams, PromptsCapability, ReadResourceRequestParams,
+    ReadResourceResponse, RequestId, ResourcesCapability, ServerCapabilities, ServerConfig, TASKS_EXTENSION_ID,
+    UpdateTaskParams,
 };
 use rmcp::service::{NotificationContext, RequestContext};
 use rmcp::{ErrorData, RoleServer, ServerHandler};
@@ -18,7 +19,7 @@ use serde_json::Value;
 use super::offered::Offer;
 use super::served_run::Followed;
 use super::server_settings::Shared;
-use super::{served_answer, served_call, served_reads, served_run};
+use super::{served_answer, served_call, served_reads, served_run, served_task};
 use crate::mcp::Ending;
 use crate::run::RunHandle;
 use crate::runtime::EntryKind;
@@ -105,12 +106,21 @@ impl Service {
                 if let Err(problem) = fitting(&offer, &arguments) {
                     return Ok(served_answer::error(problem).into());
                 }
+                served_run::check_open(shared, context).await?;
                 match served_run::start(shared, &offer, text, context).await {
                     Ok(run) => run,
                     Err(error) => return Ok(served_answer::error(error.to_string()).into()),
                 }
             }
         };
+        if earlier.is_none()
+            && !context.ct.is_cancelled()
+            && served_task::is_wanted(shared, context)
+            && let Ok(record) = shared.runtime.run_record(run.run_id()).await
+            && let Some(task) = served_task::begun(&record)
+        {
+            return Ok(task.into());
+        }
         self.runs().insert(context.id.clone(), run.clone());
         let _of_call = RunOfCall { service: self, id: context.id.clone() };
         let followed = Followed { shared, offer: &offer, run: &run, context };
@@ -167,6 +177,9 @@ impl ServerHandler for Service {
         let mut capabilities = ServerCapabilities::builder().enable_tools().build();
         capabilities.resources = (!settings.resources.is_empty()).then(ResourcesCapability::default);
         capabilities.prompts = (!settings.prompts.is_empty()).then(PromptsCapability::default);
+        if self.shared.has_tasks() {
+            capabilities.extensions.get_or_insert_default().insert(TASKS_EXTENSION_ID.to_owned(), JsonObject::new());
+        }
         let info = ServerConfig::new(capabilities)
             .with_server_info(Implementation::new(settings.name.clone(), settings.version.clone()));
         settings.instructions.iter().fold(info, |info, instructions| info.with_instructions(instructions))
@@ -238,6 +251,33 @@ impl ServerHandler for Service {
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
         self.call(request, &context).await
+    }
+
+    async fn get_task(
+        &self,
+        request: GetTaskParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<GetTaskResult, ErrorData> {
+        let _turn = self.shared.turn().await?;
+        served_task::get(&self.shared, request, &context).await
+    }
+
+    async fn update_task(
+        &self,
+        request: UpdateTaskParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        let _turn = self.shared.turn().await?;
+        served_task::update(&self.shared, request, &context).await
+    }
+
+    async fn cancel_task(
+        &self,
+        request: CancelTaskParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        let _turn = self.shared.turn().await?;
+        served_task::cancel(&self.shared, request, &context).await
     }
 
     async fn on_cancelled(&self, said: CancelledNotificationParam, _: NotificationContext<RoleServer>) {

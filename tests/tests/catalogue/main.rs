@@ -28,6 +28,7 @@ mod served_asks;
 mod served_clients;
 mod served_over_http;
 mod served_reads;
+mod served_tasks;
 mod storage_tools;
 mod storage_writable;
 mod toolsets;

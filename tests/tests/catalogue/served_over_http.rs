@@ -27,7 +27,7 @@ async fn served_open() -> Result<String> {
     Ok(key)
 }
 
-async fn served(server: McpServer) -> SocketAddr {
+pub(crate) async fn served(server: McpServer) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     tokio::spawn(async move { server.serve_http(listener).await });
@@ -57,7 +57,7 @@ async fn raw(address: SocketAddr, bytes: &[u8]) -> String {
 }
 
 /// The status and the whole response.
-async fn post(address: SocketAddr, more: &str, body: &str) -> (u16, String) {
+pub(crate) async fn post(address: SocketAddr, more: &str, body: &str) -> (u16, String) {
     let answer = raw(address, format!("{}{body}", head(address, more, body.len())).as_bytes()).await;
     let status = answer.split(' ').nth(1).and_then(|status| status.parse().ok());
     (status.unwrap_or_else(|| panic!("no status: {answer}")), answer)

@@ -1,0 +1,224 @@
+//! A run of an agent or a workflow as a task, for a client that speaks the extension `io.modelcontextprotocol/tasks`: begun by
+//! a call, then asked for, answered and cancelled by requests of their own. Nothing is kept but the run, and nobody waits here.
+
+use std::sync::Arc;
+use std::time::{Duration, UNIX_EPOCH};
+
+use rmcp::model::{
+    CallToolResult, CancelTaskParams, CreateTaskResult, DetailedTask, ElicitRequest, ElicitResult, GetTaskParams,
+    GetTaskResult, InputRequest, InputRequests, ProtocolVersion, Task, TaskPayload, TaskStatus, UpdateTaskParams,
+};
+use rmcp::service::RequestContext;
+use rmcp::{ErrorData, RoleServer};
+use serde_json::Value;
+
+use super::offered::Offer;
+use super::served_question::{Said, is_approval};
+use super::served_run::{SOMEBODY, has_forms, may_approve};
+use super::server_settings::Shared;
+use super::{served_answer, served_call, served_question, served_run};
+use crate::error::{ControlErrorKind, Error};
+use crate::event::PauseReason;
+use crate::runtime::{EntryKind, OpenQuestion};
+use crate::store::{RunRecord, RunStatus};
+use crate::text::head;
+use crate::time::Timestamp;
+
+/// How often a client is to ask for a task, in milliseconds.
+const POLL: u64 = 1000;
+/// How long a cancellation is waited for. What it has begun is finished all the same.
+const CANCELLING: Duration = Duration::from_secs(5);
+/// The most bytes of what is said of a task.
+const MOST_SAID: usize = 4096;
+/// Why a run was cancelled.
+const CANCELLED: &str = "the client cancelled the task";
+
+/// Whether the call of an agent or a workflow is a task: the client says that it speaks the extension, and a later request
+/// finds the run.
+pub(super) fn is_wanted(shared: &Shared, context: &RequestContext<RoleServer>) -> bool {
+    let is_spoken = context.client_capabilities().is_some_and(|client| client.supports_tasks());
+    let without_handshake = context.protocol_version().is_some_and(|of| of >= ProtocolVersion::V_2026_07_28);
+    is_spoken && without_handshake && shared.runtime.store().is_some()
+}
+
+/// What the client gets of the run that its call has begun; `None` when no later request could name it.
+pub(super) fn begun(record: &RunRecord) -> Option<CreateTaskResult> {
+    let task = task(served_run::state_of(record)?, record);
+    Some(CreateTaskResult::new(task).with_meta(served_answer::meta_of(&record.run_id)))
+}
+
+/// A task as it is now.
+///
+/// # Errors
+/// When the caller has no such task, or it cannot be read.
+pub(super) async fn get(
+    shared: &Shared,
+    params: GetTaskParams,
+    context: &RequestContext<RoleServer>,
+) -> Result<GetTaskResult, ErrorData> {
+    let (offer, record) = found(shared, &params.task_id, context).await?;
+    let (payload, said) = payload(shared, &offer, &record, context).await?;
+    let task = task(params.task_id, &record);
+    let task = said.iter().fold(task, |task, said| task.with_status_message(head(said, MOST_SAID)));
+    Ok(GetTaskResult::new(DetailedTask::new(task, payload)))
+}
+
+/// Answers what a task asks. An answer to nothing that it asks now changes nothing; nor does one of a person who declines: the
+/// question stays.
+///
+/// # Errors
+/// When the caller has no such task, or an answer does not fit; the others are given.
+pub(super) async fn update(
+    shared: &Shared,
+    mut params: UpdateTaskParams,
+    context: &RequestContext<RoleServer>,
+) -> Result<(), ErrorData> {
+    let (_, record) = found(shared, &params.task_id, context).await?;
+    let runtime = &shared.runtime;
+    let caller = served_call::caller(context);
+    let by = caller.as_deref().unwrap_or(SOMEBODY);
+    let mut problems = Vec::new();
+    for question in questions(shared, &record, context).await? {
+        let key = key(&question);
+        let Some(response) = params.input_responses.remove(&key) else { continue };
+        let answer = match serde_json::from_value::<ElicitResult>(response) {
+            Ok(result) => served_question::said(&question, result),
+            Err(error) => {
+                problems.push(format!("`{key}` is not the answer to an elicitation: {error}"));
+                continue;
+            }
+        };
+        let Said::Answer(answer) = answer else { continue };
+        match runtime.answer_here(&record.run_id, &question.path, answer, by).await {
+            Ok(()) => {}
+            Err(Error::Control(error)) if error.kind() == ControlErrorKind::WrongAnswer => {
+                problems.push(format!("`{key}` does not fit: {error}"));
+            }
+            // Somebody else was first.
+            Err(Error::Control(error)) if error.kind() != ControlErrorKind::NoResponse => {}
+            Err(error) => return Err(unreadable(shared, &error)),
+        }
+    }
+    match problems.is_empty() {
+        true => Ok(()),
+        false => Err(ErrorData::invalid_params(format!("`inputResponses`: {}", problems.join("; ")), None)),
+    }
+}
+
+/// Cancels a task; one that has ended, or undoes already what it had done, is left as it is.
+///
+/// # Errors
+/// When the caller has no such task, or it cannot be read.
+pub(super) async fn cancel(
+    shared: &Shared,
+    params: CancelTaskParams,
+    context: &RequestContext<RoleServer>,
+) -> Result<(), ErrorData> {
+    let (_, record) = found(shared, &params.task_id, context).await?;
+    // A second cancellation would give up what undoes the run.
+    if record.status.has_ended() || record.status == RunStatus::Compensating {
+        return Ok(());
+    }
+    let cancelling = shared.runtime.cancel(&record.run_id, CANCELLED);
+    match tokio::time::timeout(CANCELLING, cancelling).await {
+        // It has ended meanwhile.
+        Ok(Ok(()) | Err(Error::Control(_))) | Err(_) => Ok(()),
+        Ok(Err(error)) => Err(unreadable(shared, &error)),
+    }
+}
+
+/// The run that is this task of this caller, and what it is a call of, which must still be offered.
+async fn found(
+    shared: &Shared,
+    task: &str,
+    context: &RequestContext<RoleServer>,
+) -> Result<(Arc<Offer>, RunRecord), ErrorData> {
+    let unknown = || ErrorData::invalid_params("there is no task with this `taskId`; it is as the call gave it", None);
+    let record = served_run::own(shared, task, context).await.ok_or_else(unknown)?;
+    let kind = if record.definition.is_some() { EntryKind::Workflow } else { EntryKind::Agent };
+    let offered = shared.offered().await;
+    let offer = offered.iter().find(|offer| offer.kind == kind && offer.name == record.name).ok_or_else(unknown)?;
+    Ok((Arc::clone(offer), record))
+}
+
+/// What a task has beside its status, and what is said of it.
+async fn payload(
+    shared: &Shared,
+    offer: &Offer,
+    record: &RunRecord,
+    context: &RequestContext<RoleServer>,
+) -> Result<(TaskPayload, Option<String>), ErrorData> {
+    let working = |said: &str| Ok((TaskPayload::Working, Some(said.to_owned())));
+    match (record.status, record.pause_reason) {
+        (RunStatus::Success, _) => {
+            let output = shared.runtime.output(&record.run_id).await.map_err(|error| unreadable(shared, &error))?;
+            Ok((completed(&served_answer::of_run(offer, &record.run_id, &output))?, None))
+        }
+        (RunStatus::Failed, _) => {
+            let error = served_answer::error(record.error.clone().unwrap_or_else(|| "the run failed".to_owned()));
+            Ok((completed(&served_answer::of(&record.run_id, error))?, None))
+        }
+        (RunStatus::Cancelled, _) => Ok((TaskPayload::Cancelled, record.error.clone())),
+        (RunStatus::Compensating, _) => working("it undoes what it had done"),
+        (RunStatus::Paused, Some(PauseReason::Approval)) => {
+            let asked = questions(shared, record, context).await?;
+            let requests: InputRequests = match has_forms(context) {
+                true => asked.iter().filter_map(|question| Some((key(question), request(question)?))).collect(),
+                false => InputRequests::new(),
+            };
+            match requests.is_empty() {
+                true => working("it waits for a person, who answers where this server runs"),
+                false => Ok((TaskPayload::InputRequired { input_requests: requests }, None)),
+            }
+        }
+        (RunStatus::Paused, Some(PauseReason::Interrupted)) => working(
+            "it was interrupted in a step that may have had its effect; it continues when that step is retried where \
+             this server runs",
+        ),
+        (RunStatus::Paused, _) => working("it waits for its operator"),
+        (RunStatus::Queued | RunStatus::Running, _) => Ok((TaskPayload::Working, None)),
+    }
+}
+
+fn completed(result: &CallToolResult) -> Result<TaskPayload, ErrorData> {
+    match serde_json::to_value(result) {
+        Ok(Value::Object(result)) => Ok(TaskPayload::Completed { result }),
+        _ => Err(ErrorData::internal_error("the result of the task cannot be written", None)),
+    }
+}
+
+/// What a run asks that this caller may answer.
+async fn questions(
+    shared: &Shared,
+    record: &RunRecord,
+    context: &RequestContext<RoleServer>,
+) -> Result<Vec<OpenQuestion>, ErrorData> {
+    let mut questions = shared.runtime.questions_of(record).await.map_err(|error| unreadable(shared, &error))?;
+    questions.retain(|question| !is_approval(question) || may_approve(shared, context));
+    Ok(questions)
+}
+
+/// What names a question for the client: a step that is retried asks another one at the same path.
+fn key(question: &OpenQuestion) -> String {
+    format!("{}@{}", question.path, question.asked.as_millis())
+}
+
+fn request(question: &OpenQuestion) -> Option<InputRequest> {
+    Some(InputRequest::Elicitation(ElicitRequest::new(served_question::params(question, None)?)))
+}
+
+fn task(id: String, record: &RunRecord) -> Task {
+    let (created, updated) = (written(record.created), written(record.updated));
+    Task::new(id, TaskStatus::Working, created, updated).with_poll_interval_ms(POLL)
+}
+
+/// A time as the protocol writes it: ISO 8601 in UTC, with milliseconds.
+fn written(time: Timestamp) -> String {
+    humantime::format_rfc3339_millis(UNIX_EPOCH + Duration::from_millis(time.as_millis())).to_string()
+}
+
+/// What a client reads of a store that does not do what it is to: nothing of the store.
+fn unreadable(shared: &Shared, error: &Error) -> ErrorData {
+    tracing::warn!(error = shared.runtime.host().redacted(error), "a task of a client could not be read or changed");
+    ErrorData::internal_error("the task cannot be read or changed now; ask again later", None)
+}
