@@ -282,3 +282,51 @@ async fn a_call_that_asks_twice_is_continued_at_each_question() {
     let meals = server.answered().iter().filter(|answer| answer["content"]["meal"] == "soup").count();
     assert!(meals > 1 && meals <= report.crashes() + 2, "{meals}: {report:?}");
 }
+
+#[tokio::test]
+async fn a_server_asks_ten_times_in_a_call_at_most() {
+    let twelve = || {
+        ScriptedMcp::from_fn([ScriptedMcp::tool("book", json!({"to": {"type": "string"}}))], |_, _| {
+            let asks = |then: McpAnswer, _| then.after_asking("Once more?", json!({"n": {"type": "integer"}}));
+            (0..12).fold(McpAnswer::text("booked"), asks)
+        })
+    };
+    for (server, says) in [(twelve(), "booked"), (twelve().without_handshake(), "asked for more 10 times")] {
+        let runtime = Runtime::builder().store(MemoryStore::new()).build();
+        let run = agent(&server).runtime(&runtime).start("Go.").unwrap();
+        let mut asked = 0;
+        while let Some(question) = run.asked().await.unwrap() {
+            asked += 1;
+            runtime.answer(&question.run, &question.path, &json!({"n": asked}), "ada").await.unwrap();
+        }
+        let output = run.result().await.unwrap().output().clone();
+        assert!(asked == 10 && output.contains(says), "{asked}: {output}");
+    }
+}
+
+#[tokio::test]
+async fn a_server_asks_ten_questions_at_once_at_most() {
+    for (questions, says) in [(10, ""), (11, "asks 11 questions at once, and 10 is the most")] {
+        let tools = [ScriptedMcp::tool("book", json!({"to": {"type": "string"}}))];
+        let server = ScriptedMcp::from_fn(tools, move |_, _| {
+            let schema = json!({"type": "object", "properties": {}});
+            let params = json!({"mode": "form", "message": "And?", "requestedSchema": schema});
+            let asks = (0..questions)
+                .map(|n| (format!("q{n:02}"), json!({"method": "elicitation/create", "params": params})))
+                .collect::<serde_json::Map<_, _>>();
+            McpAnswer::Result(json!({"resultType": "input_required", "inputRequests": asks, "requestState": "s"}))
+        });
+        let server = server.without_handshake();
+        let runtime = Runtime::builder().store(MemoryStore::new()).build();
+        let run = agent(&server).runtime(&runtime).start("Go.").unwrap();
+        match says {
+            "" => {
+                run.asked().await.unwrap().unwrap();
+                assert_eq!(runtime.approvals(RunFilter::new()).await.unwrap().len(), 10);
+                run.cancel("enough").await.unwrap();
+            }
+            says => assert!(run.result().await.unwrap().output().contains(says)),
+        }
+        server.forgive();
+    }
+}
