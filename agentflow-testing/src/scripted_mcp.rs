@@ -3,58 +3,19 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream};
 use tokio::sync::Notify;
 
-/// What the server does with one call of a tool.
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub enum McpAnswer {
-    /// A result: an object with `content`, `structuredContent` and `isError`, as the protocol has it.
-    Result(Value),
-    /// An error of JSON-RPC: its code and its message.
-    Error(i32, String),
-    /// These bytes and nothing else, such as half of a message.
-    Raw(Vec<u8>),
-    /// Nothing; the connection stays.
-    Silence,
-    /// Nothing; the connection ends.
-    HangUp,
-    /// Words of progress, and then the answer.
-    Progress(Vec<Value>, Box<McpAnswer>),
-    /// A word that the tools have changed to these, and then the answer.
-    NewTools(Vec<Value>, Box<McpAnswer>),
-    /// A question to a person, the parameters of an elicitation, and when that is answered the answer.
-    Asks(Value, Box<McpAnswer>),
-}
+use crate::scripted_mcp_answer::McpAnswer;
 
-impl McpAnswer {
-    /// A result of one text.
-    pub fn text(text: impl Into<String>) -> Self {
-        Self::Result(json!({"content": [{"type": "text", "text": text.into()}]}))
-    }
-
-    /// A result with a structured value, and its JSON as the text.
-    pub fn structured(value: Value) -> Self {
-        Self::Result(json!({"content": [{"type": "text", "text": value.to_string()}], "structuredContent": value}))
-    }
-
-    /// The same after a question to a person, whose answer has these properties, all of them required.
-    #[must_use]
-    pub fn after_asking(self, message: &str, properties: Value) -> Self {
-        let required: Vec<&String> = properties.as_object().into_iter().flat_map(|all| all.keys()).collect();
-        let schema = json!({"type": "object", "properties": properties, "required": required});
-        Self::Asks(json!({"mode": "form", "message": message, "requestedSchema": schema}), Box::new(self))
-    }
-}
-
-/// A server of the Model Context Protocol with tools and with the answers to their calls, in their order. Clones share one
-/// script: give [`connect`](Self::connect) to a client and keep one.
+/// A server of the Model Context Protocol with tools and with the answers to their calls, in their order; it may have
+/// resources and prompts with answers of their own. Clones share one script: give [`connect`](Self::connect) to a client and keep one.
 ///
-/// What fails a script: a call of a tool that no answer is left for, or of another tool than its answer expects; a message
-/// that the protocol does not have; an answer that was never asked for. [`finish`](Self::finish) panics with all of it, and
+/// What fails a script: a call of a tool that no answer is left for, or of another tool than its answer expects; the same of
+/// a resource and of a prompt; a message that the protocol does not have; an answer that was never asked for. [`finish`](Self::finish) panics with all of it, and
 /// so does dropping the last clone.
 ///
 /// It speaks the revision 2025-11-25, with a handshake, or [2026-07-28](Self::without_handshake).
@@ -91,6 +52,17 @@ struct State {
     tools: Vec<Value>,
     answers: VecDeque<(String, McpAnswer)>,
     calls: Vec<(String, Value)>,
+    resources: Option<Vec<Value>>,
+    templates: Vec<Value>,
+    reads: Vec<String>,
+    answers_to_reads: VecDeque<(String, McpAnswer)>,
+    prompts: Option<Vec<Value>>,
+    prompted: Vec<(String, Value)>,
+    answers_to_prompts: VecDeque<(String, McpAnswer)>,
+    /// Milliseconds that a list counts.
+    fresh_for: u64,
+    /// How often each list was asked for.
+    listed: HashMap<String, usize>,
     /// What is answered when a question is: by the state that the client sends back, or the id of the question.
     asked: HashMap<String, Asked>,
     questions: usize,
@@ -137,6 +109,51 @@ impl ScriptedMcp {
         json!({"name": name, "description": format!("The tool {name}."), "inputSchema": schema})
     }
 
+    /// Lists these resources, each as `resources/list` gives it.
+    #[must_use]
+    pub fn resources(self, resources: impl IntoIterator<Item = Value>) -> Self {
+        self.state().resources = Some(resources.into_iter().collect());
+        self
+    }
+
+    /// Lists these templates of resources, each as `resources/templates/list` gives it.
+    #[must_use]
+    pub fn resource_templates(self, templates: impl IntoIterator<Item = Value>) -> Self {
+        self.state().templates = templates.into_iter().collect();
+        self.state().resources.get_or_insert_default();
+        self
+    }
+
+    /// Lists these prompts, each as `prompts/list` gives it.
+    #[must_use]
+    pub fn prompts(self, prompts: impl IntoIterator<Item = Value>) -> Self {
+        self.state().prompts = Some(prompts.into_iter().collect());
+        self
+    }
+
+    /// Adds answers to reads of resources, each with the address that is read.
+    #[must_use]
+    pub fn answers_reads<'a>(self, answers: impl IntoIterator<Item = (&'a str, McpAnswer)>) -> Self {
+        self.state().answers_to_reads.extend(answers.into_iter().map(|(uri, answer)| (uri.to_owned(), answer)));
+        self.state().resources.get_or_insert_default();
+        self
+    }
+
+    /// Adds answers to requests for prompts, each with the name of the prompt.
+    #[must_use]
+    pub fn answers_prompts<'a>(self, answers: impl IntoIterator<Item = (&'a str, McpAnswer)>) -> Self {
+        self.state().answers_to_prompts.extend(answers.into_iter().map(|(name, answer)| (name.to_owned(), answer)));
+        self.state().prompts.get_or_insert_default();
+        self
+    }
+
+    /// Says that its lists count so long; without it for no time at all. Only the revision 2026-07-28 says so.
+    #[must_use]
+    pub fn lists_count_for(self, time: Duration) -> Self {
+        self.state().fresh_for = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+        self
+    }
+
     /// Speaks the revision 2026-07-28, which has no handshake.
     ///
     /// # Panics
@@ -147,7 +164,7 @@ impl ScriptedMcp {
         self
     }
 
-    /// Lists so many tools on a page.
+    /// Lists so many tools on a page, and so many resources and prompts.
     ///
     /// # Panics
     /// When it has been cloned.
@@ -178,6 +195,21 @@ impl ScriptedMcp {
     /// another call.
     pub fn calls(&self) -> Vec<(String, Value)> {
         self.state().calls.clone()
+    }
+
+    /// The addresses that were read so far.
+    pub fn reads(&self) -> Vec<String> {
+        self.state().reads.clone()
+    }
+
+    /// The prompts that were asked for so far: their names and arguments.
+    pub fn prompted(&self) -> Vec<(String, Value)> {
+        self.state().prompted.clone()
+    }
+
+    /// How often a list was asked for, such as `resources/list`; each page counts.
+    pub fn listed(&self, request: &str) -> usize {
+        self.state().listed.get(request).copied().unwrap_or_default()
     }
 
     /// What the client has answered to questions so far, such as `{"action": "accept", "content": {"seat": "window"}}`.
@@ -240,11 +272,52 @@ impl std::fmt::Debug for ScriptedMcp {
 
 impl State {
     fn all_failures(&self) -> Vec<String> {
-        let left = self
-            .answers
-            .front()
-            .map(|(tool, _)| format!("{} answers were never asked for, the next one for `{tool}`", self.answers.len()));
+        let queues = [&self.answers, &self.answers_to_reads, &self.answers_to_prompts].into_iter();
+        let left = queues.filter_map(|answers| {
+            let (of, _) = answers.front()?;
+            Some(format!("{} answers were never asked for, the next one for `{of}`", answers.len()))
+        });
         self.failures.iter().cloned().chain(left).collect()
+    }
+
+    /// What the server has, by the name of a list's request.
+    fn list(&self, request: &str) -> Option<(&'static str, &[Value])> {
+        match request {
+            "tools/list" => Some(("tools", &self.tools)),
+            "resources/list" => Some(("resources", self.resources.as_deref()?)),
+            "resources/templates/list" => self.resources.as_ref().map(|_| ("resourceTemplates", &*self.templates)),
+            "prompts/list" => Some(("prompts", self.prompts.as_deref()?)),
+            _ => None,
+        }
+    }
+
+    /// The answer that is due to a request for something of this name.
+    fn due(&mut self, method: &str, name: &str, params: &Value) -> Result<McpAnswer, String> {
+        let (what, due) = match method {
+            "resources/read" => {
+                self.reads.push(name.to_owned());
+                ("read", self.answers_to_reads.pop_front())
+            }
+            "prompts/get" => {
+                self.prompted.push((name.to_owned(), params["arguments"].clone()));
+                ("asked for as a prompt", self.answers_to_prompts.pop_front())
+            }
+            _ => {
+                self.calls.push((name.to_owned(), params["arguments"].clone()));
+                let answer =
+                    self.answering.as_ref().map(|answer| (name.to_owned(), answer(name, &params["arguments"])));
+                ("called", answer.or_else(|| self.answers.pop_front()))
+            }
+        };
+        match due {
+            Some((of, answer)) if of == name => Ok(answer),
+            other => {
+                let due = other.map_or("no answer is left".to_owned(), |(of, _)| format!("`{of}` was due"));
+                let problem = format!("`{name}` was {what}, and {due}");
+                self.failures.push(problem.clone());
+                Err(problem)
+            }
+        }
     }
 }
 
@@ -291,7 +364,7 @@ impl Script {
             Some(line(&json!({"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": message}})))
         };
         let about = json!({"name": "scripted", "version": "1"});
-        let capabilities = json!({"tools": {"listChanged": true}});
+        let capabilities = self.capabilities();
         match method {
             "initialize" if self.has_handshake => {
                 result(json!({"protocolVersion": "2025-11-25", "capabilities": capabilities, "serverInfo": about}))
@@ -316,43 +389,67 @@ impl Script {
                 let method = "notifications/subscriptions/acknowledged";
                 Some(line(&json!({"jsonrpc": "2.0", "method": method, "params": params})))
             }
-            "tools/list" => {
-                let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-                let from: usize = message["params"]["cursor"].as_str().and_then(|at| at.parse().ok()).unwrap_or(0);
-                let to = from.saturating_add(self.page).min(state.tools.len());
-                let next = (to < state.tools.len()).then(|| to.to_string());
-                result(
-                    json!({"tools": state.tools[from.min(to)..to], "nextCursor": next, "ttlMs": 0, "cacheScope": "private"}),
-                )
-            }
             "" if id.is_string() => self.answer_to_question(message, listener.as_ref()),
-            "tools/call" => {
+            "tools/call" | "resources/read" | "prompts/get" => {
                 let params = &message["params"];
-                let tool = params["name"].as_str().unwrap_or_default().to_owned();
+                let key = if method == "resources/read" { "uri" } else { "name" };
+                let name = params[key].as_str().unwrap_or_default();
                 let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
                 if let Some(token) = params["requestState"].as_str() {
-                    let token = token.to_owned();
-                    return self.continued(&mut state, (&token, &id), params, listener.as_ref());
+                    return self.continued(&mut state, (token, &id), params, listener.as_ref());
                 }
-                state.calls.push((tool.clone(), params["arguments"].clone()));
-                let answer = state.answering.as_ref().map(|answer| (tool.clone(), answer(&tool, &params["arguments"])));
-                match answer.or_else(|| state.answers.pop_front()) {
-                    Some((of, answer)) if of == tool => {
+                match state.due(method, name, params) {
+                    Ok(answer) => {
                         self.answer(&mut state, answer, &id, &params["_meta"]["progressToken"], listener.as_ref())
                     }
-                    other => {
-                        let due = other.map_or("no answer is left".to_owned(), |(of, _)| format!("`{of}` was due"));
-                        let problem = format!("`{tool}` was called, and {due}");
-                        state.failures.push(problem.clone());
-                        error(-32603, &problem)
-                    }
+                    Err(problem) => error(-32603, &problem),
                 }
             }
+            _ if method.ends_with("/list") => match self.page(method, &message["params"]["cursor"]) {
+                Some(page) => result(page),
+                None => error(-32601, "there is no such method"),
+            },
             _ => {
                 self.failed(format!("the script has no answer to `{method}`"));
                 error(-32601, "there is no such method")
             }
         }
+    }
+
+    fn capabilities(&self) -> Value {
+        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut capabilities = json!({"tools": {"listChanged": true}});
+        for (what, has) in [("resources", state.resources.is_some()), ("prompts", state.prompts.is_some())] {
+            if has {
+                capabilities[what] = json!({"listChanged": true});
+            }
+        }
+        capabilities
+    }
+
+    /// A page of a list.
+    fn page(&self, request: &str, cursor: &Value) -> Option<Value> {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        *state.listed.entry(request.to_owned()).or_default() += 1;
+        let (what, all) = state.list(request)?;
+        let from: usize = cursor.as_str().and_then(|at| at.parse().ok()).unwrap_or(0).min(all.len());
+        let to = from.saturating_add(self.page).min(all.len());
+        let next = (to < all.len()).then(|| to.to_string());
+        let mut page = json!({what: all[from..to], "nextCursor": next});
+        if !self.has_handshake {
+            page["ttlMs"] = state.fresh_for.into();
+            page["cacheScope"] = "private".into();
+        }
+        Some(page)
+    }
+
+    /// A word that a list has changed.
+    fn changed(what: &str, listener: Option<&Value>) -> Vec<u8> {
+        let mut said = json!({"jsonrpc": "2.0", "method": format!("notifications/{what}/list_changed")});
+        if let Some(listener) = listener {
+            said["params"] = json!({"_meta": {"io.modelcontextprotocol/subscriptionId": listener}});
+        }
+        line(&said)
     }
 
     /// A call continues with the answer to its question.
@@ -427,15 +524,30 @@ impl Script {
             }
             McpAnswer::NewTools(tools, then) => {
                 state.tools = tools;
-                let mut said = json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"});
-                if let Some(listener) = listener {
-                    said["params"] = json!({"_meta": {"io.modelcontextprotocol/subscriptionId": listener}});
-                }
-                let mut bytes = line(&said);
-                bytes.extend(self.answer(state, *then, id, token, listener)?);
-                Some(bytes)
+                self.after(Self::changed("tools", listener), state, *then, (id, token), listener)
+            }
+            McpAnswer::NewResources(resources, then) => {
+                state.resources = Some(resources);
+                self.after(Self::changed("resources", listener), state, *then, (id, token), listener)
+            }
+            McpAnswer::NewPrompts(prompts, then) => {
+                state.prompts = Some(prompts);
+                self.after(Self::changed("prompts", listener), state, *then, (id, token), listener)
             }
         }
+    }
+
+    /// These bytes, and then the answer.
+    fn after(
+        &self,
+        mut bytes: Vec<u8>,
+        state: &mut State,
+        then: McpAnswer,
+        (id, token): (&Value, &Value),
+        listener: Option<&Value>,
+    ) -> Option<Vec<u8>> {
+        bytes.extend(self.answer(state, then, id, token, listener)?);
+        Some(bytes)
     }
 
     /// Results without a handshake say that they are whole.

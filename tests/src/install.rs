@@ -72,6 +72,30 @@ pub fn mcp_time() -> Option<Command> {
     Some(mcp_python()?.program("mcp-server-time"))
 }
 
+/// The command of the reference server of the Model Context Protocol for the files below a folder (npm). `None`, which skips
+/// the test, when it cannot be installed.
+pub fn mcp_filesystem(folder: &Path) -> Option<Command> {
+    let package = node_package("@modelcontextprotocol/server-filesystem", "2026.8.31")?;
+    let mut command = Command::new("node");
+    command.arg(package.join("dist/index.js")).arg(folder);
+    Some(command)
+}
+
+/// The command of the reference server of the Model Context Protocol that remembers (npm), in the file that its variable
+/// `MEMORY_FILE_PATH` names. `None`, which skips the test, when it cannot be installed.
+pub fn mcp_memory() -> Option<Command> {
+    let package = node_package("@modelcontextprotocol/server-memory", "2026.8.31")?;
+    let mut command = Command::new("node");
+    command.arg(package.join("dist/index.js"));
+    Some(command)
+}
+
+/// The command of the reference server of the Model Context Protocol that fetches pages (PyPI). `None`, which skips the
+/// test, when it cannot be installed.
+pub fn mcp_fetch() -> Option<Command> {
+    Some(python_with("mcp-fetch", &["mcp-server-fetch==2026.10.19"])?.program("mcp-server-fetch"))
+}
+
 /// A Python with the official SDK of the Model Context Protocol, and with that server. `None`, which skips the test, when
 /// it cannot be installed.
 pub fn mcp_python() -> Option<Python> {

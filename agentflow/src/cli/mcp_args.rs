@@ -31,6 +31,30 @@ pub(super) enum McpCommand {
         #[command(flatten)]
         server: McpServerArgs,
     },
+    /// List the resources of a server, or read one
+    Resources {
+        /// The address of the one to read; its contents go to standard output
+        uri: Option<String>,
+        /// Print an array of objects as JSON: of a list the resources and the templates of their addresses, of one that is
+        /// read its contents, whose bytes are base64 under `blob`
+        #[arg(long)]
+        json: bool,
+        #[command(flatten)]
+        server: McpServerArgs,
+    },
+    /// List the prompts of a server, or get one
+    Prompts {
+        /// The name of the one to get; its messages go to standard output
+        name: Option<String>,
+        /// Its arguments as one JSON object, such as '{"city": "Oslo"}'; a value that is not a text is given as its JSON
+        #[arg(long, value_name = "JSON", default_value = "{}", requires = "name")]
+        input: String,
+        /// Print an array of objects as JSON: of a list the prompts, of one that is got its messages
+        #[arg(long)]
+        json: bool,
+        #[command(flatten)]
+        server: McpServerArgs,
+    },
 }
 
 #[derive(Debug, Args)]

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::ctrl_c;
 use super::mcp_args::{McpCommand, McpServeArgs, McpServerArgs};
+use super::mcp_reads;
 use super::print::{Stop, json_line, note};
 use super::tools::{answered, list_of, report};
 use crate::mcp::{McpClient, McpError};
@@ -20,6 +21,14 @@ pub(super) async fn mcp(host: &Runtime, command: McpCommand) -> Result<(), Stop>
         McpCommand::Serve(args) => serve(host, args).await,
         McpCommand::Tools { json, server } => tools(&server, json).await,
         McpCommand::Call { name, input, json, server } => call(&server, &name, input, json).await,
+        McpCommand::Resources { uri: None, json, server } => mcp_reads::resources(client_of(&server)?, json).await,
+        McpCommand::Resources { uri: Some(uri), json, server } => {
+            mcp_reads::resource(client_of(&server)?, &uri, json).await
+        }
+        McpCommand::Prompts { name: None, json, server, .. } => mcp_reads::prompts(client_of(&server)?, json).await,
+        McpCommand::Prompts { name: Some(name), input, json, server } => {
+            mcp_reads::prompt(client_of(&server)?, &name, &input, json).await
+        }
     }
 }
 
@@ -115,6 +124,10 @@ async fn call(server: &McpServerArgs, name: &str, input: String, json: bool) -> 
 }
 
 fn runtime_of(server: &McpServerArgs) -> Result<Runtime, Stop> {
+    Ok(Runtime::builder().toolset(client_of(server)?).build())
+}
+
+fn client_of(server: &McpServerArgs) -> Result<McpClient, Stop> {
     let client = match (&server.url, &server.program[..]) {
         (Some(url), _) => McpClient::http(SERVER, url.clone()),
         (None, [program, arguments @ ..]) => McpClient::stdio(SERVER, program.clone()).args(arguments.to_vec()),
@@ -122,7 +135,7 @@ fn runtime_of(server: &McpServerArgs) -> Result<Runtime, Stop> {
             return Err(Stop::failed("mcp", "say which server: `--url URL` or `-- PROGRAM ARG..`".to_owned()));
         }
     };
-    Ok(Runtime::builder().toolset(client.build()?).build())
+    Ok(client.build()?)
 }
 
 impl From<McpError> for Stop {

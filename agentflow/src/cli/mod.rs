@@ -105,6 +105,7 @@ mod ctrl_c;
 mod document_args;
 mod mcp_args;
 mod mcp_commands;
+mod mcp_reads;
 mod model;
 mod models;
 mod print;

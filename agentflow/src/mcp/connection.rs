@@ -43,7 +43,7 @@ pub(super) struct Connection {
     progress: Arc<ProgressRoutes>,
     questions: Arc<OpenQuestions>,
     ending: Ending,
-    /// Whether it has answered the call of a tool.
+    /// Whether it has answered a request for something: the call of a tool, a list, a resource or a prompt.
     has_answered: AtomicBool,
     /// Whether a message could not be sent over it. Over HTTP it looks as before, and the server may have forgotten it.
     is_broken: AtomicBool,
@@ -176,7 +176,7 @@ impl Connection {
                 server,
                 request,
                 code: error.code.0,
-                message: head(&error.message, MOST_WORDS).to_owned(),
+                message: head(&self.described.origin.masked(&error.message), MOST_WORDS).to_owned(),
             },
             ServiceError::TransportSend(error) => {
                 let problem = self.described.origin.masked(&reasons(&*error.error));
@@ -195,9 +195,9 @@ impl Connection {
         }
     }
 
-    /// An answer of another kind than the request asks for.
+    /// An answer of another kind than the request asks for, or one whose values have wrong types.
     pub(super) fn unexpected(&self, request: &'static str) -> McpError {
-        self.unusable(request, "it is an answer to another request".to_owned())
+        self.unusable(request, "it is not an answer to this request".to_owned())
     }
 
     pub(super) fn unusable(&self, request: &'static str, problem: String) -> McpError {

@@ -6,6 +6,8 @@ use serde_json::{Value, json};
 use crate::text::head;
 use crate::tool::{CallAnswer, UserQuestion};
 
+/// How often a server may ask in one call, and the most questions that it may ask at once.
+pub(super) const MOST_TIMES: u32 = 10;
 /// The most bytes of a question.
 const MOST_MESSAGE: usize = 16 << 10;
 /// The most bytes of the schema of an answer.

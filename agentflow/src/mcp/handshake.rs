@@ -1,14 +1,17 @@
 //! Connecting to a server in whichever era of the protocol it speaks, within a time limit. It asks for nothing else.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use rmcp::model::{
     ClientCapabilities, ClientConfig, ElicitRequestParams, ElicitResult, ElicitationAction, ElicitationCapability,
-    FormElicitationCapability, Implementation, ProgressNotificationParam, ProtocolVersion, SubscriptionFilter,
+    FormElicitationCapability, Implementation, ProgressNotificationParam, ProtocolVersion, ServerCapabilities,
+    ServerNotification, SubscriptionFilter,
 };
 use rmcp::service::{
     ClientInitializeError, ClientLifecycleMode, ClientServiceExt, NotificationContext, RequestContext, RunningService,
+    ServiceError,
 };
 use rmcp::transport::IntoTransport;
 use rmcp::transport::async_rw::AsyncRwTransport;
@@ -19,6 +22,7 @@ use tokio::time::Instant;
 use super::bounded_lines::BoundedLines;
 use super::child_server::ChildServer;
 use super::connection::{Connection, Ending};
+use super::list_versions::ListVersions;
 use super::mcp_error::McpError;
 use super::mcp_settings::{Described, Origin};
 use super::open_questions::OpenQuestions;
@@ -28,9 +32,12 @@ use crate::text::head;
 /// The most bytes of what a server says of a failed handshake.
 const MOST_WORDS: usize = 2048;
 
+/// The pause before it is listened again to changes, after that ended: at first, and at most.
+const LISTENS_AGAIN: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
+
 /// What a server says without being asked.
 pub(super) struct ServerEvents {
-    version: Arc<AtomicU64>,
+    versions: Arc<ListVersions>,
     progress: Arc<ProgressRoutes>,
     questions: Arc<OpenQuestions>,
 }
@@ -53,7 +60,15 @@ impl ClientHandler for ServerEvents {
     }
 
     async fn on_tool_list_changed(&self, _: NotificationContext<RoleClient>) {
-        self.version.fetch_add(1, Ordering::SeqCst);
+        self.versions.tools.fetch_add(1, Ordering::SeqCst);
+    }
+
+    async fn on_resource_list_changed(&self, _: NotificationContext<RoleClient>) {
+        self.versions.resources.fetch_add(1, Ordering::SeqCst);
+    }
+
+    async fn on_prompt_list_changed(&self, _: NotificationContext<RoleClient>) {
+        self.versions.prompts.fetch_add(1, Ordering::SeqCst);
     }
 
     fn get_info(&self) -> ClientConfig {
@@ -87,12 +102,12 @@ impl From<McpError> for Refusal {
     }
 }
 
-/// Starts the server and connects to it. `version` grows when its tools change.
-pub(super) async fn connect(described: &Arc<Described>, version: &Arc<AtomicU64>) -> Result<Connection, McpError> {
+/// Starts the server and connects to it. `versions` grow when its lists change.
+pub(super) async fn connect(described: &Arc<Described>, versions: &Arc<ListVersions>) -> Result<Connection, McpError> {
     let first = Attempt { discovers: true, deadline: Instant::now() + described.settings.connect_timeout };
-    match attempt(described, version, first).await {
+    match attempt(described, versions, first).await {
         Err(Refusal { was_misread: true, .. }) => {
-            attempt(described, version, Attempt { discovers: false, ..first }).await.map_err(|refusal| refusal.error)
+            attempt(described, versions, Attempt { discovers: false, ..first }).await.map_err(|refusal| refusal.error)
         }
         other => other.map_err(|refusal| refusal.error),
     }
@@ -100,7 +115,7 @@ pub(super) async fn connect(described: &Arc<Described>, version: &Arc<AtomicU64>
 
 async fn attempt(
     described: &Arc<Described>,
-    version: &Arc<AtomicU64>,
+    versions: &Arc<ListVersions>,
     attempt: Attempt,
 ) -> Result<Connection, Refusal> {
     let Described { name, origin, .. } = &**described;
@@ -108,7 +123,7 @@ async fn attempt(
     let progress = Arc::new(ProgressRoutes::default());
     let questions = Arc::new(OpenQuestions::default());
     let events = ServerEvents {
-        version: Arc::clone(version),
+        versions: Arc::clone(versions),
         progress: Arc::clone(&progress),
         questions: Arc::clone(&questions),
     };
@@ -139,7 +154,7 @@ async fn attempt(
             (handshake(described, &ending, events, output, input, attempt).await?, None)
         }
     };
-    listen(&service, version);
+    listen(&service, versions);
     tracing::debug!(server = %name, "an MCP server is connected");
     Ok(Connection::new(Arc::clone(described), service, child, (progress, questions), ending))
 }
@@ -207,22 +222,46 @@ pub(super) fn reasons(error: &dyn std::error::Error) -> String {
     text
 }
 
-/// Of a server that says changes of its lists only to those who listen: listens as long as the connection is there.
-fn listen(service: &RunningService<RoleClient, ServerEvents>, version: &Arc<AtomicU64>) {
-    let says_changes = service.peer_info().is_some_and(|info| {
-        let changes = info.capabilities.tools.as_ref().and_then(|tools| tools.list_changed);
-        !info.protocol_version.has_initialize() && changes == Some(true)
-    });
-    if !says_changes {
+/// Of a server that says changes of its lists only to those who listen: listens as long as the connection is there, and
+/// again after that ended. What changed meanwhile is unknown, so all lists count as changed.
+fn listen(service: &RunningService<RoleClient, ServerEvents>, versions: &Arc<ListVersions>) {
+    let Some(info) = service.peer_info().filter(|info| !info.protocol_version.has_initialize()) else { return };
+    let ServerCapabilities { tools, resources, prompts, .. } = &info.capabilities;
+    let mut filter = SubscriptionFilter::new();
+    filter.tools_list_changed = tools.as_ref().and_then(|tools| tools.list_changed).filter(|says| *says);
+    filter.resources_list_changed = resources.as_ref().and_then(|of| of.list_changed).filter(|says| *says);
+    filter.prompts_list_changed = prompts.as_ref().and_then(|of| of.list_changed).filter(|says| *says);
+    if filter == SubscriptionFilter::new() {
         return;
     }
-    let (peer, version) = (service.peer().clone(), Arc::clone(version));
+    let (peer, versions) = (service.peer().clone(), Arc::clone(versions));
     tokio::spawn(async move {
-        let filter = SubscriptionFilter::builder().tools_list_changed().build();
-        if let Ok(mut changes) = peer.listen(filter).await {
-            while let Ok(Some(_)) = changes.next().await {
-                version.fetch_add(1, Ordering::SeqCst);
+        let mut pause = LISTENS_AGAIN.0;
+        let mut is_first = true;
+        while !peer.is_transport_closed() {
+            match peer.listen(filter.clone()).await {
+                Ok(mut changes) => {
+                    match std::mem::take(&mut is_first) {
+                        // Tools are hardly older than that, and are looked at before each call of a model.
+                        true => versions.read_anew(),
+                        false => versions.all_changed(),
+                    }
+                    while let Ok(Some(change)) = changes.next().await {
+                        pause = LISTENS_AGAIN.0;
+                        match change {
+                            ServerNotification::ToolListChangedNotification(_) => {
+                                versions.tools.fetch_add(1, Ordering::SeqCst);
+                            }
+                            _ => versions.read_anew(),
+                        }
+                    }
+                }
+                // It does not let anybody listen.
+                Err(ServiceError::McpError(_)) => return,
+                Err(_) => {}
             }
+            tokio::time::sleep(pause).await;
+            pause = (pause * 2).min(LISTENS_AGAIN.1);
         }
     });
 }

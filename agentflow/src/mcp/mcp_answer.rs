@@ -62,6 +62,7 @@ pub(super) fn output(result: CallToolResult, schema: Option<&SchemaCheck>) -> Re
     Ok(links.into_iter().fold(output, ToolOutput::with_link))
 }
 
-fn media(mime_type: &str, base64: &str) -> Media {
+/// A file whose content is base64.
+pub(super) fn media(mime_type: &str, base64: &str) -> Media {
     Media::new(mime_type, format!("data:{mime_type};base64,{base64}"))
 }

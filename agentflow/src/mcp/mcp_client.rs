@@ -1,19 +1,23 @@
-//! `McpClient`: a server's tools as a toolset. It connects when they are first needed; `server_link.rs` keeps the connection.
+//! `McpClient`: a server's tools as a toolset, its resources and prompts for programs. It connects when they are first needed; `server_link.rs` keeps the connection.
 
 use std::error::Error as StdError;
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::mcp_error::McpError;
+use super::mcp_prompt::McpPrompt;
+use super::mcp_resource::{McpContent, McpResource, McpResourceTemplate};
 use super::mcp_settings::{CommandLine, Described, Origin, Settings, Streams};
 use super::server_link::{McpHealth, ServerLink};
-use super::{mirrored_tool, server_list};
+use super::server_list::{self, Listed};
+use super::server_reads::ServerReads;
+use super::{mirrored_tool, resource_tools};
+use crate::message::Message;
 #[cfg(feature = "mcp-http")]
 use crate::model::{HttpAddress, Secret};
 use crate::tool::{IntoTools, ToolList, ToolPolicy, ToolRef, Toolset, ToolsetRef};
@@ -27,6 +31,7 @@ use crate::tool::{IntoTools, ToolList, ToolPolicy, ToolRef, Toolset, ToolsetRef}
 #[derive(Clone)]
 pub struct McpClient {
     link: Arc<ServerLink>,
+    reads: Arc<ServerReads>,
     toolset: ToolsetRef,
 }
 
@@ -77,6 +82,52 @@ impl McpClient {
     /// Its tools as a toolset, with the name `mcp.NAME`. All that come from one client share what was fetched.
     pub fn toolset(&self) -> ToolsetRef {
         self.toolset.clone()
+    }
+
+    /// The resources of the server, ordered by address; none of a server that has no resources. At most 1000 in 100 pages.
+    ///
+    /// The list is kept as long as the server says. A server that says no time is asked again when it says that its
+    /// resources have changed; one that says neither is asked each time. Dropping the future cancels the request.
+    ///
+    /// # Errors
+    /// [`McpError`], within the times for connecting and for a call; of a list without an end, too.
+    pub async fn resources(&self) -> Result<Arc<[McpResource]>, McpError> {
+        self.reads.resources().await
+    }
+
+    /// The templates of resources, ordered by address, kept as [`resources`](Self::resources) are.
+    ///
+    /// # Errors
+    /// As [`resources`](Self::resources).
+    pub async fn resource_templates(&self) -> Result<Arc<[McpResourceTemplate]>, McpError> {
+        self.reads.templates().await
+    }
+
+    /// Reads a resource: its text or its bytes, of a folder several of them, in the server's order. Nothing is kept. Once
+    /// more is asked where the connection was lost. Dropping the future cancels the request.
+    ///
+    /// # Errors
+    /// [`McpError::Refused`] for an address that the server does not know; [`McpError::Asks`] when the server asks a person
+    /// first; any other one within the times for connecting and for a call.
+    pub async fn resource(&self, uri: &str) -> Result<Vec<McpContent>, McpError> {
+        self.reads.resource(uri).await
+    }
+
+    /// The prompts of the server, ordered by name, kept as [`resources`](Self::resources) are.
+    ///
+    /// # Errors
+    /// As [`resources`](Self::resources).
+    pub async fn prompts(&self) -> Result<Arc<[McpPrompt]>, McpError> {
+        self.reads.prompts().await
+    }
+
+    /// A prompt with its arguments filled in, as the messages that a conversation begins with. Nothing is kept.
+    ///
+    /// # Errors
+    /// [`McpError::Refused`] for a name that the server does not know and for arguments that are missing; else as
+    /// [`resource`](Self::resource).
+    pub async fn prompt(&self, name: &str, arguments: &[(&str, &str)]) -> Result<Vec<Message>, McpError> {
+        self.reads.prompt(name, arguments).await
     }
 
     /// Connects now, unless there is a connection.
@@ -213,6 +264,17 @@ impl McpClientBuilder {
         self
     }
 
+    /// Adds two tools, by which a model sees the server's resources and reads them: `list_resources` and `read_resource`, in
+    /// the catalogue `mcp.NAME.list_resources` and so on. Both count as [`Effects::Read`]; the rest of their policy is that
+    /// of [`policy`](Self::policy), or of [`tool_policy`](Self::tool_policy) by these names. Where the server itself has a
+    /// tool of such a name, that one stays, and [`McpHealth::left_out`] says so. Default: no such tools.
+    ///
+    /// [`Effects::Read`]: crate::tool::Effects::Read
+    pub fn resources_as_tools(mut self) -> Self {
+        self.settings.resource_tools = true;
+        self
+    }
+
     /// The longest that connecting may take, the start of the process included. Default: 25 seconds, of the 30 in which the
     /// tools of a toolset must be there.
     pub fn connect_timeout(mut self, limit: Duration) -> Self {
@@ -220,14 +282,14 @@ impl McpClientBuilder {
         self
     }
 
-    /// The longest that a list may take, and a call whose policy has no time-out. Default: 60 seconds. A call that takes
+    /// The longest that a list may take, a resource, a prompt, and a call whose policy has no time-out. Default: 60 seconds. A call that takes
     /// longer is cancelled.
     pub fn call_timeout(mut self, limit: Duration) -> Self {
         self.settings.call_timeout = limit;
         self
     }
 
-    /// The most bytes of one message of the server. Default: 16 MiB. A longer one ends the connection.
+    /// The most bytes of one message of the server, and of a list with all of its pages. Default: 16 MiB. A longer one ends the connection.
     pub fn max_message(mut self, bytes: usize) -> Self {
         self.settings.max_message = bytes;
         self
@@ -267,8 +329,9 @@ impl McpClientBuilder {
         }
         let toolset = format!("mcp.{name}");
         let link = Arc::new(ServerLink::new(Described { name, origin, settings }));
-        let toolset = ToolsetRef::new(ServerTools { name: toolset, link: Arc::clone(&link) });
-        Ok(McpClient { link, toolset })
+        let reads = Arc::new(ServerReads::new(Arc::clone(&link)));
+        let toolset = ToolsetRef::new(ServerTools { name: toolset, reads: Arc::clone(&reads) });
+        Ok(McpClient { link, reads, toolset })
     }
 }
 
@@ -281,7 +344,7 @@ impl fmt::Debug for McpClientBuilder {
 /// The tools of a server.
 struct ServerTools {
     name: String,
-    link: Arc<ServerLink>,
+    reads: Arc<ServerReads>,
 }
 
 #[async_trait]
@@ -291,25 +354,38 @@ impl Toolset for ServerTools {
     }
 
     fn version(&self) -> u64 {
-        self.link.version.load(Ordering::SeqCst)
+        self.reads.link.version_of_tools()
     }
 
     async fn tools(&self) -> Result<Vec<ToolRef>, Box<dyn StdError + Send + Sync>> {
-        let settings = &self.link.described.settings;
-        let connection = self.link.connection().await?;
-        let listed = server_list::tools(&connection, settings.call_timeout).await?;
+        let link = &self.reads.link;
+        let settings = &link.described.settings;
+        let connection = link.connection().await?;
+        let Listed { entries, fresh_for } = server_list::tools(&connection, settings).await?;
         let (mut tools, mut left_out) = (Vec::new(), Vec::new());
-        for tool in listed.into_iter().filter(|tool| settings.offers(&tool.name)) {
+        for tool in entries.into_iter().filter(|tool| settings.offers(&tool.name)) {
             let name = tool.name.to_string();
-            match mirrored_tool::mirrored(&self.link, tool) {
+            match mirrored_tool::mirrored(link, tool) {
                 Ok(tool) => tools.push(tool),
                 Err(reason) => {
-                    tracing::warn!(server = %self.link.name(), tool = name, reason, "a tool of an MCP server is left out");
+                    tracing::warn!(server = %link.name(), tool = name, reason, "a tool of an MCP server is left out");
                     left_out.push((name, reason));
                 }
             }
         }
-        self.link.health().left_out = left_out;
+        if settings.resource_tools {
+            for tool in resource_tools::tools(&self.reads) {
+                match tools.iter().any(|of: &ToolRef| of.catalogue_name() == tool.catalogue_name()) {
+                    false => tools.push(tool),
+                    true => left_out.push((
+                        tool.catalogue_name().to_string(),
+                        "the server's own tool of this name is there in its place".to_owned(),
+                    )),
+                }
+            }
+        }
+        link.health().left_out = left_out;
+        link.keep_tools(fresh_for);
         Ok(tools)
     }
 }

@@ -81,6 +81,18 @@ pub enum McpError {
         /// What is wrong with the answer.
         problem: String,
     },
+    /// It asks a person before it answers, which it can only in the call of a tool.
+    #[error(
+        "the MCP server `{server}` does not answer `{request}` before a person has answered, who can only be asked in the call of a tool: {question}"
+    )]
+    Asks {
+        /// The name that the program gave it.
+        server: Arc<str>,
+        /// What it was asked, such as `prompts/get`.
+        request: &'static str,
+        /// Its first question, shortened.
+        question: String,
+    },
     /// A description of servers cannot be read.
     #[error("the MCP servers cannot be read{at}: {problem}", at = at.as_ref().map(|at| format!(" from {at}")).unwrap_or_default())]
     Config {

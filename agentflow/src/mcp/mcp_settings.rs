@@ -46,6 +46,8 @@ pub(super) struct Settings {
     pub(super) policy: ToolPolicy,
     pub(super) policies: BTreeMap<String, ToolPolicy>,
     pub(super) trusts_hints: bool,
+    /// Whether there are tools that list and read its resources.
+    pub(super) resource_tools: bool,
     pub(super) restarts: u32,
 }
 
@@ -61,6 +63,7 @@ impl Default for Settings {
             policy: ToolPolicy::default(),
             policies: BTreeMap::new(),
             trusts_hints: false,
+            resource_tools: false,
             restarts: 5,
         }
     }

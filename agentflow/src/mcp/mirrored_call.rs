@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::connection::Connection;
-use super::elicited;
+use super::elicited::{self, MOST_TIMES};
 use super::mcp_answer;
 use super::mcp_error::McpError;
 use super::server_link::ServerLink;
@@ -21,8 +21,6 @@ use crate::schema_check::SchemaCheck;
 use crate::tool::{ToolError, ToolOutput, WaitingCall, wire_name};
 use crate::value::Encoded;
 
-/// How often a server may ask for more in one call.
-const MOST_ROUNDS: u32 = 10;
 /// The most bytes of what a server has kept for a call that waits.
 const MOST_STATE: usize = 256 << 10;
 /// How long is waited before a call that a server has put off is sent again; twice as long each time.
@@ -68,7 +66,7 @@ impl MirroredCall {
             Some(waiting) => self.answered(waiting).await?,
             None => Given::default(),
         };
-        for round in 0..MOST_ROUNDS {
+        for round in 0..MOST_TIMES {
             match self.sent(cx, &arguments, &given, can_wait).await.map_err(McpError::into_tool_error)? {
                 ServerResult::CallToolResult(result) => return mcp_answer::output(result, self.check.as_ref()),
                 ServerResult::InputRequiredResult(asked) => given = self.asked(cx, asked, can_wait, round).await?,
@@ -80,7 +78,7 @@ impl MirroredCall {
                 _ => return Err(self.problem("gave an answer that is not one of a tool")),
             }
         }
-        Err(self.problem(&format!("asked for more {MOST_ROUNDS} times in one call, which is the most")))
+        Err(self.problem(&format!("asked for more {MOST_TIMES} times in one call, which is the most")))
     }
 
     /// Whether the call that is here is recorded as one of this tool.
@@ -108,6 +106,11 @@ impl MirroredCall {
         if requests.is_empty() {
             tokio::time::sleep(PUT_OFF.saturating_mul(1 << round.min(5))).await;
             return Ok(Given { token, responses: None });
+        }
+        if requests.len() > MOST_TIMES as usize {
+            return Err(
+                self.problem(&format!("asks {} questions at once, and {MOST_TIMES} is the most", requests.len()))
+            );
         }
         let server = self.link.name();
         let questions = requests.iter().map(|(_, request)| elicited::question(server, request));

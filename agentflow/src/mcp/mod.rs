@@ -1,4 +1,4 @@
-//! Servers of the Model Context Protocol: their tools, by names such as `mcp.files.read`. The protocol itself is the crate
+//! Servers of the Model Context Protocol: their tools, by names such as `mcp.files.read`, their resources and prompts. The protocol itself is the crate
 //! `rmcp`'s; none of its types is public here.
 #![doc = include_str!("../docs/mcp.md")]
 
@@ -9,17 +9,23 @@ mod elicited;
 mod handshake;
 #[cfg(feature = "mcp-http")]
 mod http_transport;
+mod kept_list;
+mod list_versions;
 mod mcp_answer;
 mod mcp_client;
 mod mcp_config;
 mod mcp_error;
+mod mcp_prompt;
+mod mcp_resource;
 mod mcp_settings;
 mod mirrored_call;
 mod mirrored_tool;
 mod open_questions;
 mod progress_routes;
+mod resource_tools;
 mod server_link;
 mod server_list;
+mod server_reads;
 
 #[cfg(feature = "mcp-server")]
 pub(crate) use self::bounded_lines::{BoundedLines, CLOSED};
@@ -28,4 +34,6 @@ pub(crate) use self::connection::Ending;
 pub use self::mcp_client::{McpClient, McpClientBuilder};
 pub use self::mcp_config::McpConfig;
 pub use self::mcp_error::McpError;
+pub use self::mcp_prompt::{McpPrompt, McpPromptArgument};
+pub use self::mcp_resource::{McpContent, McpResource, McpResourceTemplate};
 pub use self::server_link::McpHealth;

@@ -8,7 +8,7 @@ use rmcp::ErrorData;
 use rmcp::model::{ElicitRequestParams, ElicitResult, ElicitationAction};
 use tokio::sync::{mpsc, oneshot};
 
-use super::elicited;
+use super::elicited::{self, MOST_TIMES};
 use crate::context::Context;
 use crate::tool::{UserQuestion, ask_within_call};
 
@@ -71,13 +71,20 @@ impl OpenQuestions {
 }
 
 impl QuestionsOfCall {
-    /// Asks a person whatever the server asks, one question after the other, as long as it is polled.
+    /// Asks a person whatever the server asks, one question after the other, as long as it is polled. What it asks too often
+    /// is declined; each question counts, since each is recorded, also one that the server takes back.
     pub(super) async fn answered(mut self, cx: &Context, server: &str) -> Infallible {
-        let mut asked = 0;
+        let (mut asked, mut begun) = (0, 0);
         loop {
             // The sender is here.
             let Some((params, mut reply)) = self.questions.recv().await else { return std::future::pending().await };
             let question = match elicited::of_params(server, &params) {
+                Ok(_) if begun == MOST_TIMES => {
+                    Err(format!("it asked {MOST_TIMES} times in one call, which is the most"))
+                }
+                question => question,
+            };
+            let question = match question {
                 Ok(question) => question,
                 Err(problem) => {
                     tracing::warn!(server, problem, "a question of an MCP server is declined");
@@ -85,6 +92,7 @@ impl QuestionsOfCall {
                     continue;
                 }
             };
+            begun += 1;
             let answer = tokio::select! {
                 biased;
                 // The server no longer waits.

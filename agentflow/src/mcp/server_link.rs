@@ -1,7 +1,7 @@
 //! A server for as long as the program needs it: its connection, another one when that ends, with growing pauses, and its
 //! health. It knows no tool.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
@@ -9,6 +9,7 @@ use tokio::time::Instant;
 
 use super::connection::Connection;
 use super::handshake;
+use super::list_versions::ListVersions;
 use super::mcp_error::McpError;
 use super::mcp_settings::Described;
 
@@ -16,6 +17,10 @@ use super::mcp_settings::Described;
 const PAUSE: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(10));
 /// How long a server rests that ended too often in a row.
 const REST: Duration = Duration::from_secs(60);
+
+/// How long tools count, whatever the server says: at least, since they are looked at before each call of a model, and at
+/// most.
+const FRESH: (Duration, Duration) = (Duration::from_secs(30), Duration::from_secs(24 * 60 * 60));
 
 /// How a server is: see [`McpClient::health`](super::McpClient::health).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -42,8 +47,9 @@ pub struct McpHealth {
 /// The link to one server.
 pub(super) struct ServerLink {
     pub(super) described: Arc<Described>,
-    /// Grows when the tools may have changed.
-    pub(super) version: Arc<AtomicU64>,
+    pub(super) versions: Arc<ListVersions>,
+    /// When the tools that were fetched last are listed again, if the server says how long they count.
+    tools_until: Mutex<Option<Instant>>,
     current: RwLock<Option<Arc<Connection>>>,
     /// Held while a connection is made.
     attempts: tokio::sync::Mutex<Attempts>,
@@ -62,7 +68,8 @@ impl ServerLink {
     pub(super) fn new(described: Described) -> Self {
         Self {
             described: Arc::new(described),
-            version: Arc::default(),
+            versions: Arc::default(),
+            tools_until: Mutex::default(),
             current: RwLock::default(),
             attempts: tokio::sync::Mutex::default(),
             health: Mutex::default(),
@@ -88,7 +95,7 @@ impl ServerLink {
             self.note(&mut attempts, failures, before.why_over().await);
         }
         self.wait_for_turn(&attempts).await?;
-        match handshake::connect(&self.described, &self.version).await {
+        match handshake::connect(&self.described, &self.versions).await {
             Ok(connection) => Ok(self.keep(connection, &mut attempts)),
             Err(error) => {
                 let failures = attempts.failures + 1;
@@ -147,7 +154,7 @@ impl ServerLink {
         attempts.made += 1;
         if attempts.made > 1 {
             // It may be another version of the server.
-            self.version.fetch_add(1, Ordering::SeqCst);
+            self.versions.all_changed();
         }
         let connection = Arc::new(connection);
         {
@@ -160,6 +167,22 @@ impl ServerLink {
         }
         *self.current.write().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(&connection));
         connection
+    }
+
+    /// The version of the tools, which is another one when their time is over.
+    pub(super) fn version_of_tools(&self) -> u64 {
+        let mut until = self.tools_until.lock().unwrap_or_else(PoisonError::into_inner);
+        if until.is_some_and(|until| until <= Instant::now()) {
+            *until = None;
+            self.versions.tools.fetch_add(1, Ordering::SeqCst);
+        }
+        self.versions.tools.load(Ordering::SeqCst)
+    }
+
+    /// The tools that were just fetched count so long, but for the shortest time and the longest.
+    pub(super) fn keep_tools(&self, fresh_for: Option<Duration>) {
+        let until = fresh_for.map(|fresh_for| Instant::now() + fresh_for.clamp(FRESH.0, FRESH.1));
+        *self.tools_until.lock().unwrap_or_else(PoisonError::into_inner) = until;
     }
 
     pub(super) fn health(&self) -> std::sync::MutexGuard<'_, McpHealth> {

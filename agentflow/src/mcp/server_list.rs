@@ -1,48 +1,139 @@
-//! The lists of a server, page by page, with a limit on pages and entries. It calls no tool.
+//! The lists of a server, page by page, with a limit on pages, entries, bytes and time. It calls no tool.
 
 use std::collections::BTreeSet;
+use std::io;
 use std::time::Duration;
 
-use rmcp::model::{ClientRequest, ListToolsRequest, PaginatedRequestParams, ServerResult, Tool};
+use rmcp::model::{
+    ClientRequest, ListPromptsRequest, ListResourceTemplatesRequest, ListResourcesRequest, ListToolsRequest,
+    PaginatedRequestParams, Prompt, Resource, ResourceTemplate, ServerResult, Tool,
+};
+use serde::Serialize;
+use tokio::time::Instant;
 
 use super::connection::Connection;
 use super::mcp_error::McpError;
+use super::mcp_settings::Settings;
 
 /// The most pages of a list.
 const MOST_PAGES: usize = 100;
 /// The most entries of a list.
 const MOST_ENTRIES: usize = 1000;
 
-/// All tools of a server, in its order. `limit` is the longest for all pages together.
-pub(super) async fn tools(connection: &Connection, limit: Duration) -> Result<Vec<Tool>, McpError> {
-    const REQUEST: &str = "tools/list";
-    let deadline = tokio::time::Instant::now() + limit;
-    let (mut tools, mut cursor, mut seen) = (Vec::new(), None::<String>, BTreeSet::new());
-    for _ in 0..MOST_PAGES {
-        let page = cursor.take().map(|cursor| PaginatedRequestParams::default().with_cursor(Some(cursor)));
-        let request = match page {
-            Some(page) => ListToolsRequest::with_param(page),
-            None => ListToolsRequest::default(),
-        };
-        let left = deadline.saturating_duration_since(tokio::time::Instant::now());
-        let answer = connection.ask_within(REQUEST, ClientRequest::ListToolsRequest(request), left).await;
-        let ServerResult::ListToolsResult(page) = answer.map_err(|error| whole_limit(error, limit))? else {
-            return Err(connection.unexpected(REQUEST));
-        };
-        tools.extend(page.tools);
-        if tools.len() > MOST_ENTRIES {
-            let problem = format!("it has more than {MOST_ENTRIES} tools");
-            return Err(connection.unusable(REQUEST, problem));
+/// A list with all of its pages.
+pub(super) struct Listed<T> {
+    /// In the server's order.
+    pub(super) entries: Vec<T>,
+    /// How long the server lets it count, if it says so: as long as the page that counts shortest.
+    pub(super) fresh_for: Option<Duration>,
+}
+
+/// One page of a list.
+struct Page<T> {
+    entries: Vec<T>,
+    next: Option<String>,
+    /// Milliseconds.
+    fresh_for: Option<u64>,
+}
+
+/// The kind of a list: its request, and what it has.
+type Kind = (&'static str, &'static str);
+
+/// All tools of a server.
+pub(super) async fn tools(connection: &Connection, settings: &Settings) -> Result<Listed<Tool>, McpError> {
+    let ask = |params| ClientRequest::ListToolsRequest(ListToolsRequest { params, ..ListToolsRequest::default() });
+    let page = |answer| match answer {
+        ServerResult::ListToolsResult(of) => {
+            Some(Page { entries: of.tools, next: of.next_cursor, fresh_for: of.ttl_ms })
         }
-        match page.next_cursor {
-            None => return Ok(tools),
+        _ => None,
+    };
+    all_pages(connection, settings, ("tools/list", "tools"), ask, page).await
+}
+
+/// All resources of a server.
+pub(super) async fn resources(connection: &Connection, settings: &Settings) -> Result<Listed<Resource>, McpError> {
+    let ask = |params| {
+        ClientRequest::ListResourcesRequest(ListResourcesRequest { params, ..ListResourcesRequest::default() })
+    };
+    let page = |answer| match answer {
+        ServerResult::ListResourcesResult(of) => {
+            Some(Page { entries: of.resources, next: of.next_cursor, fresh_for: of.ttl_ms })
+        }
+        _ => None,
+    };
+    all_pages(connection, settings, ("resources/list", "resources"), ask, page).await
+}
+
+/// All templates of a server's resources.
+pub(super) async fn resource_templates(
+    connection: &Connection,
+    settings: &Settings,
+) -> Result<Listed<ResourceTemplate>, McpError> {
+    let ask = |params| {
+        let request = ListResourceTemplatesRequest { params, ..ListResourceTemplatesRequest::default() };
+        ClientRequest::ListResourceTemplatesRequest(request)
+    };
+    let page = |answer| match answer {
+        ServerResult::ListResourceTemplatesResult(of) => {
+            Some(Page { entries: of.resource_templates, next: of.next_cursor, fresh_for: of.ttl_ms })
+        }
+        _ => None,
+    };
+    all_pages(connection, settings, ("resources/templates/list", "templates of resources"), ask, page).await
+}
+
+/// All prompts of a server.
+pub(super) async fn prompts(connection: &Connection, settings: &Settings) -> Result<Listed<Prompt>, McpError> {
+    let ask =
+        |params| ClientRequest::ListPromptsRequest(ListPromptsRequest { params, ..ListPromptsRequest::default() });
+    let page = |answer| match answer {
+        ServerResult::ListPromptsResult(of) => {
+            Some(Page { entries: of.prompts, next: of.next_cursor, fresh_for: of.ttl_ms })
+        }
+        _ => None,
+    };
+    all_pages(connection, settings, ("prompts/list", "prompts"), ask, page).await
+}
+
+/// All pages, within the time of a call.
+async fn all_pages<T: Serialize>(
+    connection: &Connection,
+    settings: &Settings,
+    (request, what): Kind,
+    ask: impl Fn(Option<PaginatedRequestParams>) -> ClientRequest,
+    page: impl Fn(ServerResult) -> Option<Page<T>>,
+) -> Result<Listed<T>, McpError> {
+    let (limit, most_bytes) = (settings.call_timeout, settings.max_message);
+    let deadline = Instant::now() + limit;
+    let (mut entries, mut bytes, mut fresh_for) = (Vec::new(), Bytes(0), None::<u64>);
+    let (mut cursor, mut seen) = (None::<String>, BTreeSet::new());
+    for _ in 0..MOST_PAGES {
+        let params = cursor.take().map(|cursor| PaginatedRequestParams::default().with_cursor(Some(cursor)));
+        let left = deadline.saturating_duration_since(Instant::now());
+        let answer = connection.ask_within(request, ask(params), left).await;
+        let answer = answer.map_err(|error| whole_limit(error, limit))?;
+        let Page { entries: more, next, fresh_for: of_page } =
+            page(answer).ok_or_else(|| connection.unexpected(request))?;
+        if entries.len() + more.len() > MOST_ENTRIES {
+            return Err(connection.unusable(request, format!("it has more than {MOST_ENTRIES} {what}")));
+        }
+        // What was read is written as the same JSON, or shorter.
+        let _ = serde_json::to_writer(&mut bytes, &more);
+        if bytes.0 > most_bytes {
+            return Err(connection.unusable(request, format!("its pages have more than {most_bytes} bytes")));
+        }
+        entries.extend(more);
+        fresh_for = fresh_for.into_iter().chain(of_page).min();
+        match next {
+            None => return Ok(Listed { entries, fresh_for: fresh_for.map(Duration::from_millis) }),
             Some(next) if !seen.insert(next.clone()) => {
-                return Err(connection.unusable(REQUEST, "one of its pages leads back to itself".to_owned()));
+                return Err(connection.unusable(request, "one of its pages leads back to itself".to_owned()));
             }
             Some(next) => cursor = Some(next),
         }
     }
-    Err(connection.unusable(REQUEST, format!("it has more than {MOST_PAGES} pages")))
+    Err(connection.unusable(request, format!("it has more than {MOST_PAGES} pages")))
 }
 
 /// A time-out is that of all pages, not of what was left for the last one.
@@ -50,5 +141,19 @@ fn whole_limit(error: McpError, limit: Duration) -> McpError {
     match error {
         McpError::Silent { server, request, .. } => McpError::Silent { server, request, limit },
         other => other,
+    }
+}
+
+/// Counts bytes.
+struct Bytes(usize);
+
+impl io::Write for Bytes {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0 += bytes.len();
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
     }
 }

@@ -314,7 +314,7 @@ impl Runtime {
 const NO_ARGUMENTS: &str = "{}";
 
 /// The name `mcp.SERVER.TOOL` for `SERVER:TOOL`.
-fn of_server(name: &str) -> Option<String> {
+pub(super) fn of_server(name: &str) -> Option<String> {
     name.contains(':').then(|| format!("mcp.{}", name.replace(':', ".")))
 }
 

@@ -4,9 +4,11 @@
 use std::sync::Arc;
 
 use super::Runtime;
-use super::catalogue::given;
 #[cfg(feature = "dynamic")]
 use super::catalogue::linked_tools_of;
+use super::catalogue::{given, of_server};
+#[cfg(feature = "dynamic")]
+use super::graphs::could_have;
 use crate::error::{RegistryError, Result};
 #[cfg(feature = "dynamic")]
 use crate::run::Host;
@@ -25,6 +27,8 @@ pub(super) fn problem_among<'t>(
     let wire = wire_name(by);
     let mut found = known.clone().filter(|of| **of.catalogue_name() == **by);
     let found = found.next().or_else(|| known.clone().find(|of| *of.definition().name == *wire));
+    let whole = of_server(by);
+    let found = found.or_else(|| known.clone().find(|of| whole.as_deref() == Some(&**of.catalogue_name())));
     let problem = match found {
         Some(undo) => undo_misfit(definition, tool.output_schema().as_ref(), undo.definition())?,
         None => {
@@ -42,7 +46,7 @@ pub(super) fn problem_in(host: &Host, tool: &ToolRef) -> Option<RegistryError> {
     let by = tool.definition().policy.compensate.as_ref()?;
     let mut known: Vec<ToolRef> = given(host, |given| &given.tools).iter().map(|(tool, _)| tool.clone()).collect();
     known.extend(linked_tools_of(by).map(|(tool, _)| tool));
-    for (toolset, _) in given(host, |given| &given.toolsets).iter().filter(|(toolset, _)| toolset.could_have(by)) {
+    for (toolset, _) in given(host, |given| &given.toolsets).iter().filter(|(toolset, _)| could_have(toolset, by)) {
         known.extend(toolset.last_fetched()?.iter().cloned());
     }
     problem_among(tool, known.iter())

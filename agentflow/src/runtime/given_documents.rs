@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::Runtime;
 use super::catalogue::{Given, linked_tools_of};
 use super::catalogue_entry::Origin;
-use super::graphs::{GivenGraph, found};
+use super::graphs::{GivenGraph, could_have, found};
 use super::runtime_builder::RuntimeBuilder;
 use crate::agent::{AgentModels, ErasedAgent};
 use crate::document::{Document, DocumentError, Source};
@@ -101,7 +101,7 @@ fn tools_of(given: &Given, name: &str) -> Result<ToolList, String> {
     if let Some(toolset) = toolsets().find(|toolset| **toolset.name() == *name) {
         return Ok(toolset.clone().into_tools());
     }
-    if let Some(toolset) = toolsets().find(|toolset| toolset.could_have(name)) {
+    if let Some(toolset) = toolsets().find(|toolset| could_have(toolset, name)) {
         let toolset = toolset.name();
         return Err(format!("an agent has all tools of a toolset, so write `{toolset}` in the place of `{name}`"));
     }

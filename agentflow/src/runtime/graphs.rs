@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::Runtime;
-use super::catalogue::{given, graphs, linked_tools_of, only, other_kind, workflow_spec_in};
+use super::catalogue::{given, graphs, linked_tools_of, of_server, only, other_kind, workflow_spec_in};
 use super::catalogue_entry::Origin;
 #[cfg(feature = "documents")]
 use super::given_documents::in_short;
@@ -165,7 +165,7 @@ fn named_among(all: &[(ToolsetRef, Origin)], graphs: &[(GivenGraph, Origin)], gr
             }
         }
     }
-    let is_named = |toolset: &ToolsetRef| tools.iter().any(|tool| toolset.could_have(tool));
+    let is_named = |toolset: &ToolsetRef| tools.iter().any(|tool| could_have(toolset, tool));
     all.iter().map(|(toolset, _)| toolset).filter(|toolset| is_named(toolset)).cloned().collect()
 }
 
@@ -193,11 +193,16 @@ pub(super) fn found(host: &Host, kind: ReferenceKind, name: &str, within: &[&str
     })
 }
 
+/// Whether a toolset could have a tool of a name, or of `SERVER:TOOL`.
+pub(super) fn could_have(toolset: &ToolsetRef, name: &str) -> bool {
+    toolset.could_have(name) || of_server(name).is_some_and(|name| toolset.could_have(&name))
+}
+
 fn tool(host: &Host, name: &str) -> Result<Callee, String> {
     let mut known: Vec<(Callee, ToolRef, Origin)> = Vec::new();
     let of_program = given(host, |given| &given.tools).iter().cloned().chain(linked_tools_of(name));
     known.extend(of_program.map(|(tool, origin)| (Callee::Tool(tool.clone()), tool, origin)));
-    for (toolset, _) in given(host, |given| &given.toolsets).iter().filter(|(toolset, _)| toolset.could_have(name)) {
+    for (toolset, _) in given(host, |given| &given.toolsets).iter().filter(|(toolset, _)| could_have(toolset, name)) {
         let Some(tools) = toolset.last_fetched() else {
             return Err(format!(
                 "the tools of the toolset `{}` were not fetched yet, and `{name}` may be one; start the workflow, or await \
@@ -210,6 +215,9 @@ fn tool(host: &Host, name: &str) -> Result<Callee, String> {
             |tool: &ToolRef| (Callee::Fetched(toolset.clone(), tool.clone()), tool.clone(), origin.clone());
         known.extend(tools.iter().map(of_toolset));
     }
+    let is_known = |name: &str| known.iter().any(|(_, tool, _)| **tool.catalogue_name() == *name);
+    let whole = of_server(name).filter(|whole| !is_known(name) && is_known(whole));
+    let name = whole.as_deref().unwrap_or(name);
     let of_name = known.iter().filter(|(_, tool, _)| **tool.catalogue_name() == *name);
     let of_name = of_name.map(|(callee, tool, origin)| ((callee, tool), origin.clone()));
     let found = only("tool", name, of_name, |(_, one), (_, other)| one.is(other)).map_err(|error| error.to_string())?;

@@ -1,6 +1,6 @@
 //! MCP servers that misbehave: whatever one does, a call has a typed error in bounded time.
 
-use agentflow::mcp::{McpClient, McpClientBuilder};
+use agentflow::mcp::{McpClient, McpClientBuilder, McpError};
 use agentflow::message::{ToolCall, ToolResult, ToolStatus};
 use agentflow::prelude::*;
 use agentflow::serde_json::{Value, json};
@@ -40,7 +40,10 @@ async fn serve(stream: DuplexStream, answer: impl Fn(&str, &Value) -> Vec<Vec<u8
         let bytes = match (method, &message["id"]) {
             ("initialize", id) => vec![of(
                 id,
-                json!({"protocolVersion": "2025-11-25", "capabilities": {"tools": {}}, "serverInfo": {"name": "p", "version": "1"}}),
+                json!({
+                    "protocolVersion": "2025-11-25", "capabilities": {"tools": {}, "resources": {}, "prompts": {}},
+                    "serverInfo": {"name": "p", "version": "1"},
+                }),
             )],
             ("server/discover", id) => {
                 vec![line_of(&json!({"jsonrpc": "2.0", "id": id, "error": {"code": -32601, "message": "unknown"}}))]
@@ -335,4 +338,166 @@ async fn floods_of_progress_lose_words_and_not_the_answer() {
     let client = client(&server).build().unwrap();
     assert_eq!(&*called(&runtime(&client)).await.text(), "done");
     server.finish();
+}
+
+/// The five things that are read of a server, each with its error.
+async fn reads(client: &McpClient) -> [(&'static str, McpError); 5] {
+    [
+        ("resources/list", client.resources().await.unwrap_err()),
+        ("resources/templates/list", client.resource_templates().await.unwrap_err()),
+        ("resources/read", client.resource("note://a").await.unwrap_err()),
+        ("prompts/list", client.prompts().await.unwrap_err()),
+        ("prompts/get", client.prompt("sum", &[]).await.unwrap_err()),
+    ]
+}
+
+#[tokio::test(start_paused = true)]
+async fn reads_of_one_that_is_mute_end_with_their_time() {
+    let mute: fn(&Value) -> Vec<u8> = |_| Vec::new();
+    let half: fn(&Value) -> Vec<u8> = |id| {
+        let mut half = of(id, json!({"contents": []}));
+        half.truncate(20);
+        half
+    };
+    for answer in [mute, half] {
+        let client = peer(move |_, id| vec![answer(id)]).call_timeout(std::time::Duration::from_secs(9));
+        let client = client.build().unwrap();
+        let began = tokio::time::Instant::now();
+        for (request, error) in reads(&client).await {
+            assert_eq!(error.to_string(), format!("the MCP server `notes` did not answer `{request}` within 9s"));
+        }
+        assert_eq!(began.elapsed().as_secs(), 5 * 9);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn reads_with_values_of_wrong_types_are_errors() {
+    for wrong in [
+        json!({"resources": 7, "resourceTemplates": 7, "contents": 7, "prompts": 7, "messages": 7}),
+        json!({"contents": [{"uri": "note://a"}], "messages": [{"role": "user", "content": {"type": "unknown"}}]}),
+        json!({"contents": [{"uri": "note://a", "blob": "no base64!"}], "messages": [{"role": "god", "content": {}}]}),
+        json!({"roots": []}),
+        json!({}),
+        json!([]),
+        json!(7),
+        Value::Null,
+    ] {
+        let client = peer(move |_, id| vec![of(id, wrong.clone())]).call_timeout(std::time::Duration::from_secs(9));
+        for (request, error) in reads(&client.build().unwrap()).await {
+            let is_typed = match &error {
+                McpError::Answer { request: of, .. } | McpError::Silent { request: of, .. } => *of == request,
+                _ => false,
+            };
+            assert!(is_typed, "{request}: {error}");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn lists_without_end_are_errors_of_every_list() {
+    let entry = |name: &str| json!({"uri": format!("note://{name}"), "uriTemplate": name, "name": name});
+    let page = |entries: Vec<Value>, next: Value| json!({"resources": entries, "resourceTemplates": entries, "prompts": entries, "nextCursor": next});
+    // A result says one list alone, since it says of which it is by its fields.
+    let of_list = |method: &str, page: &Value| {
+        let key = match method {
+            "resources/list" => "resources",
+            "prompts/list" => "prompts",
+            _ => "resourceTemplates",
+        };
+        json!({key: page[key], "nextCursor": page["nextCursor"]})
+    };
+    let endless = peer(move |method, id| vec![of(id, of_list(method, &page(vec![entry("a")], id.to_string().into())))]);
+    let circle = peer(move |method, id| vec![of(id, of_list(method, &page(Vec::new(), "again".into())))]);
+    let many = peer(move |method, id| {
+        let entries = (0..1001).map(|n| entry(&n.to_string())).collect();
+        vec![of(id, of_list(method, &page(entries, Value::Null)))]
+    });
+    let huge = peer(move |method, id| {
+        let name = "x".repeat(90_000);
+        vec![of(id, of_list(method, &page(vec![entry(&name)], id.to_string().into())))]
+    });
+    let huge = huge.max_message(300_000);
+    for (client, says) in [
+        (endless, "more than 100 pages"),
+        (circle, "leads back to itself"),
+        (many, "more than 1000 "),
+        (huge, "more than 300000 bytes"),
+    ] {
+        let client = client.build().unwrap();
+        let errors = [
+            client.resources().await.unwrap_err(),
+            client.resource_templates().await.unwrap_err(),
+            client.prompts().await.unwrap_err(),
+        ];
+        for error in errors {
+            assert!(matches!(&error, McpError::Answer { problem, .. } if problem.contains(says)), "{error}");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn pages_of_tools_have_a_limit_in_bytes() {
+    let client = peer(|_, id| {
+        let mut tool = tool(&format!("t{id}"));
+        tool["description"] = "x".repeat(90_000).into();
+        vec![of(id, json!({"tools": [tool], "nextCursor": id.to_string()}))]
+    });
+    let error = client.max_message(300_000).build().unwrap().toolset().tools().await.unwrap_err().to_string();
+    assert!(error.contains("its pages have more than 300000 bytes"), "{error}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn entries_that_cannot_be_asked_for_are_left_out() {
+    let client = peer(|method, id| {
+        let names = ["", "a\nb", &"x".repeat(9000), "good"].map(ToOwned::to_owned);
+        vec![of(
+            id,
+            match method {
+                "resources/list" => json!({"resources": names.map(|name| json!({"uri": name, "name": "n"}))}),
+                "prompts/list" => json!({"prompts": names.map(|name| json!({"name": name}))}),
+                _ => json!({"resourceTemplates": names.map(|name| json!({"uriTemplate": name, "name": "n"}))}),
+            },
+        )]
+    });
+    let client = client.build().unwrap();
+    assert_eq!(client.resources().await.unwrap().iter().map(|of| of.uri.as_str()).collect::<Vec<_>>(), ["good"]);
+    assert_eq!(client.prompts().await.unwrap().iter().map(|of| of.name.as_str()).collect::<Vec<_>>(), ["good"]);
+    assert_eq!(client.resource_templates().await.unwrap().len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn contents_over_a_limit_are_an_error() {
+    let huge = "x".repeat((16 << 20) + 1);
+    let huge = peer(move |_, id| vec![of(id, json!({"contents": [{"uri": "note://a", "text": huge}]}))]);
+    let error = huge.build().unwrap().resource("note://a").await.unwrap_err().to_string();
+    assert!(error.contains("a message has more than 16777216 bytes"), "{error}");
+    let many = peer(|method, id| {
+        let content = |n: u32| json!({"uri": n.to_string(), "text": ""});
+        let message = json!({"role": "user", "content": {"type": "text", "text": ""}});
+        vec![of(
+            id,
+            match method {
+                "resources/read" => json!({"contents": (0..1001).map(content).collect::<Vec<_>>()}),
+                _ => json!({"messages": vec![message; 1001]}),
+            },
+        )]
+    });
+    let client = many.build().unwrap();
+    let read = client.resource("note://a").await.unwrap_err().to_string();
+    assert!(read.contains("it has 1001 contents, and 1000 is the most"), "{read}");
+    let prompt = client.prompt("sum", &[]).await.unwrap_err().to_string();
+    assert!(prompt.contains("it has 1001 messages, and 1000 is the most"), "{prompt}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_doubled_answer_to_a_read_changes_nothing() {
+    let client = peer(|_, id| {
+        let text = |text: &str| of(id, json!({"contents": [{"uri": "note://a", "text": text}]}));
+        vec![text("one"), text("two"), of(&json!(4711), json!({"contents": []}))]
+    });
+    let client = client.build().unwrap();
+    for _ in 0..3 {
+        assert_eq!(client.resource("note://a").await.unwrap()[0].text(), Some("one"));
+    }
+    assert_eq!(client.health().connections, 1);
 }

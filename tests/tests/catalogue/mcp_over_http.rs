@@ -239,3 +239,62 @@ async fn servers_at_addresses_may_stand_in_a_file() {
     let clients = McpConfig::from_json(&json.to_string()).unwrap().clients().unwrap();
     assert_eq!(&*work(&clients[0]).await.text(), "done");
 }
+
+#[tokio::test]
+async fn a_key_in_the_words_of_a_refusal_is_masked() {
+    let url = server(|request| {
+        (request.method() == "tools/call").then(|| {
+            let error = json!({"code": -32000, "message": "I do not like sk-1234567"});
+            Response::Json(json!({"jsonrpc": "2.0", "id": request.message["id"], "error": error}))
+        })
+    })
+    .await;
+    let result = work(&far(&url).bearer("sk-1234567").build().unwrap()).await;
+    assert!(result.output.contains("I do not like") && !result.output.contains("sk-1234567"), "{}", result.output);
+}
+
+#[tokio::test]
+async fn resources_and_prompts_are_read_over_both_forms_of_an_answer() {
+    for is_stream in [false, true] {
+        let url = server(move |request| {
+            let answer = match request.method() {
+                "initialize" => json!({
+                    "protocolVersion": "2025-11-25", "capabilities": {"resources": {}, "prompts": {}},
+                    "serverInfo": {"name": "h", "version": "1"},
+                }),
+                "resources/list" => json!({"resources": [{"uri": "note://a", "name": "a"}]}),
+                "resources/read" => json!({"contents": [{"uri": "note://a", "text": "one"}]}),
+                "prompts/get" => {
+                    json!({"messages": [{"role": "user", "content": {"type": "text", "text": "Sum up."}}]})
+                }
+                _ => return None,
+            };
+            let answer = request.answer(answer);
+            Some(match is_stream {
+                true => Response::Events(vec![format!("event: message\ndata: {answer}\n\n")]),
+                false => Response::Json(answer),
+            })
+        })
+        .await;
+        let client = far(&url).build().unwrap();
+        assert_eq!(client.resources().await.unwrap()[0].uri, "note://a");
+        // It knows no request for templates, and so has none.
+        assert!(client.resource_templates().await.unwrap().is_empty());
+        assert_eq!(client.resource("note://a").await.unwrap()[0].text(), Some("one"));
+        assert_eq!(client.prompt("sum", &[]).await.unwrap()[0].text(), "Sum up.");
+    }
+}
+
+#[tokio::test]
+async fn contents_over_the_limit_are_an_error_of_the_read() {
+    let url = server(|request| {
+        (request.method() == "resources/read").then(|| {
+            let answer = request.answer(json!({"contents": [{"uri": "a", "text": "x".repeat(40_000)}]}));
+            Response::Events(vec![format!("data: {answer}\n\n")])
+        })
+    })
+    .await;
+    let client = far(&url).max_message(30_000).call_timeout(Duration::from_secs(5)).build().unwrap();
+    let error = client.resource("a").await.unwrap_err();
+    assert!(error.to_string().len() < 5000, "{}", error.to_string().len());
+}

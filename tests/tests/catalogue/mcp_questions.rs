@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use agentflow::RunId;
 use agentflow::mcp::McpClient;
 use agentflow::message::ToolCall;
 use agentflow::prelude::*;
@@ -204,4 +205,128 @@ async fn it_is_answered_in_another_process_which_continues_the_call() {
     assert_eq!(answer, "booked");
     assert_eq!(server.calls().len(), 1);
     assert_eq!(server.answered(), [json!({"action": "accept", "content": {"seat": "aisle"}})]);
+}
+
+/// A process with a run whose tool waits, at the store of others.
+async fn asked(server: &ScriptedMcp, store: &MemoryStore) -> (Runtime, RunId) {
+    let runtime = Runtime::builder().store(store.clone()).agent(&agent(server).name("booking")).build();
+    let run = runtime.start_agent("booking", r#"{"message": "Go."}"#).await.unwrap();
+    run.events().any(|event| async move { event.name() == "run.paused" }).await;
+    let id = run.run_id().clone();
+    (runtime, id)
+}
+
+#[tokio::test]
+async fn a_question_is_answered_once() {
+    let (server, store) = (flights_of_2026(), MemoryStore::new());
+    let (first, id) = asked(&server, &store).await;
+    first.answer(&id, QUESTION, &json!({"seat": "window"}), "ada").await.unwrap();
+    let again = first.answer(&id, QUESTION, &json!({"seat": "aisle"}), "bob").await;
+    assert!(again.is_err(), "the second answer counts");
+    assert_eq!(first.output(&id).await.unwrap().decode::<String>().unwrap(), "booked");
+    assert_eq!(server.answered(), [json!({"action": "accept", "content": {"seat": "window"}})]);
+}
+
+#[tokio::test]
+async fn a_run_that_waits_in_no_process_can_be_cancelled() {
+    let (server, store) = (flights_of_2026(), MemoryStore::new());
+    let (first, id) = asked(&server, &store).await;
+    first.drain(Duration::from_secs(3600)).await;
+    drop(first);
+    let second = Runtime::builder().store(store).agent(&agent(&server).name("booking")).build();
+    second.cancel(&id, "enough").await.unwrap();
+    second.recover().await.unwrap();
+    assert!(second.output(&id).await.is_err());
+    assert!(second.approvals(RunFilter::new()).await.unwrap().is_empty());
+    check_events(&second.journal(&id).await.unwrap()).unwrap();
+    assert_eq!((server.calls().len(), server.answered().len()), (1, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_is_gone_when_the_answer_comes_is_an_error_that_the_model_reads() {
+    let (server, store) = (flights_of_2026(), MemoryStore::new());
+    let (first, id) = asked(&server, &store).await;
+    first.drain(Duration::from_secs(3600)).await;
+    drop(first);
+    let gone = McpClient::stdio("flights", "/no/such/program").build().unwrap();
+    let second = Runtime::builder().store(store).agent(&asking(gone).name("booking")).build();
+    second.answer(&id, QUESTION, &json!({"seat": "aisle"}), "ada").await.unwrap();
+    let left = second.recover().await.unwrap();
+    match left.left.first() {
+        // Without its server an agent has no tools, so the run cannot be resumed, and waits for the server.
+        Some((run, error)) => assert!(*run == id && error.to_string().contains("/no/such/program"), "{error}"),
+        None => {
+            let error = second.output(&id).await.unwrap_err().to_string();
+            assert!(error.contains("/no/such/program"), "{error}");
+        }
+    }
+    assert_eq!(server.calls().len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_asks_twice_is_continued_at_each_question() {
+    let tools = [ScriptedMcp::tool("book", json!({"to": {"type": "string"}}))];
+    let server = ScriptedMcp::from_fn(tools, |_, _| {
+        let booked = McpAnswer::text("booked").after_asking("Which meal?", json!({"meal": {"type": "string"}}));
+        booked.after_asking("Which seat?", json!({"seat": {"type": "string"}}))
+    });
+    let server = server.without_handshake();
+    let report = CrashTest::agent(&agent(&server), || "Go.")
+        .answer(QUESTION, json!({"seat": "window"}))
+        .answer("tool#1.mcp__flights__book/ask#2", json!({"meal": "soup"}))
+        .may_differ_when_interrupted()
+        .run()
+        .await;
+    // Before, between and after the questions the tool runs.
+    assert!(report.crashes() > 16 && report.interrupted() <= 6, "{report:?}");
+    let meals = server.answered().iter().filter(|answer| answer["content"]["meal"] == "soup").count();
+    assert!(meals > 1 && meals <= report.crashes() + 2, "{meals}: {report:?}");
+}
+
+#[tokio::test]
+async fn a_server_asks_ten_times_in_a_call_at_most() {
+    let twelve = || {
+        ScriptedMcp::from_fn([ScriptedMcp::tool("book", json!({"to": {"type": "string"}}))], |_, _| {
+            let asks = |then: McpAnswer, _| then.after_asking("Once more?", json!({"n": {"type": "integer"}}));
+            (0..12).fold(McpAnswer::text("booked"), asks)
+        })
+    };
+    for (server, says) in [(twelve(), "booked"), (twelve().without_handshake(), "asked for more 10 times")] {
+        let runtime = Runtime::builder().store(MemoryStore::new()).build();
+        let run = agent(&server).runtime(&runtime).start("Go.").unwrap();
+        let mut asked = 0;
+        while let Some(question) = run.asked().await.unwrap() {
+            asked += 1;
+            runtime.answer(&question.run, &question.path, &json!({"n": asked}), "ada").await.unwrap();
+        }
+        let output = run.result().await.unwrap().output().clone();
+        assert!(asked == 10 && output.contains(says), "{asked}: {output}");
+    }
+}
+
+#[tokio::test]
+async fn a_server_asks_ten_questions_at_once_at_most() {
+    for (questions, says) in [(10, ""), (11, "asks 11 questions at once, and 10 is the most")] {
+        let tools = [ScriptedMcp::tool("book", json!({"to": {"type": "string"}}))];
+        let server = ScriptedMcp::from_fn(tools, move |_, _| {
+            let schema = json!({"type": "object", "properties": {}});
+            let params = json!({"mode": "form", "message": "And?", "requestedSchema": schema});
+            let asks = (0..questions)
+                .map(|n| (format!("q{n:02}"), json!({"method": "elicitation/create", "params": params})))
+                .collect::<serde_json::Map<_, _>>();
+            McpAnswer::Result(json!({"resultType": "input_required", "inputRequests": asks, "requestState": "s"}))
+        });
+        let server = server.without_handshake();
+        let runtime = Runtime::builder().store(MemoryStore::new()).build();
+        let run = agent(&server).runtime(&runtime).start("Go.").unwrap();
+        match says {
+            "" => {
+                run.asked().await.unwrap().unwrap();
+                assert_eq!(runtime.approvals(RunFilter::new()).await.unwrap().len(), 10);
+                run.cancel("enough").await.unwrap();
+            }
+            says => assert!(run.result().await.unwrap().output().contains(says)),
+        }
+        server.forgive();
+    }
 }

@@ -1,10 +1,13 @@
 //! MCP servers of others, each installed for these tests: one of each revision of the protocol.
 
-use agentflow::mcp::{McpClient, McpClientBuilder};
+use agentflow::mcp::{McpClient, McpClientBuilder, McpContent, McpError};
 use agentflow::message::{ToolCall, ToolResult, ToolStatus};
 use agentflow::prelude::*;
 use agentflow::serde_json::{Value, json};
-use agentflow_tests::{Process, free_port, mcp_everything, mcp_time};
+use agentflow_tests::{Process, free_port, mcp_everything, mcp_fetch, mcp_filesystem, mcp_memory, mcp_time};
+use tokio::io::AsyncWriteExt;
+
+use crate::raw_http::{full, request};
 
 async fn call(client: &McpClient, tool: &str, arguments: Value) -> ToolResult {
     let runtime = Runtime::builder().toolset(client.clone()).build();
@@ -32,7 +35,31 @@ async fn the_reference_server_is_used_by_its_tools() {
     let weather = call(&client, "mcp.everything.get-structured-content", json!({"location": "New York"})).await;
     let weather: Value = serde_json::from_str(&weather.output).unwrap();
     assert!(weather["temperature"].is_number(), "{weather}");
+    reads(&client).await;
     client.close().await;
+}
+
+/// The resources and prompts of the reference server.
+async fn reads(client: &McpClient) {
+    let resources = client.resources().await.unwrap();
+    let features = resources.iter().find(|resource| resource.name == "features.md").unwrap();
+    assert_eq!(features.mime_type.as_deref(), Some("text/markdown"));
+    let read = client.resource(&features.uri).await.unwrap();
+    assert!(read[0].text().unwrap().contains("Everything Server"), "{read:?}");
+    let templates = client.resource_templates().await.unwrap();
+    assert_eq!(templates.len(), 2, "{templates:?}");
+    let blob = client.resource("demo://resource/dynamic/blob/1").await.unwrap();
+    assert!(matches!(&blob[0], McpContent::Bytes { bytes, .. } if bytes.starts_with(b"Resource 1")), "{blob:?}");
+    let unknown = client.resource("demo://nowhere").await.unwrap_err();
+    assert!(matches!(&unknown, McpError::Refused { code: -32602, .. }), "{unknown}");
+    let prompts = client.prompts().await.unwrap();
+    let prompt = prompts.iter().find(|prompt| prompt.name == "args-prompt").unwrap();
+    assert_eq!(prompt.arguments.iter().map(|of| of.required).collect::<Vec<_>>(), [true, false]);
+    let messages = client.prompt("args-prompt", &[("city", "Oslo")]).await.unwrap();
+    assert_eq!(messages[0].text(), "What's weather in Oslo?");
+    assert!(client.prompt("args-prompt", &[]).await.is_err());
+    let embedded = client.prompt("resource-prompt", &[("resourceType", "Text"), ("resourceId", "1")]).await.unwrap();
+    assert!(embedded.iter().any(|message| message.text().contains("Resource 1")), "{embedded:?}");
 }
 
 #[tokio::test]
@@ -60,5 +87,73 @@ async fn the_reference_server_is_used_at_an_address() {
     let client = McpClient::http("everything", format!("http://127.0.0.1:{port}/mcp")).build().unwrap();
     let echo = call(&client, "mcp.everything.echo", json!({"message": "Hello"})).await;
     assert_eq!((echo.status, &*echo.text()), (ToolStatus::Success, "Echo: Hello"));
+    reads(&client).await;
+    client.close().await;
+}
+
+#[tokio::test]
+async fn files_below_a_folder_are_read_and_those_beside_it_are_not() {
+    let folder = tempfile::tempdir().unwrap();
+    let notes = folder.path().canonicalize().unwrap().join("notes");
+    std::fs::create_dir(&notes).unwrap();
+    std::fs::write(notes.join("a.txt"), "one").unwrap();
+    std::fs::write(folder.path().join("secret.txt"), "two").unwrap();
+    let Some(command) = mcp_filesystem(&notes) else { return };
+    let client = of_command("files", &command).build().unwrap();
+    let read = call(&client, "files:read_text_file", json!({"path": notes.join("a.txt")})).await;
+    assert_eq!((read.status, read.text().trim()), (ToolStatus::Success, "one"), "{}", read.text());
+    let beside = call(&client, "files:read_text_file", json!({"path": notes.join("../secret.txt")})).await;
+    assert_eq!(beside.status, ToolStatus::Error, "{}", beside.text());
+    let written = json!({"path": notes.join("b.txt"), "content": "three"});
+    assert!(call(&client, "files:write_file", written).await.status.is_success());
+    assert_eq!(std::fs::read_to_string(notes.join("b.txt")).unwrap(), "three");
+    assert!(client.resources().await.unwrap().is_empty() && client.prompts().await.unwrap().is_empty());
+    client.close().await;
+}
+
+#[tokio::test]
+async fn what_is_remembered_is_there_for_another_process() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("memory.jsonl");
+    let Some(command) = mcp_memory() else { return };
+    let client = || of_command("memory", &command).env("MEMORY_FILE_PATH", file.to_str().unwrap()).build().unwrap();
+    let first = client();
+    let ada = json!({"name": "Ada", "entityType": "person", "observations": ["likes window seats"]});
+    let made = call(&first, "mcp.memory.create_entities", json!({"entities": [ada]})).await;
+    assert_eq!(made.status, ToolStatus::Success, "{}", made.text());
+    first.close().await;
+    let second = client();
+    let found = call(&second, "mcp.memory.search_nodes", json!({"query": "window"})).await;
+    assert!(found.text().contains("Ada"), "{}", found.text());
+    second.close().await;
+}
+
+#[tokio::test]
+async fn a_page_of_loopback_is_fetched() {
+    let Some(command) = mcp_fetch() else { return };
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            while let Some(request) = request(&mut stream).await {
+                let response = match request.head.starts_with("GET /page ") {
+                    true => full("200 OK", "text/plain", "tea is in the kitchen"),
+                    false => full("404 Not Found", "text/plain", "nothing"),
+                };
+                if stream.write_all(response.as_bytes()).await.is_err() {
+                    break;
+                }
+            }
+        }
+    });
+    let client = of_command("fetch", &command).build().unwrap();
+    let page = call(&client, "fetch:fetch", json!({"url": format!("{url}/page"), "raw": true})).await;
+    assert!(page.text().contains("tea is in the kitchen"), "{}", page.text());
+    let missing = call(&client, "fetch:fetch", json!({"url": format!("{url}/none"), "raw": true})).await;
+    assert_eq!(missing.status, ToolStatus::Error, "{}", missing.text());
+    // Its prompt does the same for a person.
+    assert_eq!(client.prompts().await.unwrap()[0].name, "fetch");
+    let messages = client.prompt("fetch", &[("url", &format!("{url}/page"))]).await.unwrap();
+    assert!(messages[0].text().contains("tea is in the kitchen"), "{messages:?}");
     client.close().await;
 }

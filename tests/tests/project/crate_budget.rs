@@ -8,6 +8,10 @@ use std::process::Command;
 const CORE: usize = 60;
 /// The same with the client of the Model Context Protocol, which needs `dynamic`.
 const MCP: usize = 118;
+/// What the client, also over HTTP, adds to the default with `dynamic`, which checks arguments by the servers' schemas.
+const MCP_HTTP: usize = 35;
+/// What it adds to the default alone: half of it is `jsonschema` and what that needs.
+const MCP_HTTP_WITH_SCHEMAS: usize = 67;
 /// A hello program with default features and tokio; written by hand over reqwest it is 93.
 const HELLO: usize = 115;
 
@@ -20,6 +24,20 @@ fn the_core_keeps_to_its_budget() {
 fn the_client_of_servers_of_tools_keeps_to_its_budget() {
     let options = ["-p", "agentflow-sdk", "--no-default-features", "--features", "mcp"];
     check("mcp", MCP, &crates(&workspace(), &options));
+}
+
+#[test]
+#[expect(clippy::print_stdout, reason = "the count is worth seeing")]
+fn the_client_adds_few_crates() {
+    let of = |features: &str| crates(&workspace(), &["-p", "agentflow-sdk", "--features", features]);
+    let with = of("mcp,mcp-http");
+    for (base, budget) in [("dynamic", MCP_HTTP), ("openai-chat", MCP_HTTP_WITH_SCHEMAS)] {
+        let before = of(base);
+        let added: Vec<&str> = with.difference(&before).map(String::as_str).collect();
+        println!("mcp-http adds {} crates of {budget} to the default with `{base}`", added.len());
+        assert!(before.is_subset(&with), "this is not a list: {with:?}");
+        assert!(added.len() <= budget, "it adds {} crates, the budget is {budget}:\n{}", added.len(), added.join("\n"));
+    }
 }
 
 #[test]
