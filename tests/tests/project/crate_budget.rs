@@ -8,6 +8,9 @@ use std::process::Command;
 const CORE: usize = 60;
 /// The same with the client of the Model Context Protocol, which needs `dynamic`.
 const MCP: usize = 118;
+/// The client and the server of the Agent2Agent protocol with notifications, beside the client of HTTP, the check of schemas
+/// and `axum`.
+const A2A: usize = 12;
 /// A hello program with default features and tokio; written by hand over reqwest it is 93.
 const HELLO: usize = 115;
 
@@ -20,6 +23,18 @@ fn the_core_keeps_to_its_budget() {
 fn the_client_of_servers_of_tools_keeps_to_its_budget() {
     let options = ["-p", "agentflow-sdk", "--no-default-features", "--features", "mcp"];
     check("mcp", MCP, &crates(&workspace(), &options));
+}
+
+#[test]
+fn agents_of_other_programs_keep_to_their_budget() {
+    let of = |features: &str| {
+        crates(&workspace(), &["-p", "agentflow-sdk", "--no-default-features", "--features", features])
+    };
+    let given: BTreeSet<String> = of("http,dynamic").into_iter().chain(crates(&workspace(), &["-p", "axum"])).collect();
+    let mut more: BTreeSet<String> = of("a2a-client,a2a-push").difference(&given).cloned().collect();
+    // It is in both lists.
+    more.insert(format!("agentflow-sdk v{}", env!("CARGO_PKG_VERSION")));
+    check("a2a", A2A, &more);
 }
 
 #[test]
