@@ -147,6 +147,8 @@ struct State {
     messages: Vec<Value>,
     tasks: BTreeMap<String, Task>,
     cancelled: Vec<String>,
+    /// Push configurations, by task and id.
+    configs: BTreeMap<(String, String), Value>,
     failures: Vec<String>,
     is_forgiven: bool,
 }
@@ -277,6 +279,7 @@ impl ScriptedA2a {
                 let most = tasks.len();
                 result(json!({"tasks": tasks, "nextPageToken": "", "pageSize": most, "totalSize": most}))
             }
+            method if method.contains("TaskPushNotificationConfig") => state.push_config(method, params),
             other => {
                 state.failures.push(format!("the script has no answer to `{other}`"));
                 error(-32601, "there is no such method")
@@ -360,6 +363,36 @@ impl State {
         let shown = stream::iter(shows.into_iter().map(|task| json!({"result": {"task": task}})));
         self.tasks.insert(id, kept);
         if never_ends { Box::pin(shown.chain(stream::pending())) } else { Box::pin(shown) }
+    }
+
+    /// One of the four methods of push configurations. Nobody is notified.
+    fn push_config(&mut self, method: &str, params: &Value) -> Responses {
+        let task = params["taskId"].as_str().unwrap_or_default().to_owned();
+        if !self.tasks.contains_key(&task) {
+            return error(-32001, "there is no such task");
+        }
+        let id = params["id"].as_str().unwrap_or(&task).to_owned();
+        let place = (task.clone(), id.clone());
+        match method {
+            "CreateTaskPushNotificationConfig" => {
+                let mut config = params.clone();
+                config["id"] = id.into();
+                self.configs.insert(place, config.clone());
+                result(config)
+            }
+            "GetTaskPushNotificationConfig" => match self.configs.get(&place) {
+                Some(config) => result(config.clone()),
+                None => error(-32001, "there is no such push configuration"),
+            },
+            "ListTaskPushNotificationConfigs" => {
+                let its = self.configs.iter().filter(|((of, _), _)| *of == task);
+                result(json!({"configs": its.map(|(_, config)| config).collect::<Vec<_>>()}))
+            }
+            _ => {
+                self.configs.remove(&place);
+                result(json!({}))
+            }
+        }
     }
 
     fn failed(&mut self, problem: String) -> Responses {

@@ -75,6 +75,14 @@ impl A2aPart {
     }
 }
 
+#[cfg(feature = "a2a-server")]
+impl A2aContent {
+    /// The bytes of a text of base64.
+    pub(crate) fn raw_of_base64(text: &str) -> Result<Self, String> {
+        bytes(text).map(Self::Raw)
+    }
+}
+
 /// All texts of some parts, in lines.
 pub(super) fn text_of(parts: &[A2aPart]) -> String {
     parts.iter().filter_map(A2aPart::as_text).collect::<Vec<_>>().join("\n")

@@ -11,6 +11,14 @@ pub enum A2aServerError {
         "the A2A server cannot serve a runtime without a store, since a task is a run that is kept; give the runtime one with `RuntimeBuilder::store`"
     )]
     NoStore,
+    /// The store keeps no state, so nobody could be notified after a restart.
+    #[error(
+        "the A2A server cannot send push notifications with a store that keeps no state; give the runtime another one, or leave out `push_notifications`"
+    )]
+    NoState,
+    /// It has a card for clients that are known, and knows nobody.
+    #[error("the A2A server has an extended card and knows no client that could see it; say with `auth` who is known")]
+    NobodyKnown,
     /// Neither an agent nor a workflow is named.
     #[error("the A2A server offers nothing; name agents with `agents`, or workflows with `workflows`")]
     Empty,

@@ -25,9 +25,18 @@ pub(super) enum Asked {
     List(ListParams),
     Cancel(TaskParams),
     Subscribe(TaskParams),
-    /// Any of those about push notifications.
-    Push,
+    /// One of those about push notifications; its parameters are read where there are any.
+    Push(PushMethod, Value),
     ExtendedCard,
+}
+
+/// What is done with push configurations.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum PushMethod {
+    Create,
+    Get,
+    List,
+    Delete,
 }
 
 #[derive(Debug, Deserialize)]
@@ -47,10 +56,11 @@ pub(super) struct SendParams {
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct Configuration {
     pub(super) accepted_output_modes: Option<Vec<String>>,
-    history_length: Option<u32>,
+    pub(super) history_length: Option<u32>,
     pub(super) return_immediately: Option<bool>,
-    task_push_notification_config: Option<Value>,
-    push_notification_config: Option<Value>,
+    pub(super) task_push_notification_config: Option<Value>,
+    /// Its name in an earlier version.
+    pub(super) push_notification_config: Option<Value>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -58,8 +68,7 @@ pub(super) struct Configuration {
 pub(super) struct TaskParams {
     tenant: Option<String>,
     pub(super) id: String,
-    #[expect(dead_code, reason = "its form is checked; tasks are given without a history")]
-    history_length: Option<u32>,
+    pub(super) history_length: Option<u32>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -70,7 +79,7 @@ pub(super) struct ListParams {
     pub(super) status: Option<A2aTaskState>,
     pub(super) page_size: Option<u32>,
     pub(super) page_token: Option<String>,
-    history_length: Option<u32>,
+    pub(super) history_length: Option<u32>,
     #[serde(deserialize_with = "time")]
     pub(super) status_timestamp_after: Option<SystemTime>,
     pub(super) include_artifacts: Option<bool>,
@@ -86,10 +95,10 @@ impl Asked {
             "ListTasks" => Self::list(params)?,
             "CancelTask" => Self::Cancel(task(params)?),
             "SubscribeToTask" => Self::Subscribe(task(params)?),
-            "CreateTaskPushNotificationConfig"
-            | "GetTaskPushNotificationConfig"
-            | "ListTaskPushNotificationConfigs"
-            | "DeleteTaskPushNotificationConfig" => Self::Push,
+            "CreateTaskPushNotificationConfig" => Self::Push(PushMethod::Create, params),
+            "GetTaskPushNotificationConfig" => Self::Push(PushMethod::Get, params),
+            "ListTaskPushNotificationConfigs" => Self::Push(PushMethod::List, params),
+            "DeleteTaskPushNotificationConfig" => Self::Push(PushMethod::Delete, params),
             "GetExtendedAgentCard" => Self::ExtendedCard,
             _ => {
                 let method = crate::text::head(method, 128);
@@ -113,14 +122,6 @@ impl Asked {
             return Err(Fault::params(format!("message.parts: a message has 1 to {MOST_PARTS} parts")));
         }
         let settings = params.configuration.as_ref();
-        if settings
-            .is_some_and(|of| of.task_push_notification_config.is_some() || of.push_notification_config.is_some())
-        {
-            return Err(Fault::new(
-                A2aErrorCode::PushNotificationNotSupported,
-                "this server sends no push notifications; leave their configuration out",
-            ));
-        }
         let modes = settings.and_then(|of| of.accepted_output_modes.as_deref()).unwrap_or_default();
         let is_written = |mode: &String| {
             let kind = mode.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
@@ -152,7 +153,7 @@ pub(super) fn task(params: Value) -> Result<TaskParams, Fault> {
     Ok(params)
 }
 
-fn read<T: DeserializeOwned>(params: Value) -> Result<T, Fault> {
+pub(super) fn read<T: DeserializeOwned>(params: Value) -> Result<T, Fault> {
     // A list would be read as the fields in their order.
     if !params.is_object() {
         return Err(Fault::params("the parameters are a JSON object"));
@@ -167,14 +168,14 @@ fn time<'de, D: Deserializer<'de>>(from: D) -> Result<Option<SystemTime>, D::Err
     humantime::parse_rfc3339(&text).map(Some).map_err(wrong)
 }
 
-fn id(field: &str, id: &str) -> Result<(), Fault> {
+pub(super) fn id(field: &str, id: &str) -> Result<(), Fault> {
     match (1..=MOST_ID).contains(&id.len()) {
         true => Ok(()),
         false => Err(Fault::params(format!("{field}: an id has 1 to {MOST_ID} bytes"))),
     }
 }
 
-fn no_tenant(tenant: Option<&str>) -> Result<(), Fault> {
+pub(super) fn no_tenant(tenant: Option<&str>) -> Result<(), Fault> {
     match tenant.filter(|tenant| !tenant.is_empty()) {
         None => Ok(()),
         Some(_) => Err(Fault::params("tenant: this server has no tenants; leave it out")),

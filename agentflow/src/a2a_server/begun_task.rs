@@ -7,8 +7,8 @@ use serde_json::Value;
 use super::a2a_caller::A2aCaller;
 use super::fault::Fault;
 use super::served_settings::Shared;
-use super::shown_task::{CONTEXT_TAG, SERVER_TAG, context_of, questions_for, record_of};
-use super::skill_offer::{SkillOffer, contents, whole_numbers};
+use super::shown_task::{CONTEXT_TAG, MESSAGE_TAG, SERVER_TAG, context_of, questions_for, record_of};
+use super::skill_offer::{SkillInput, SkillOffer, contents, whole_numbers};
 use crate::a2a::{A2aErrorCode, A2aMessage};
 use crate::agent::RunRequest;
 use crate::definition::sha256;
@@ -73,7 +73,7 @@ fn chosen<'s>(shared: &'s Shared, skill: Option<&str>, message: &A2aMessage) -> 
 
 async fn begin(shared: &Shared, caller: &A2aCaller, skill: Option<&str>, message: &A2aMessage) -> Result<RunId, Fault> {
     let offer = chosen(shared, skill, message)?;
-    let arguments = offer.arguments(message)?;
+    let SkillInput { arguments, conversation } = offer.input_of(message)?;
     let (runtime, settings) = (&shared.runtime, &shared.settings);
     // The same message of the same caller is the same run, in whichever process it arrives.
     let key = serde_json::json!([settings.name, caller.name, offer.name, message.message_id]).to_string();
@@ -98,15 +98,18 @@ async fn begin(shared: &Shared, caller: &A2aCaller, skill: Option<&str>, message
     let grants = settings.grants.iter().chain(&caller.scopes).cloned();
     let begun = match offer.kind {
         EntryKind::Agent => {
-            let request = RunRequest::default().run_id(id.clone()).caller(Arc::clone(&caller.name)).grant(grants);
+            let request =
+                RunRequest::new(conversation).run_id(id.clone()).caller(Arc::clone(&caller.name)).grant(grants);
             let request = request.tag(SERVER_TAG, &settings.name).tag(CONTEXT_TAG, &context);
+            let request = request.tag(MESSAGE_TAG, &message.message_id);
             let request = request.session(Session::new(context.as_str()));
             runtime.start_agent_with(&offer.name, &arguments, request).await
         }
         _ => {
             let input = Encoded::from_json(arguments).map_err(|error| Fault::params(error.to_string()))?;
             let run = runtime.start_named(&offer.name, input).run_id(id.clone()).caller(Arc::clone(&caller.name));
-            run.grant(grants).tag(SERVER_TAG, &settings.name).tag(CONTEXT_TAG, &context).await
+            let run = run.grant(grants).tag(SERVER_TAG, &settings.name).tag(CONTEXT_TAG, &context);
+            run.tag(MESSAGE_TAG, &message.message_id).await
         }
     };
     match begun {

@@ -12,7 +12,7 @@ use futures_util::StreamExt;
 use serde_json::{Map, Value, json};
 
 use super::a2a_caller::{A2aCaller, A2aRefusal};
-use super::asked_operation::{Asked, task};
+use super::asked_operation::{Asked, PushMethod, task};
 use super::event_body::event_body;
 use super::fault::Fault;
 use super::operations::{Done, execute};
@@ -26,10 +26,27 @@ const CARD: &str = "/.well-known/agent-card.json";
 const RPC_TYPE: &str = "application/json";
 const REST_TYPE: &str = "application/a2a+json";
 
+/// What the router holds: with it the notifications of the server end.
+#[derive(Clone)]
+pub(super) struct Served {
+    pub(super) shared: Arc<Shared>,
+    #[cfg(feature = "a2a-push")]
+    #[expect(dead_code, reason = "it ends with the router")]
+    pub(super) notifier: Option<Arc<super::push::Notifier>>,
+}
+
+/// Whom a request is for: the caller, the skill where the address is that of one, and the address of the server.
+struct At<'a> {
+    caller: A2aCaller,
+    skill: Option<&'a str>,
+    base: String,
+}
+
 /// A response that ends a request before its binding is known.
 type Early = Box<Response>;
 
-pub(super) async fn entry(State(shared): State<Arc<Shared>>, request: Request) -> Response {
+pub(super) async fn entry(State(served): State<Served>, request: Request) -> Response {
+    let shared = served.shared;
     let Ok(permit) = Arc::clone(&shared.requests).try_acquire_owned() else {
         let mut response = plain(StatusCode::SERVICE_UNAVAILABLE, "too many requests at once; try again later");
         response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
@@ -50,38 +67,35 @@ async fn answer(shared: &Arc<Shared>, request: Request) -> Result<Response, Earl
         None => (None, path),
         Some(rest) => {
             let end = rest.find('/').unwrap_or(rest.len());
-            let Some(offer) = shared.offer(&rest[..end]) else {
+            // What is not on the card for everybody is there for those alone who are known.
+            let is_shown =
+                |name: &Arc<str>| !shared.settings.extended.contains(name) || caller_of(shared, &parts.headers).is_ok();
+            let Some(offer) = shared.offer(&rest[..end]).filter(|offer| is_shown(&offer.name)) else {
                 return Err(early(StatusCode::NOT_FOUND, "nothing of this name is offered here"));
             };
             (Some(Arc::clone(offer)), &rest[end..])
         }
     };
+    let base = shared.settings.public_url.clone().unwrap_or_else(|| format!("http://{host}"));
     if path == CARD {
         if parts.method != Method::GET && parts.method != Method::HEAD {
             return Err(wrong_method("GET, HEAD"));
         }
-        let base = shared.settings.public_url.clone().unwrap_or_else(|| format!("http://{host}"));
-        return Ok(json_response(StatusCode::OK, RPC_TYPE, &json!(card(shared, &base, only.as_deref()))));
+        return Ok(json_response(StatusCode::OK, RPC_TYPE, &json!(card(shared, &base, only.as_deref(), false))));
     }
     let caller = caller_of(shared, &parts.headers)?;
-    let skill = only.as_ref().map(|offer| &*offer.name);
+    let at = At { caller, skill: only.as_ref().map(|offer| &*offer.name), base };
     if path.is_empty() {
         if parts.method != Method::POST {
             return Err(wrong_method("POST"));
         }
-        return rpc(shared, &caller, skill, &parts, body).await;
+        return rpc(shared, &at, &parts, body).await;
     }
-    rest(shared, &caller, skill, path, &parts, body).await
+    rest(shared, &at, path, &parts, body).await
 }
 
 /// A request in JSON-RPC.
-async fn rpc(
-    shared: &Arc<Shared>,
-    caller: &A2aCaller,
-    skill: Option<&str>,
-    parts: &Parts,
-    body: Body,
-) -> Result<Response, Early> {
+async fn rpc(shared: &Arc<Shared>, at: &At<'_>, parts: &Parts, body: Body) -> Result<Response, Early> {
     if !is_json(&parts.headers) {
         return Err(early(StatusCode::UNSUPPORTED_MEDIA_TYPE, "the body is `application/json`"));
     }
@@ -97,7 +111,7 @@ async fn rpc(
     };
     let done = async {
         checked_version(parts)?;
-        execute(shared, caller, skill, Asked::of_method(&method, params)?).await
+        execute(shared, &at.caller, at.skill, &at.base, Asked::of_method(&method, params)?).await
     };
     match done.await {
         Ok(Done::Value(result)) => {
@@ -130,14 +144,7 @@ fn rpc_request(request: Value) -> Result<(Value, String, Value), (Value, Fault)>
 }
 
 /// A request for a resource.
-async fn rest(
-    shared: &Arc<Shared>,
-    caller: &A2aCaller,
-    skill: Option<&str>,
-    path: &str,
-    parts: &Parts,
-    body: Body,
-) -> Result<Response, Early> {
+async fn rest(shared: &Arc<Shared>, at: &At<'_>, path: &str, parts: &Parts, body: Body) -> Result<Response, Early> {
     let is = |method: &Method| parts.method == *method;
     let fault = |fault: Fault| {
         let status = StatusCode::from_u16(fault.code.http_status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
@@ -167,7 +174,22 @@ async fn rest(
         ["tasks"] => return Err(wrong_method("GET")),
         ["extendedAgentCard"] if is(&Method::GET) => Ok(Asked::ExtendedCard),
         ["extendedAgentCard"] => return Err(wrong_method("GET")),
-        ["tasks", _, "pushNotificationConfigs"] | ["tasks", _, "pushNotificationConfigs", _] => Ok(Asked::Push),
+        ["tasks", task, "pushNotificationConfigs"] if is(&Method::POST) => {
+            if !is_json(&parts.headers) {
+                return Err(early(StatusCode::UNSUPPORTED_MEDIA_TYPE, "the body is `application/a2a+json`"));
+            }
+            let text = read_body(shared, parts, body).await?;
+            parsed(&text).and_then(|params| of_task(params, task)).map(|params| Asked::Push(PushMethod::Create, params))
+        }
+        ["tasks", task, "pushNotificationConfigs"] if is(&Method::GET) => {
+            query(parts).and_then(|params| of_task(params.into(), task)).map(|of| Asked::Push(PushMethod::List, of))
+        }
+        ["tasks", _, "pushNotificationConfigs"] => return Err(wrong_method("GET, POST")),
+        ["tasks", task, "pushNotificationConfigs", id] if is(&Method::GET) || is(&Method::DELETE) => {
+            let method = if is(&Method::GET) { PushMethod::Get } else { PushMethod::Delete };
+            named(id).and_then(|params| of_task(params, task)).map(|of| Asked::Push(method, of))
+        }
+        ["tasks", _, "pushNotificationConfigs", _] => return Err(wrong_method("GET, DELETE")),
         ["tasks", of] => match of.rsplit_once(':') {
             Some((id, "cancel")) if is(&Method::POST) => {
                 // Its body has nothing that is used; it is read within the limits all the same.
@@ -186,13 +208,22 @@ async fn rest(
         _ => Err(Fault::new(A2aErrorCode::MethodNotFound, "version 1.0 of the protocol has nothing at this address")),
     };
     let done = match asked {
-        Ok(asked) => execute(shared, caller, skill, asked).await,
+        Ok(asked) => execute(shared, &at.caller, at.skill, &at.base, asked).await,
         Err(problem) => Err(problem),
     };
     match done {
         Ok(Done::Value(value)) => Ok(json_response(StatusCode::OK, REST_TYPE, &value)),
         Ok(Done::Stream(updates)) => stream(shared, updates, None),
         Err(problem) => Ok(fault(problem)),
+    }
+}
+
+/// Parameters with the task that the address names; the body may name it, too.
+fn of_task(params: Value, task: &str) -> Result<Value, Fault> {
+    let Value::Object(mut params) = params else { return Err(Fault::params("the parameters are a JSON object")) };
+    match params.insert("taskId".to_owned(), task.into()) {
+        Some(named) if named != task && named != "" => Err(Fault::params("taskId: the address names another task")),
+        _ => Ok(params.into()),
     }
 }
 

@@ -10,10 +10,13 @@ mod event_body;
 mod fault;
 mod inbound;
 mod operations;
+#[cfg(feature = "a2a-push")]
+mod push;
 mod served_card;
 mod served_settings;
 mod shown_task;
 mod skill_offer;
+mod task_history;
 mod task_updates;
 
 use std::collections::BTreeMap;
@@ -119,6 +122,60 @@ impl A2aServer {
         self.set(|settings| settings.security = Some((schemes, requirements)))
     }
 
+    /// Offers these agents and workflows beside the others, and shows them on the extended card alone, which only a client has
+    /// that [`auth`](Self::auth) knows. Name them with [`agents`](Self::agents) or [`workflows`](Self::workflows), too.
+    /// Default: none, and there is no extended card.
+    pub fn extended<S: Into<Arc<str>>>(self, names: impl IntoIterator<Item = S>) -> Self {
+        self.set(|settings| settings.extended.extend(names.into_iter().map(Into::into)))
+    }
+
+    /// Notifies clients of their tasks at addresses that they choose, as `request` sends requests: its hosts, guard, resolver,
+    /// headers for hosts and its time limit count for each notification. A notification is one `POST`; redirects are not
+    /// followed, and of the answer only the status is read. Default: nobody is notified.
+    ///
+    /// What is notified of is kept in the store, with the tokens that clients give for it, until the run is deleted. The store
+    /// must keep state.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// use agentflow::a2a_server::A2aServer;
+    /// use agentflow::prelude::*;
+    /// use agentflow::tools::HttpRequest;
+    ///
+    /// fn server(runtime: &Runtime) -> A2aServer {
+    ///     // Addresses of the public internet alone, and ten seconds for each attempt.
+    ///     let request = HttpRequest::new().timeout(Duration::from_secs(10));
+    ///     A2aServer::from_runtime(runtime).workflows(["doubled"]).push_notifications(request)
+    /// }
+    /// # drop(server(&Runtime::default()));
+    /// ```
+    #[cfg(feature = "a2a-push")]
+    pub fn push_notifications(self, request: crate::tools::HttpRequest) -> Self {
+        self.set(|settings| settings.push = Some(request))
+    }
+
+    /// Gives agents that take texts the files of a message, too, of these media types, such as `image/png` or `image/*`: bytes
+    /// as files of the message that the model reads, addresses as links in its text, which nobody here follows. Name what the
+    /// models of all those agents take. Default: none, and a message with a file is refused.
+    pub fn input_files<S: Into<String>>(self, media_types: impl IntoIterator<Item = S>) -> Self {
+        self.set(|settings| {
+            settings.input_files.extend(media_types.into_iter().map(|kind| kind.into().to_ascii_lowercase()));
+        })
+    }
+
+    /// Gives clients the files that their runs saved, of these names, such as `report.md`, `*.png` or `*`, as results of the
+    /// task: of each name the newest. A run may have files that nobody else is to see, so there are none by default.
+    pub fn output_files<S: Into<String>>(self, names: impl IntoIterator<Item = S>) -> Self {
+        self.set(|settings| settings.output_files.extend(names.into_iter().map(Into::into)))
+    }
+
+    /// The most bytes of one file of a result; a task has four times as many at most. Default: 1 MiB. The metadata of the task
+    /// name what is larger.
+    pub fn max_file(self, bytes: usize) -> Self {
+        self.set(|settings| settings.max_file = bytes)
+    }
+
     /// Lets every client answer the approvals of its own tasks: at gates, and before calls of tools. Default: no. A client
     /// would approve what it asked for itself, so it is neither shown these questions nor may it answer them, and its task
     /// is `WORKING` until the host answers, with [`Runtime::approve`](crate::Runtime::approve) or `agentwf runs approve`.
@@ -186,7 +243,7 @@ impl A2aServer {
             let unusable = A2aServerError::Unusable { kind: "agent or workflow", name: name.to_owned(), problem };
             shared.offer(name).ok_or(unusable)
         });
-        Ok(served_card::card(&shared, &url, offer.transpose()?.map(|offer| &**offer)))
+        Ok(served_card::card(&shared, &url, offer.transpose()?.map(|offer| &**offer), false))
     }
 
     /// The server as a router: JSON-RPC at `/`, resources such as `/message:send` and `/tasks/{id}`, the card at
@@ -195,15 +252,29 @@ impl A2aServer {
     ///
     /// # Errors
     /// As [`check`](Self::check).
+    ///
+    /// # Panics
+    /// Outside of a tokio runtime, of a server with push notifications.
     pub async fn router(&self) -> Result<Router, A2aServerError> {
         let shared = Arc::new(self.shared().await?);
+        let served = inbound::Served {
+            #[cfg(feature = "a2a-push")]
+            notifier: push::Notifier::begin(&shared).map(Arc::new),
+            shared,
+        };
         let entry = any(inbound::entry);
-        Ok(Router::new().route("/", entry.clone()).route("/{*path}", entry).with_state(shared))
+        Ok(Router::new().route("/", entry.clone()).route("/{*path}", entry).with_state(served))
     }
 
     async fn shared(&self) -> Result<Shared, A2aServerError> {
-        if self.runtime.store().is_none() {
-            return Err(A2aServerError::NoStore);
+        match self.runtime.store() {
+            None => return Err(A2aServerError::NoStore),
+            #[cfg(feature = "a2a-push")]
+            Some(store) if self.settings.push.is_some() && !store.keeps_state() => return Err(A2aServerError::NoState),
+            Some(_) => {}
+        }
+        if !self.settings.extended.is_empty() && self.settings.auth.is_none() {
+            return Err(A2aServerError::NobodyKnown);
         }
         let mut settings = self.settings.clone();
         settings.public_url = settings.public_url.as_deref().map(served_card::checked_url).transpose()?;

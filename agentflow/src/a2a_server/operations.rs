@@ -7,11 +7,13 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::a2a_caller::A2aCaller;
-use super::asked_operation::{Asked, ListParams, MOST_ID, SendParams};
+use super::asked_operation::{Asked, Configuration, ListParams, MOST_ID, PushMethod, SendParams};
 use super::begun_task;
 use super::fault::Fault;
+use super::served_card::card;
 use super::served_settings::Shared;
 use super::shown_task::{CONTEXT_TAG, SERVER_TAG, record_of, state_of, task_of};
+use super::task_history::{MOST_HISTORY_BYTES, history_of};
 use super::task_updates::TaskUpdates;
 use crate::a2a::{A2aAnswer, A2aErrorCode, A2aTask, A2aTaskState, A2aTasks};
 use crate::error::Error;
@@ -33,18 +35,22 @@ pub(super) enum Done {
     Stream(TaskUpdates),
 }
 
-/// Does it, for a caller, on the address of one skill or of all.
+/// Does it, for a caller, on the address of one skill or of all; `base` is that of the server.
 pub(super) async fn execute(
     shared: &Arc<Shared>,
     caller: &A2aCaller,
     skill: Option<&str>,
+    base: &str,
     asked: Asked,
 ) -> Result<Done, Fault> {
     match asked {
         Asked::Send { params, streams } => send(shared, caller, skill, &params, streams).await,
         Asked::Get(params) => {
             let record = record_of(shared, caller, skill, &params.id).await?;
-            Ok(Done::Value(json!(task_of(shared, caller, &record, true).await?)))
+            let mut task = task_of(shared, caller, &record, true).await?;
+            let mut room = MOST_HISTORY_BYTES;
+            task.history = history_of(shared, caller, &record, params.history_length, &mut room).await?;
+            Ok(Done::Value(json!(task)))
         }
         Asked::List(params) => Ok(Done::Value(json!(list(shared, caller, skill, &params).await?))),
         Asked::Cancel(params) => {
@@ -59,14 +65,57 @@ pub(super) async fn execute(
             }
             Ok(Done::Stream(TaskUpdates::of(shared, caller, &record.run_id, false).await?))
         }
-        Asked::Push => Err(Fault::new(
-            A2aErrorCode::PushNotificationNotSupported,
-            "this server sends no push notifications; subscribe to the task, or get it",
-        )),
-        Asked::ExtendedCard => Err(Fault::new(
+        Asked::Push(method, params) => push(shared, caller, skill, method, params).await.map(Done::Value),
+        Asked::ExtendedCard if shared.settings.extended.is_empty() => Err(Fault::new(
             A2aErrorCode::ExtendedAgentCardNotConfigured,
             "this server has one card for everybody, at `/.well-known/agent-card.json`",
         )),
+        Asked::ExtendedCard => {
+            let only = skill.and_then(|skill| shared.offer(skill)).map(|offer| &**offer);
+            Ok(Done::Value(json!(card(shared, base, only, true))))
+        }
+    }
+}
+
+#[cfg(feature = "a2a-push")]
+async fn push(
+    shared: &Arc<Shared>,
+    caller: &A2aCaller,
+    skill: Option<&str>,
+    method: PushMethod,
+    params: Value,
+) -> Result<Value, Fault> {
+    let push = shared.push.as_ref().ok_or_else(no_push)?;
+    super::push::execute(shared, push, caller, skill, (method, params)).await
+}
+
+#[cfg(not(feature = "a2a-push"))]
+#[expect(clippy::unused_async, reason = "as with notifications")]
+async fn push(_: &Arc<Shared>, _: &A2aCaller, _: Option<&str>, _: PushMethod, _: Value) -> Result<Value, Fault> {
+    Err(no_push())
+}
+
+fn no_push() -> Fault {
+    Fault::new(
+        A2aErrorCode::PushNotificationNotSupported,
+        "this server sends no push notifications; subscribe to the task, or get it",
+    )
+}
+
+/// A push configuration that comes with a message, checked before anything begins.
+#[cfg(feature = "a2a-push")]
+fn config_with(shared: &Shared, settings: &Configuration) -> Result<Option<crate::a2a::A2aPushConfig>, Fault> {
+    let Some(push) = &shared.push else { return without_config(settings).map(|()| None) };
+    if settings.push_notification_config.is_some() {
+        return Err(Fault::params("configuration.pushNotificationConfig: it is `taskPushNotificationConfig`"));
+    }
+    settings.task_push_notification_config.clone().map(|config| super::push::checked_config(push, config)).transpose()
+}
+
+fn without_config(settings: &Configuration) -> Result<(), Fault> {
+    match settings.task_push_notification_config.is_some() || settings.push_notification_config.is_some() {
+        true => Err(no_push()),
+        false => Ok(()),
     }
 }
 
@@ -77,12 +126,21 @@ async fn send(
     params: &SendParams,
     streams: bool,
 ) -> Result<Done, Fault> {
+    let unsaid = Configuration::default();
+    let settings = params.configuration.as_ref().unwrap_or(&unsaid);
+    #[cfg(feature = "a2a-push")]
+    let config = config_with(shared, settings)?;
+    #[cfg(not(feature = "a2a-push"))]
+    without_config(settings)?;
     let run = begun_task::receive(shared, caller, skill, &params.message).await?;
+    #[cfg(feature = "a2a-push")]
+    if let Some(config) = config {
+        super::push::create(shared, caller, run.clone(), config).await?;
+    }
     if streams {
         return Ok(Done::Stream(TaskUpdates::of(shared, caller, &run, true).await?));
     }
-    let at_once = params.configuration.as_ref().and_then(|of| of.return_immediately).unwrap_or_default();
-    if !at_once {
+    if !settings.return_immediately.unwrap_or_default() {
         let waited = async {
             let mut updates = TaskUpdates::of(shared, caller, &run, true).await?;
             while let Some(update) = updates.next().await {
@@ -95,7 +153,10 @@ async fn send(
             waited?;
         }
     }
-    let task = task_now(shared, caller, &run).await?;
+    let record = shared.runtime.run_record(&run).await.map_err(|error| Fault::internal(&error))?;
+    let mut task = task_of(shared, caller, &record, true).await?;
+    let mut room = MOST_HISTORY_BYTES;
+    task.history = history_of(shared, caller, &record, settings.history_length, &mut room).await?;
     Ok(Done::Value(json!(A2aAnswer::Task(Box::new(task)))))
 }
 
@@ -181,8 +242,11 @@ async fn list(
     }
     tasks.page_size = i32::try_from(page).unwrap_or(i32::MAX);
     tasks.total_size = total;
+    let mut room = MOST_HISTORY_BYTES;
     for record in &found {
-        tasks.tasks.push(task_of(shared, caller, record, params.include_artifacts.unwrap_or_default()).await?);
+        let mut task = task_of(shared, caller, record, params.include_artifacts.unwrap_or_default()).await?;
+        task.history = history_of(shared, caller, record, params.history_length, &mut room).await?;
+        tasks.tasks.push(task);
     }
     Ok(tasks)
 }

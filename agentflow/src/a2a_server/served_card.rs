@@ -2,23 +2,36 @@
 
 use super::a2a_server_error::A2aServerError;
 use super::served_settings::Shared;
-use super::skill_offer::{JSON, SkillOffer, TEXT};
+use super::skill_offer::{ANY_FILE, JSON, SkillOffer, TEXT};
 use crate::a2a::{A2aCapabilities, A2aCard, A2aInterface};
 
 /// The folder of the addresses of single skills.
 pub(super) const FOLDER: &str = "a2a";
 
-/// The card for an address, of everything or of one skill. `base` is the address without a slash at its end.
-pub(super) fn card(shared: &Shared, base: &str, only: Option<&SkillOffer>) -> A2aCard {
+/// The card for an address, of everything or of one skill. `base` is the address without a slash at its end. The extended one
+/// is for a caller that is known.
+pub(super) fn card(shared: &Shared, base: &str, only: Option<&SkillOffer>, is_extended: bool) -> A2aCard {
     let settings = &shared.settings;
     let url = only.map_or_else(|| base.to_owned(), |offer| format!("{base}/{FOLDER}/{}", offer.name));
-    let capabilities = A2aCapabilities { streaming: true, ..A2aCapabilities::default() };
+    let capabilities = A2aCapabilities {
+        streaming: true,
+        push_notifications: shared.notifies(),
+        extended_agent_card: !settings.extended.is_empty(),
+        ..A2aCapabilities::default()
+    };
     let (security_schemes, security_requirements) = settings.security.clone().unwrap_or_default();
     let skills = match only {
         Some(offer) => offer.skills.clone(),
-        None => shared.offers.iter().flat_map(|offer| offer.skills.clone()).collect(),
+        None => {
+            let shown = shared.offers.iter().filter(|offer| is_extended || !settings.extended.contains(&offer.name));
+            shown.flat_map(|offer| offer.skills.clone()).collect()
+        }
     };
     let modes = vec![TEXT.to_owned(), JSON.to_owned()];
+    let mut output_modes = modes.clone();
+    if !settings.output_files.is_empty() {
+        output_modes.push(ANY_FILE.to_owned());
+    }
     A2aCard {
         name: only.map_or_else(|| settings.name.clone(), |offer| offer.name.to_string()),
         description: only.map_or_else(|| settings.description.clone(), |offer| offer.description.to_string()),
@@ -29,8 +42,8 @@ pub(super) fn card(shared: &Shared, base: &str, only: Option<&SkillOffer>) -> A2
         capabilities,
         security_schemes,
         security_requirements,
-        default_input_modes: modes.clone(),
-        default_output_modes: modes,
+        default_input_modes: modes,
+        default_output_modes: output_modes,
         skills,
         signatures: Vec::new(),
         icon_url: None,

@@ -36,6 +36,16 @@ pub(super) struct Settings {
     pub(super) max_streams: usize,
     pub(super) max_wait: Duration,
     pub(super) max_stream: Duration,
+    /// How notifications are sent, of a server that sends some.
+    #[cfg(feature = "a2a-push")]
+    pub(super) push: Option<crate::tools::HttpRequest>,
+    /// What only clients that say who they are see on a card.
+    pub(super) extended: BTreeSet<Arc<str>>,
+    /// The media types of files that agents are given.
+    pub(super) input_files: Vec<String>,
+    /// The names of files of runs that clients are given, and the most bytes of one.
+    pub(super) output_files: Vec<String>,
+    pub(super) max_file: usize,
 }
 
 impl Default for Settings {
@@ -62,6 +72,12 @@ impl Default for Settings {
             max_streams: 256,
             max_wait: Duration::from_secs(300),
             max_stream: Duration::from_secs(3600),
+            #[cfg(feature = "a2a-push")]
+            push: None,
+            extended: BTreeSet::new(),
+            input_files: Vec::new(),
+            output_files: Vec::new(),
+            max_file: 1 << 20,
         }
     }
 }
@@ -73,13 +89,38 @@ pub(super) struct Shared {
     pub(super) offers: Vec<Arc<SkillOffer>>,
     pub(super) requests: Arc<Semaphore>,
     pub(super) streams: Arc<Semaphore>,
+    #[cfg(feature = "a2a-push")]
+    pub(super) push: Option<super::push::Push>,
 }
 
 impl Shared {
     pub(super) fn new(runtime: Runtime, settings: Settings, offers: Vec<Arc<SkillOffer>>) -> Self {
         let permits = |most: usize| Arc::new(Semaphore::new(most.min(Semaphore::MAX_PERMITS)));
         let (requests, streams) = (permits(settings.max_requests), permits(settings.max_streams));
-        Self { runtime, settings, offers, requests, streams }
+        #[cfg(feature = "a2a-push")]
+        let push = settings
+            .push
+            .clone()
+            .zip(runtime.store())
+            .map(|(request, store)| super::push::Push::new(request, store, &settings.name));
+        Self {
+            runtime,
+            settings,
+            offers,
+            requests,
+            streams,
+            #[cfg(feature = "a2a-push")]
+            push,
+        }
+    }
+
+    /// Whether it sends push notifications.
+    pub(super) fn notifies(&self) -> bool {
+        #[cfg(feature = "a2a-push")]
+        let notifies = self.push.is_some();
+        #[cfg(not(feature = "a2a-push"))]
+        let notifies = false;
+        notifies
     }
 
     /// The offer of a name, as it stands in an address.

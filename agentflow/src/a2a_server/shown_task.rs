@@ -1,6 +1,7 @@
 //! A run as a task: its state, the questions that its caller may answer, its result, all of it from the store. It changes
 //! nothing.
 
+use std::collections::BTreeMap;
 use std::time::{Duration, UNIX_EPOCH};
 
 use serde_json::{Map, Value, json};
@@ -8,7 +9,8 @@ use serde_json::{Map, Value, json};
 use super::a2a_caller::A2aCaller;
 use super::fault::Fault;
 use super::served_settings::Shared;
-use crate::a2a::{A2aArtifact, A2aMessage, A2aPart, A2aRole, A2aTask, A2aTaskState, A2aTaskStatus};
+use crate::a2a::{A2aArtifact, A2aContent, A2aMessage, A2aPart, A2aRole, A2aTask, A2aTaskState, A2aTaskStatus};
+use crate::artifact::ArtifactRef;
 use crate::error::Error;
 use crate::event::{PauseReason, RunId};
 use crate::run::asks_approval;
@@ -20,8 +22,12 @@ use crate::time::Timestamp;
 pub(super) const SERVER_TAG: &str = "a2a.server";
 /// The tag that names the context of its task.
 pub(super) const CONTEXT_TAG: &str = "a2a.context";
-/// The id of the only result.
+/// The tag that has the id of the message which began its task.
+pub(super) const MESSAGE_TAG: &str = "a2a.message";
+/// The id of the result that is the output of the run.
 const OUTPUT: &str = "output";
+/// The key of a task's metadata that names the files which are too large.
+const OMITTED: &str = "omittedFiles";
 
 /// The record of a task of a caller, of one skill or of any.
 ///
@@ -99,7 +105,11 @@ pub(super) async fn task_of(
     task.status = status;
     task.metadata = Some(Map::from_iter([("skill".to_owned(), Value::from(&*record.name))]));
     if with_results {
-        task.artifacts = results_of(shared, record).await?;
+        let results = results_of(shared, record).await?;
+        task.artifacts = results.artifacts;
+        if let Some(metadata) = task.metadata.as_mut().filter(|_| !results.omitted.is_empty()) {
+            metadata.insert(OMITTED.to_owned(), results.omitted.into());
+        }
     }
     Ok(task)
 }
@@ -135,17 +145,64 @@ fn question(question: &OpenQuestion) -> [A2aPart; 2] {
     [A2aPart::text(&question.message), A2aPart::data(data)]
 }
 
-/// The result of a run that has one.
-pub(super) async fn results_of(shared: &Shared, record: &RunRecord) -> Result<Vec<A2aArtifact>, Fault> {
+/// The results of a task.
+#[derive(Default)]
+pub(super) struct Results {
+    pub(super) artifacts: Vec<A2aArtifact>,
+    /// The names of the files that are too large.
+    omitted: Vec<String>,
+}
+
+/// The results of a run that has some: its output, and the files that its client is given.
+pub(super) async fn results_of(shared: &Shared, record: &RunRecord) -> Result<Results, Fault> {
     if record.status != RunStatus::Success {
-        return Ok(Vec::new());
+        return Ok(Results::default());
     }
     let output = shared.runtime.output(&record.run_id).await.map_err(|error| Fault::internal(&error))?;
     let part = match output.decode::<Value>().unwrap_or_default() {
         Value::String(text) => A2aPart::text(text),
         value => A2aPart::data(value).media_type(super::skill_offer::JSON),
     };
-    Ok(vec![A2aArtifact::new(OUTPUT, [part])])
+    let mut results = Results { artifacts: vec![A2aArtifact::new(OUTPUT, [part])], omitted: Vec::new() };
+    if !shared.settings.output_files.is_empty() {
+        add_files(shared, record, &mut results).await?;
+    }
+    Ok(results)
+}
+
+/// The files of a run that its client is given, of each name the newest.
+async fn add_files(shared: &Shared, record: &RunRecord, results: &mut Results) -> Result<(), Fault> {
+    let Shared { runtime, settings, .. } = shared;
+    let saved = runtime.artifacts(&record.run_id).await.map_err(|error| Fault::internal(&error))?;
+    let newest: BTreeMap<&str, &ArtifactRef> = saved.iter().map(|file| (&*file.name, file)).collect();
+    let mut room = settings.max_file.saturating_mul(4);
+    for (name, file) in newest.into_iter().filter(|(name, _)| settings.output_files.iter().any(|of| is_named(name, of)))
+    {
+        let size = usize::try_from(file.size).unwrap_or(usize::MAX);
+        if size > settings.max_file || size > room {
+            results.omitted.push(name.to_owned());
+            continue;
+        }
+        let Some(store) = runtime.store() else { break };
+        let bytes = store.artifact(&record.run_id, &file.sha256).await;
+        let Some(bytes) = bytes.map_err(|error| Fault::internal(&error.into()))? else {
+            results.omitted.push(name.to_owned());
+            continue;
+        };
+        room -= size;
+        let text = std::str::from_utf8(&bytes).ok().filter(|_| file.media_type.starts_with("text/"));
+        let content = text.map_or_else(|| A2aContent::Raw(bytes.to_vec()), |text| A2aContent::Text(text.to_owned()));
+        let part = A2aPart::new(content).media_type(&*file.media_type).filename(name);
+        let mut artifact = A2aArtifact::new(format!("file/{name}"), [part]);
+        artifact.name = Some(name.to_owned());
+        results.artifacts.push(artifact);
+    }
+    Ok(())
+}
+
+/// Whether a name is one that was given, or one of `*.png` and `*`.
+fn is_named(name: &str, given: &str) -> bool {
+    given.strip_prefix('*').map_or(name == given, |end| name.ends_with(end))
 }
 
 /// A time as the protocol writes it: ISO 8601 in UTC, with milliseconds.

@@ -9,6 +9,7 @@ use super::a2a_server_error::A2aServerError;
 use super::fault::Fault;
 use super::served_settings::Settings;
 use crate::a2a::{A2aContent, A2aErrorCode, A2aMessage, A2aPart, A2aSkill};
+use crate::message::{Conversation, Media, Message, Part, Role};
 use crate::runtime::{CatalogueEntry, EntryKind, Runtime};
 use crate::schema_check::SchemaCheck;
 use crate::strict;
@@ -18,6 +19,10 @@ const MOST_NAME: usize = 128;
 /// The media types of what is read and written.
 pub(super) const TEXT: &str = "text/plain";
 pub(super) const JSON: &str = "application/json";
+/// Files of any kind.
+pub(super) const ANY_FILE: &str = "application/octet-stream";
+/// The longest address of a file, in bytes.
+const MOST_ADDRESS: usize = 8 << 10;
 
 /// An agent or a workflow that clients may use.
 pub(super) struct SkillOffer {
@@ -31,10 +36,18 @@ pub(super) struct SkillOffer {
 
 /// What a message is for it.
 enum Input {
-    /// A text.
-    Text,
+    /// A text, with files of these media types.
+    Text { files: Vec<String> },
     /// An object that fits; a text alone is the value of the field, where one text is all that must be said.
     Object { check: SchemaCheck, text: Option<String> },
+}
+
+/// What a message is for a skill.
+pub(super) struct SkillInput {
+    /// The arguments, as JSON text.
+    pub(super) arguments: String,
+    /// What an agent that takes texts is asked, where that is more than a text.
+    pub(super) conversation: Conversation,
 }
 
 /// The `a2a` section of a document.
@@ -68,7 +81,8 @@ pub(super) async fn offers(runtime: &Runtime, settings: &Settings) -> Result<Vec
         if offers.iter().any(|other| other.name == *name) {
             return Err(unusable("an agent has this name, too; leave one of them out".to_owned()));
         }
-        offers.push(Arc::new(offer(entry, settings.sections.get(&**name)).map_err(unusable)?));
+        let section = settings.sections.get(&**name);
+        offers.push(Arc::new(offer(entry, section, &settings.input_files).map_err(unusable)?));
     }
     if offers.is_empty() {
         return Err(A2aServerError::Empty);
@@ -81,6 +95,12 @@ pub(super) async fn offers(runtime: &Runtime, settings: &Settings) -> Result<Vec
     if let Some(name) = settings.sections.keys().find(|name| !settings.workflows.contains(&***name)) {
         return Err(unusable(name, "it has a card and is not offered; name it with `workflows`"));
     }
+    if let Some(name) = settings.extended.iter().find(|name| !offers.iter().any(|of| of.name == **name)) {
+        return Err(unusable(
+            name,
+            "it is on the extended card and is not offered; name it with `agents` or `workflows`",
+        ));
+    }
     if let Some(name) = settings.default_skill.iter().find(|name| !offers.iter().any(|of| *of.name == ***name)) {
         return Err(unusable(name, "it is the default and is not offered; name it with `agents` or `workflows`"));
     }
@@ -88,14 +108,14 @@ pub(super) async fn offers(runtime: &Runtime, settings: &Settings) -> Result<Vec
     Ok(offers)
 }
 
-fn offer(entry: &CatalogueEntry, section: Option<&Value>) -> Result<SkillOffer, String> {
+fn offer(entry: &CatalogueEntry, section: Option<&Value>, files: &[String]) -> Result<SkillOffer, String> {
     let name = &entry.name;
     let is_name = |byte: u8| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte);
     if name.is_empty() || name.len() > MOST_NAME || !name.bytes().all(is_name) {
         return Err("its name is a part of an address: 1 to 128 letters, digits, `_`, `-` and `.`".to_owned());
     }
     let input = match (&entry.input, entry.kind) {
-        (Some(input), EntryKind::Agent) if input["type"] == "string" => Input::Text,
+        (Some(input), EntryKind::Agent) if input["type"] == "string" => Input::Text { files: files.to_vec() },
         (Some(input), _) => Input::Object { check: SchemaCheck::new(input)?, text: only_text(input) },
         _ => return Err("its arguments have no schema, and a client must know them; offer another one".to_owned()),
     };
@@ -111,13 +131,17 @@ fn offer(entry: &CatalogueEntry, section: Option<&Value>) -> Result<SkillOffer, 
         let known = skill.name.unwrap_or_else(|| skill.id.clone());
         A2aSkill::new(skill.id, known, text).tags(skill.tags.unwrap_or_default())
     };
-    let skills = match said.filter(|skills| !skills.is_empty()) {
+    let mut skills: Vec<A2aSkill> = match said.filter(|skills| !skills.is_empty()) {
         Some(skills) => skills.into_iter().map(described).collect(),
         None => vec![
             A2aSkill::new(name.to_string(), name.to_string(), entry.description.to_string())
                 .tags([entry.kind.as_str()]),
         ],
     };
+    if matches!(input, Input::Text { .. }) && !files.is_empty() {
+        let modes = [TEXT, JSON].into_iter().chain(files.iter().map(String::as_str));
+        skills.iter_mut().for_each(|skill| skill.input_modes = modes.clone().map(str::to_owned).collect());
+    }
     Ok(SkillOffer {
         kind: entry.kind,
         name: Arc::clone(name),
@@ -141,18 +165,31 @@ impl SkillOffer {
         *self.name == *id || self.skills.iter().any(|skill| skill.id == id)
     }
 
-    /// The arguments that a message has for it, as JSON text.
+    /// The text that stands for an input alone, where one does.
+    pub(super) fn text_alone(&self, input: &Value) -> Option<String> {
+        let Input::Object { text: Some(field), .. } = &self.input else { return None };
+        input.as_object().filter(|fields| fields.len() == 1)?.get(field)?.as_str().map(str::to_owned)
+    }
+
+    /// What a message is for it.
     ///
     /// # Errors
     /// `InvalidParams`, which says what to send, or `ContentTypeNotSupported`.
-    pub(super) fn arguments(&self, message: &A2aMessage) -> Result<String, Fault> {
-        let (texts, objects) = contents(message)?;
+    pub(super) fn input_of(&self, message: &A2aMessage) -> Result<SkillInput, Fault> {
+        let mut conversation = Conversation::new();
         let arguments = match &self.input {
-            Input::Text => {
-                let data = objects.iter().map(ToString::to_string);
-                json!({"message": texts.into_iter().map(str::to_owned).chain(data).collect::<Vec<_>>().join("\n")})
+            Input::Text { files } => {
+                let (text, media) = with_files(message, files)?;
+                let arguments = json!({"message": text});
+                if !media.is_empty() {
+                    let text = Some(text).filter(|text| !text.is_empty()).map(|text| Part::Text { text });
+                    let parts: Vec<Part> = text.into_iter().chain(media.into_iter().map(Part::Media)).collect();
+                    conversation.push(Message::new(Role::User, parts));
+                }
+                arguments
             }
             Input::Object { check, text } => {
+                let (texts, objects) = contents(message)?;
                 let arguments = match (texts.as_slice(), objects.as_slice(), text) {
                     ([], [object], _) => (*object).clone(),
                     ([_, ..], [], Some(field)) => json!({field: texts.join("\n")}),
@@ -169,7 +206,7 @@ impl SkillOffer {
                 arguments
             }
         };
-        Ok(whole_numbers(&arguments))
+        Ok(SkillInput { arguments: whole_numbers(&arguments), conversation })
     }
 }
 
@@ -178,6 +215,69 @@ impl SkillOffer {
 pub(super) fn whole_numbers(value: &Value) -> String {
     let text = value.to_string();
     strict::with_integers(&text).unwrap_or(text)
+}
+
+/// The text of a message for an agent, and the files that its model is given: bytes of these media types. An address of a file
+/// becomes a line of the text; nobody here follows it.
+fn with_files(message: &A2aMessage, files: &[String]) -> Result<(String, Vec<Media>), Fault> {
+    let (mut texts, mut values, mut media) = (Vec::new(), Vec::new(), Vec::new());
+    for part in &message.parts {
+        match &part.content {
+            A2aContent::Text(text) if is_read(part, TEXT) => texts.push(text.clone()),
+            A2aContent::Data(value) if is_read(part, JSON) => values.push(value.to_string()),
+            A2aContent::Raw(bytes) => {
+                let kind = part.media_type.as_deref().map(base_type).filter(|kind| is_file(kind, files));
+                let kind = kind.ok_or_else(|| unread(part, files))?;
+                let file = Media::of_bytes(kind, bytes);
+                media.push(part.filename.iter().cloned().fold(file, Media::name));
+            }
+            A2aContent::Url(url) => {
+                let is_file = part.media_type.as_deref().is_none_or(|kind| is_file(&base_type(kind), files));
+                if files.is_empty() || !is_file {
+                    return Err(unread(part, files));
+                }
+                let is_address = (url.starts_with("https://") || url.starts_with("http://"))
+                    && url.len() <= MOST_ADDRESS
+                    && !url.contains(|of: char| of.is_whitespace() || of.is_control());
+                if !is_address {
+                    let problem = "message.parts: `url` is the address of a file, with `https:` or `http:`";
+                    return Err(Fault::params(problem));
+                }
+                let about = [part.filename.as_deref(), part.media_type.as_deref()];
+                let about = about.into_iter().flatten().collect::<Vec<_>>().join(", ");
+                let about = if about.is_empty() { "a file".to_owned() } else { about };
+                texts.push(format!("{about}: {url}"));
+            }
+            _ => return Err(unread(part, files)),
+        }
+    }
+    texts.extend(values);
+    Ok((texts.join("\n"), media))
+}
+
+fn unread(part: &A2aPart, files: &[String]) -> Fault {
+    let kinds = [TEXT, JSON].into_iter().chain(files.iter().map(String::as_str));
+    let kinds = kinds.map(|kind| format!("`{kind}`")).collect::<Vec<_>>().join(", ");
+    let what = part.media_type.as_deref().map_or("a file without a media type".to_owned(), |kind| {
+        format!("a part of the media type `{}`", crate::text::head(kind, 128))
+    });
+    Fault::new(A2aErrorCode::ContentTypeNotSupported, format!("{what} is not read; these are: {kinds}"))
+}
+
+/// A media type without its parameters.
+fn base_type(kind: &str) -> String {
+    kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
+}
+
+/// Whether a media type is one of those that are named, also as `image/*`.
+fn is_file(kind: &str, named: &[String]) -> bool {
+    let is_token = |part: &str| {
+        !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"!#$&-^_.+".contains(&byte))
+    };
+    let Some((major, minor)) = kind.split_once('/').filter(|(major, minor)| is_token(major) && is_token(minor)) else {
+        return false;
+    };
+    named.iter().any(|named| named.split_once('/').is_some_and(|(of, sub)| of == major && (sub == "*" || sub == minor)))
 }
 
 /// The texts and the values of a message.
@@ -199,6 +299,6 @@ pub(super) fn contents(message: &A2aMessage) -> Result<(Vec<&str>, Vec<&Value>),
 /// Whether the media type of a part is one that is read; without one it is.
 fn is_read(part: &A2aPart, usual: &str) -> bool {
     let Some(media_type) = &part.media_type else { return true };
-    let kind = media_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    let kind = base_type(media_type);
     kind == usual || (usual == TEXT && kind.starts_with("text/"))
 }

@@ -101,7 +101,7 @@ impl TaskUpdates {
             return Ok(Vec::new());
         }
         let (task_id, context_id) = (record.run_id.to_string(), context_of(record));
-        let results = results_of(&self.shared, record).await?.into_iter();
+        let results = results_of(&self.shared, record).await?.artifacts.into_iter();
         let mut updates: Vec<A2aUpdate> = results
             .map(|artifact| {
                 A2aUpdate::Artifact(Box::new(A2aArtifactUpdate::whole(task_id.clone(), context_id.clone(), artifact)))

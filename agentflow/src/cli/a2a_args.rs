@@ -17,6 +17,12 @@ pub(super) enum A2aCommand {
     },
     /// Send a message to an agent, and wait until its task has ended or waits for another message
     Send(A2aSendArgs),
+    /// Show a task of an agent
+    Task(A2aTaskArgs),
+    /// Cancel a task of an agent, and show it
+    Cancel(A2aTaskArgs),
+    /// Show tasks of an agent, the one that changed last first
+    Tasks(A2aTasksArgs),
     /// Serve agents and workflows of this program, until it is stopped; its address goes to standard output
     Serve(A2aServeArgs),
 }
@@ -47,6 +53,53 @@ pub(super) struct A2aServeArgs {
     /// The variable of the environment that has the token which clients must send; needed beyond this machine
     #[arg(long, value_name = "VARIABLE")]
     pub(super) token_from: Option<String>,
+    /// Notify clients of their tasks at addresses of the public internet that they give
+    #[arg(long)]
+    pub(super) push: bool,
+    /// Notify them also at these addresses, such as 10.1.0.0/16; with --push
+    #[arg(long, value_name = "ADDRESS/BITS", value_delimiter = ',', requires = "push")]
+    pub(super) push_allow: Vec<String>,
+    /// Give agents files of these media types, such as image/*
+    #[arg(long, value_name = "TYPE,..", value_delimiter = ',')]
+    pub(super) input_files: Vec<String>,
+    /// Give clients the files of these names that their tasks saved, such as *.png
+    #[arg(long, value_name = "NAME,..", value_delimiter = ',')]
+    pub(super) output_files: Vec<String>,
+    /// The most connections at once; further ones wait
+    #[arg(long, value_name = "N", default_value_t = 512)]
+    pub(super) max_connections: usize,
+    /// How many seconds the head of a request may take
+    #[arg(long, value_name = "SECONDS", default_value_t = 10)]
+    pub(super) head_timeout: u64,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct A2aTaskArgs {
+    #[command(flatten)]
+    pub(super) agent: A2aAgentArgs,
+    /// The id of the task
+    pub(super) id: String,
+    /// Also show the newest messages, so many at most
+    #[arg(long, value_name = "N")]
+    pub(super) history: Option<u32>,
+    /// Print the task as a JSON object
+    #[arg(long)]
+    pub(super) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct A2aTasksArgs {
+    #[command(flatten)]
+    pub(super) agent: A2aAgentArgs,
+    /// Only those of a conversation
+    #[arg(long, value_name = "ID")]
+    pub(super) context: Option<String>,
+    /// A further page, by what the page before it says
+    #[arg(long, value_name = "TOKEN")]
+    pub(super) page: Option<String>,
+    /// Print the page as a JSON object
+    #[arg(long)]
+    pub(super) json: bool,
 }
 
 #[derive(Debug, Args)]
@@ -61,6 +114,9 @@ pub(super) struct A2aSendArgs {
     /// The conversation that it continues
     #[arg(long, value_name = "ID")]
     pub(super) context: Option<String>,
+    /// Print what happens meanwhile, each change as a JSON object, until the task has ended or waits for another message
+    #[arg(long, conflicts_with = "json")]
+    pub(super) stream: bool,
     /// Print the whole answer, a task or a message, as a JSON object
     #[arg(long)]
     pub(super) json: bool,

@@ -1,9 +1,11 @@
 //! `agentwf a2a`: a look at agents of other programs.
 
+use futures_util::StreamExt;
+
 use super::a2a_args::{A2aAgentArgs, A2aCommand, A2aSendArgs};
 use super::print::{Answer, Stop, json_line};
-use super::{a2a_serve, ctrl_c};
-use crate::a2a::{A2aAnswer, A2aClient, A2aError, A2aMessage, A2aTaskState};
+use super::{a2a_serve, a2a_tasks, ctrl_c};
+use crate::a2a::{A2aAnswer, A2aClient, A2aError, A2aMessage, A2aTaskState, A2aUpdate};
 use crate::runtime::Runtime;
 
 /// The name of an agent that is tried.
@@ -13,6 +15,9 @@ pub(super) async fn a2a(host: &Runtime, command: A2aCommand) -> Result<(), Stop>
     match command {
         A2aCommand::Card { agent, json } => card(&agent, json).await,
         A2aCommand::Send(args) => send(args).await,
+        A2aCommand::Task(args) => a2a_tasks::task(args, false).await,
+        A2aCommand::Cancel(args) => a2a_tasks::task(args, true).await,
+        A2aCommand::Tasks(args) => a2a_tasks::tasks(args).await,
         A2aCommand::Serve(args) => a2a_serve::serve(host, args).await,
     }
 }
@@ -28,7 +33,9 @@ async fn card(agent: &A2aAgentArgs, json: bool) -> Result<(), Stop> {
         let (url, binding, version) = (&interface.url, &interface.protocol_binding, &interface.protocol_version);
         format!("{binding} {version} at {url}")
     }));
-    lines.push(format!("streams: {}", if card.capabilities.streaming { "yes" } else { "no" }));
+    let yes_or_no = |yes: bool| if yes { "yes" } else { "no" };
+    lines.push(format!("streams: {}", yes_or_no(card.capabilities.streaming)));
+    lines.push(format!("push notifications: {}", yes_or_no(card.capabilities.push_notifications)));
     lines.extend(card.skills.iter().map(|skill| format!("skill {}: {}", skill.id, skill.description)));
     let mut answer = Answer::new();
     answer.push(&lines.join("\n"))?;
@@ -36,17 +43,17 @@ async fn card(agent: &A2aAgentArgs, json: bool) -> Result<(), Stop> {
 }
 
 async fn send(args: A2aSendArgs) -> Result<(), Stop> {
-    let A2aSendArgs { agent, text, task, context, json } = args;
+    let A2aSendArgs { agent, text, task, context, stream, json } = args;
     let client = client_of(&agent)?;
     let message = task.into_iter().fold(A2aMessage::user_text(text), A2aMessage::task);
     let message = context.into_iter().fold(message, A2aMessage::context);
+    if stream {
+        return ctrl_c::or_stop(streamed(&client, &message)).await;
+    }
     let answer = ctrl_c::or_stop(async { Ok(client.ask(&message).await?) }).await?;
     let state = answer.task().map(|task| task.status.state);
     let problem = match (&answer, state) {
-        (A2aAnswer::Task(task), Some(state)) if !matches!(state, A2aTaskState::Completed) => {
-            let said = task.said().unwrap_or_else(|| "it says no more".to_owned());
-            Some(Stop::failed(state.as_str(), format!("{said}\nThe task is `{}`.", task.id)))
-        }
+        (A2aAnswer::Task(task), Some(state)) => unfinished(state, task.said(), &task.id),
         _ => None,
     };
     if json {
@@ -61,7 +68,33 @@ async fn send(args: A2aSendArgs) -> Result<(), Stop> {
     printed.end_line()
 }
 
-fn client_of(agent: &A2aAgentArgs) -> Result<A2aClient, Stop> {
+/// Why a task is not a success.
+fn unfinished(state: A2aTaskState, said: Option<String>, task: &str) -> Option<Stop> {
+    let said = said.unwrap_or_else(|| "it says no more".to_owned());
+    let is_done = matches!(state, A2aTaskState::Completed);
+    (!is_done).then(|| Stop::failed(state.as_str(), format!("{said}\nThe task is `{task}`.")))
+}
+
+/// Sends a message and prints each change.
+async fn streamed(client: &A2aClient, message: &A2aMessage) -> Result<(), Stop> {
+    let mut updates = client.stream(message).await?;
+    let mut last = None;
+    while let Some(update) = updates.next().await {
+        let update = update?;
+        json_line(&update)?;
+        last = match &update {
+            A2aUpdate::Task(task) => Some((task.status.clone(), task.id.clone())),
+            A2aUpdate::Status(update) => Some((update.status.clone(), update.task_id.clone())),
+            A2aUpdate::Message(_) => None,
+            A2aUpdate::Artifact(_) => last,
+        };
+    }
+    let problem =
+        last.and_then(|(status, task)| unfinished(status.state, status.message.as_ref().map(A2aMessage::text), &task));
+    problem.map_or(Ok(()), Err)
+}
+
+pub(super) fn client_of(agent: &A2aAgentArgs) -> Result<A2aClient, Stop> {
     let mut builder = A2aClient::at(AGENT, agent.url.clone());
     if let Some(variable) = &agent.key_from {
         let Ok(key) = std::env::var(variable) else {

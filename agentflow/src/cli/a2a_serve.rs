@@ -2,22 +2,27 @@
 //! machine alone, unless it is given a token that clients must send.
 
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use tokio::net::TcpListener;
 
 use super::a2a_args::A2aServeArgs;
-use super::ctrl_c;
 use super::print::{Stop, line, note};
+use super::{a2a_listener, ctrl_c};
 use crate::a2a_server::{A2aCaller, A2aRefusal, A2aServer, A2aServerError};
 use crate::definition::sha256;
 use crate::runtime::Runtime;
 use crate::store::SqliteStore;
+use crate::tools::{AddressGuard, HttpRequest};
 
 /// The name of every client that has the token.
 const HOLDER: &str = "token";
+/// How long one attempt of a notification may take.
+const PUSH_TIMEOUT: Duration = Duration::from_secs(10);
 
 pub(super) async fn serve(host: &Runtime, args: A2aServeArgs) -> Result<(), Stop> {
-    let A2aServeArgs { agents, workflows, grant, clients_approve, store, listen, public_url, token_from } = args;
+    let guard = guard(&args.push_allow)?;
+    let A2aServeArgs { agents, workflows, grant, clients_approve, store, listen, public_url, token_from, .. } = args;
     let token = token_from.map(|variable| match std::env::var(&variable) {
         Ok(token) if !token.is_empty() => Ok(token),
         _ => Err(Stop::failed("a2a", format!("the variable `{variable}` is not set"))),
@@ -34,11 +39,17 @@ pub(super) async fn serve(host: &Runtime, args: A2aServeArgs) -> Result<(), Stop
     let server = A2aServer::from_runtime(&host).agents(agents).workflows(workflows).grant(grant);
     let server = if clients_approve { server.clients_approve() } else { server };
     let server = public_url.into_iter().fold(server, A2aServer::public_url);
+    let server = server.input_files(args.input_files).output_files(args.output_files);
+    let server = match args.push {
+        true => server.push_notifications(HttpRequest::new().guard(guard).timeout(PUSH_TIMEOUT)),
+        false => server,
+    };
     let server = match token {
         Some(token) => with_token(server, &token),
         None => server,
     };
-    let router = server.router().await?;
+    server.check().await?;
+    let head = Duration::from_secs(args.head_timeout.max(1));
     let serving = async {
         let cannot = |error: std::io::Error| Stop::failed("a2a", format!("{address}: {error}"));
         let listener = TcpListener::bind(address).await.map_err(cannot)?;
@@ -47,10 +58,23 @@ pub(super) async fn serve(host: &Runtime, args: A2aServeArgs) -> Result<(), Stop
         for (run, error) in &recovered.left {
             note(format_args!("the task `{run}` does not continue: {error}"));
         }
+        let router = server.router().await?;
         line(format_args!("http://{}", listener.local_addr().map_err(cannot)?))?;
-        axum::serve(listener, router).await.map_err(cannot)
+        a2a_listener::listen(listener, router, args.max_connections.max(1), head).await;
+        Ok(())
     };
     ctrl_c::or_stop(serving).await
+}
+
+/// Which addresses are notified: the public ones, and ranges such as `10.1.0.0/16`.
+fn guard(allowed: &[String]) -> Result<AddressGuard, Stop> {
+    allowed.iter().try_fold(AddressGuard::default(), |guard, range| {
+        let (address, bits) = range.split_once('/').unwrap_or((range, "255"));
+        match (address.parse(), bits.parse()) {
+            (Ok(address), Ok(bits)) => Ok(guard.allow(address, bits)),
+            _ => Err(Stop::failed("a2a", format!("`{range}` is not a range of addresses, such as 10.1.0.0/16"))),
+        }
+    })
 }
 
 /// Every client sends the token, and all of them are one caller.

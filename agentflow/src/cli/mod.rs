@@ -96,7 +96,9 @@
 
 mod a2a_args;
 mod a2a_commands;
+mod a2a_listener;
 mod a2a_serve;
+mod a2a_tasks;
 mod args;
 mod artifacts;
 mod call_model;

@@ -24,6 +24,20 @@ const PAUSE: Duration = Duration::from_millis(100);
 
 /// Serves until the future is dropped, which ends all connections.
 pub(super) async fn listen(listener: TcpListener, service: McpHttpService, connections: usize, head: Duration) {
+    // An error is the client's, who has gone away or does not speak HTTP.
+    accept(listener, connections, |stream| drop_error(connection(stream, service.clone(), head))).await;
+}
+
+async fn drop_error(connection: impl Future<Output = hyper::Result<()>>) {
+    let _ = connection.await;
+}
+
+/// Has each connection served, so many at once, until the future is dropped, which ends all of them.
+pub(crate) async fn accept<F: Future<Output = ()> + Send + 'static>(
+    listener: TcpListener,
+    connections: usize,
+    serve: impl Fn(TcpStream) -> F,
+) {
     let slots = Arc::new(Semaphore::new(connections));
     let mut serving = JoinSet::new();
     loop {
@@ -31,10 +45,9 @@ pub(super) async fn listen(listener: TcpListener, service: McpHttpService, conne
         while serving.try_join_next().is_some() {}
         match listener.accept().await {
             Ok((stream, _)) => {
-                let service = service.clone();
+                let served = serve(stream);
                 serving.spawn(async move {
-                    // An error is the client's, who has gone away or does not speak HTTP.
-                    let _ = connection(stream, service, head).await;
+                    served.await;
                     drop(slot);
                 });
             }

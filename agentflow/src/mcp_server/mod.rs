@@ -38,6 +38,8 @@ use tokio::io::{AsyncRead, AsyncWrite};
 
 #[cfg(feature = "mcp-server-http")]
 pub use self::http_callers::{McpCaller, McpRefusal};
+#[cfg(feature = "cli")]
+pub(crate) use self::http_listener::accept;
 #[cfg(feature = "mcp-server-http")]
 pub use self::http_service::{McpHttpBody, McpHttpService};
 pub use self::mcp_server_error::McpServerError;

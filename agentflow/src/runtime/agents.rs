@@ -136,7 +136,7 @@ impl Runtime {
     }
 
     /// The same of an agent with arguments, as JSON text: an `#[agent]` that is linked into the program has them; one that
-    /// the runtime was given is asked the `message` among them.
+    /// the runtime was given is asked the `message` among them, unless the request has a conversation.
     #[cfg(any(feature = "a2a-server", feature = "mcp-server"))]
     pub(crate) async fn start_agent_with(
         &self,
@@ -144,7 +144,7 @@ impl Runtime {
         arguments: &str,
         mut request: RunRequest,
     ) -> Result<RunHandle<Encoded>> {
-        if self.is_given_agent(name) {
+        if request.conversation.is_empty() && self.is_given_agent(name) {
             let read: serde_json::Value = serde_json::from_str(arguments).unwrap_or_default();
             request.conversation = read["message"].as_str().unwrap_or_default().into();
         }

@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use super::Runtime;
+use super::run_notes::delete_with_notes;
 use crate::agent::read_past;
 use crate::artifact::{Artifact, ArtifactRef};
 use crate::context::artifact_gone;
@@ -191,7 +192,7 @@ impl Runtime {
     /// # Errors
     /// When the runtime has no store, there is no such session, or one of its runs has not ended.
     pub async fn delete_session(&self, id: &str) -> Result<u64> {
-        Ok(self.require_store()?.delete_session(id).await?)
+        Ok(delete_with_notes(&self.require_store()?, id).await?)
     }
 
     /// The sessions that [`purge_sessions`](Self::purge_sessions) would remove, the newest first.
@@ -225,7 +226,7 @@ impl Runtime {
             let Some(last) = page.last() else { return Ok(removed) };
             filter = filter.after(last);
             for session in page {
-                match store.delete_session(&session.id).await {
+                match delete_with_notes(&store, &session.id).await {
                     Ok(_) => removed.push(session),
                     // Somebody continues it, or has removed it.
                     Err(error) if matches!(error.kind(), StoreErrorKind::SessionBusy | StoreErrorKind::NotFound) => {}

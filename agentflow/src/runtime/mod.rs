@@ -29,6 +29,7 @@ mod memories;
 mod opened;
 mod reading;
 mod retention;
+mod run_notes;
 mod runtime_builder;
 mod start_run;
 mod undo_report;
@@ -47,6 +48,8 @@ pub use self::inbox::OpenQuestion;
 pub use self::inspect::{CallReport, NodeReport, NodeStatus, RunReport};
 pub use self::known_by_name::{AgentName, GivenAgent, WorkflowName};
 pub use self::retention::{Deleted, Purge};
+#[cfg(feature = "a2a-push")]
+pub(crate) use self::run_notes::owner_of_notes;
 pub use self::runtime_builder::RuntimeBuilder;
 pub use self::start_run::StartRun;
 pub use self::undo_report::{CompensationReport, UndoReport, UndoStatus};

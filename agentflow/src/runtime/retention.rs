@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::Runtime;
+use super::run_notes::forget_notes;
 use crate::error::Result;
 use crate::event::{Event, EventKind, NotUndone, RunId};
 use crate::path::StepPath;
@@ -64,7 +65,10 @@ impl Runtime {
     pub async fn delete(&self, run: &RunId) -> Result<Deleted> {
         let store = self.require_store()?;
         let unfinished = match store.delete(run).await {
-            Ok(()) => return Ok(Deleted::default()),
+            Ok(()) => {
+                forget_notes(&store, run).await?;
+                return Ok(Deleted::default());
+            }
             Err(error) if error.kind() == StoreErrorKind::Unfinished => error,
             Err(error) => return Err(error.into()),
         };
@@ -100,6 +104,7 @@ impl Runtime {
         };
         store.amend(run, record.events, vec![end]).await?;
         store.delete(run).await?;
+        forget_notes(&store, run).await?;
         Ok(deleted)
     }
 
@@ -135,7 +140,10 @@ impl Runtime {
         let mut removed = Vec::new();
         for run in self.purgeable(purge).await? {
             match store.delete(&run.run_id).await {
-                Ok(()) => removed.push(run),
+                Ok(()) => {
+                    forget_notes(&store, &run.run_id).await?;
+                    removed.push(run);
+                }
                 // It continues, or somebody else has removed it.
                 Err(error)
                     if matches!(

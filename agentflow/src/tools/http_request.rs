@@ -82,11 +82,11 @@ const OWN: [&str; 14] = [
 #[derive(Clone)]
 #[doc(alias = "HttpTool")]
 pub struct HttpRequest {
-    targets: Targets,
+    pub(super) targets: Targets,
     methods: Vec<Method>,
     secrets: Vec<SecretHeader>,
     max_bytes: usize,
-    timeout: Duration,
+    pub(super) timeout: Duration,
     max_redirects: usize,
 }
 
@@ -275,7 +275,7 @@ impl HttpRequest {
         Ok(headers)
     }
 
-    async fn send(
+    pub(super) async fn send(
         &self,
         url: &Url,
         method: &Method,

@@ -4,6 +4,8 @@
 #[cfg(feature = "tool-http")]
 mod address_guard;
 mod condition_tool;
+#[cfg(feature = "a2a-push")]
+mod http_post;
 #[cfg(feature = "tool-http")]
 mod http_request;
 #[cfg(feature = "tool-http")]

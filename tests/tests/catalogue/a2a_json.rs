@@ -1,7 +1,9 @@
 //! The JSON of the Agent2Agent protocol: every message as the specification has it is read, and written as it was; what is
 //! not one is refused; what is not known is ignored.
 
-use agentflow::a2a::{A2aAnswer, A2aCard, A2aMessage, A2aPart, A2aTask, A2aTasks, A2aUpdate};
+use agentflow::a2a::{
+    A2aAnswer, A2aCard, A2aMessage, A2aPart, A2aPushConfig, A2aPushConfigs, A2aTask, A2aTasks, A2aUpdate,
+};
 use agentflow::serde::{Serialize, de::DeserializeOwned};
 use agentflow::serde_json::{Value, from_value, json, to_value};
 
@@ -73,6 +75,47 @@ fn answers_and_items_of_streams_are_written_as_they_were() {
         "append": true, "lastChunk": true,
     }});
     assert_eq!(same::<A2aUpdate>(artifact).task_id(), Some("t"));
+}
+
+#[test]
+fn push_configurations_are_written_as_they_were() {
+    let config = json!({
+        "id": "c-1", "taskId": "t-1", "url": "https://client.example/hook", "token": "k",
+        "authentication": {"scheme": "Bearer", "credentials": "s"},
+    });
+    let read: A2aPushConfig = same(config.clone());
+    let shown = format!("{read:?}");
+    assert!(shown.contains("Bearer") && !shown.contains("\"k\"") && !shown.contains("\"s\""), "{shown}");
+    same::<A2aPushConfig>(json!({"url": "https://client.example/hook"}));
+    same::<A2aPushConfigs>(json!({"configs": [config], "nextPageToken": "c-1"}));
+    assert_eq!(from_value::<A2aPushConfigs>(json!({})).unwrap(), A2aPushConfigs::default());
+    let read: A2aPushConfig = from_value(json!({
+        "id": "", "taskId": null, "url": "https://client.example/hook", "token": "", "authentication": null, "since": 7,
+    }))
+    .unwrap();
+    assert_eq!(to_value(read).unwrap(), json!({"url": "https://client.example/hook"}));
+    refused::<A2aPushConfig>(json!({"id": "c"}), "url");
+    refused::<A2aPushConfig>(json!({"url": ""}), "empty");
+    refused::<A2aPushConfig>(json!({"url": "u", "authentication": {}}), "scheme");
+}
+
+#[test]
+fn every_kind_of_update_has_its_one_field() {
+    for state in
+        ["SUBMITTED", "WORKING", "INPUT_REQUIRED", "AUTH_REQUIRED", "COMPLETED", "FAILED", "CANCELED", "REJECTED"]
+    {
+        let status = json!({"state": format!("TASK_STATE_{state}"), "timestamp": "2026-01-31T10:30:00.000Z"});
+        let update = json!({"statusUpdate": {"taskId": "t", "contextId": "c", "status": status, "metadata": {"a": 1}}});
+        let ends = ["COMPLETED", "FAILED", "CANCELED", "REJECTED"].contains(&state);
+        assert_eq!(same::<A2aUpdate>(update).is_last(), ends, "{state}");
+    }
+    same::<A2aUpdate>(json!({"artifactUpdate": {
+        "taskId": "t", "contextId": "c", "metadata": {"a": 1},
+        "artifact": {
+            "artifactId": "a", "parts": [{"raw": "AAH/", "mediaType": "image/png"}, {"url": "https://f.example/a"}],
+            "metadata": {"b": 2}, "extensions": ["https://x.example/v1"],
+        },
+    }}));
 }
 
 #[test]

@@ -3,28 +3,35 @@
 
 use std::process::Command;
 
-use agentflow::a2a::{A2aClient, A2aMessage, A2aPart, A2aTaskState, A2aUpdate};
-use agentflow::serde_json::json;
+use agentflow::a2a::{A2aClient, A2aMessage, A2aPart, A2aPushConfig, A2aTaskState, A2aUpdate};
+use agentflow::prelude::*;
+use agentflow::serde_json::{self, json};
+use agentflow::store::SqliteStore;
 use agentflow_tests::{Process, a2a_linter, a2a_python, a2a_rust_client};
 use futures_util::StreamExt;
+use tokio::io::AsyncWriteExt;
+use tokio::net::{TcpListener, TcpStream};
+
+use crate::raw_http::request;
 
 const HOST: &str = env!("CARGO_BIN_EXE_agentwf-host");
 
 /// A server over a file, and its address.
 fn serve(store: &std::path::Path) -> (Process, String) {
+    serve_with(store, &[])
+}
+
+/// The same with further options.
+fn serve_with(store: &std::path::Path, more: &[&str]) -> (Process, String) {
     let mut command = Command::new(HOST);
-    command
-        .args([
-            "a2a",
-            "serve",
-            "--workflow",
-            "quick,publish,slow",
-            "--clients-approve",
-            "--listen",
-            "127.0.0.1:0",
-            "--store",
-        ])
-        .arg(store);
+    command.args(PLACE).args(more).arg("--store").arg(store);
+    started(command)
+}
+
+const PLACE: [&str; 7] =
+    ["a2a", "serve", "--workflow", "quick,publish,slow", "--clients-approve", "--listen", "127.0.0.1:0"];
+
+fn started(mut command: Command) -> (Process, String) {
     let mut process = Process::start(&mut command).unwrap();
     let url = process.wait_until("its address", |process| {
         let output = process.output();
@@ -49,7 +56,8 @@ fn succeeds(mut client: Command, process: &Process) -> Vec<String> {
 fn the_official_python_client_uses_it_in_both_bindings() {
     let Some(python) = a2a_python() else { return };
     let folder = tempfile::tempdir().unwrap();
-    let (process, url) = serve(&folder.path().join("runs.db"));
+    let push = ["--push", "--push-allow", "127.0.0.1/32"];
+    let (process, url) = serve_with(&folder.path().join("runs.db"), &push);
     let mut client = python.command();
     client.arg(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/catalogue/a2a_served_client.py")).arg(url);
     let ways = succeeds(client, &process);
@@ -112,4 +120,74 @@ async fn a_task_outlives_the_process_that_began_it() {
     assert_eq!((seen.status.state, seen.context_id), (A2aTaskState::InputRequired, asking.context_id));
     let answered = publish.ask(&A2aMessage::user_text("granted").task(&asking.id)).await.unwrap();
     assert_eq!((answered.task().unwrap().id.as_str(), answered.text().as_str()), (asking.id.as_str(), "NEWS"));
+}
+
+/// The next notification of an address, which is not answered yet: its connection and what it says.
+async fn notified(hook: &TcpListener) -> (TcpStream, A2aUpdate) {
+    let (mut stream, _) = hook.accept().await.unwrap();
+    let request = request(&mut stream).await.unwrap();
+    assert!(request.head.to_ascii_lowercase().contains("x-a2a-notification-token: s3cret"), "{}", request.head);
+    (stream, serde_json::from_value(request.message).unwrap())
+}
+
+async fn taken(mut stream: TcpStream) {
+    stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n").await.unwrap();
+}
+
+/// Whoever follows is killed between the end of the task and its notification.
+#[tokio::test]
+async fn the_end_of_a_task_is_notified_of_by_the_next_process() {
+    let folder = tempfile::tempdir().unwrap();
+    let (store, file) = (folder.path().join("runs.db"), folder.path().join("there"));
+    let push = ["--push", "--push-allow", "127.0.0.1/32"];
+    let (mut process, url) = serve_with(&store, &push);
+    let hook = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = format!("http://{}/", hook.local_addr().unwrap());
+    let slow = client(&url, "slow");
+    let begun = slow.send(&A2aMessage::user([A2aPart::data(json!({"file": file}))])).await.unwrap();
+    let id = begun.task().unwrap().id.clone();
+    slow.create_push_config(&id, &A2aPushConfig::new(address).id("c").token("s3cret")).await.unwrap();
+    let (stream, first) = notified(&hook).await;
+    assert!(!first.is_last(), "{first:?}");
+    taken(stream).await;
+    process.wait_until("its step", |process| process.output().contains("waiting for").then_some(()));
+    std::fs::write(&file, "").unwrap();
+    // The artifact, and the end, which nobody takes.
+    let (stream, artifact) = notified(&hook).await;
+    assert!(matches!(artifact, A2aUpdate::Artifact(_)), "{artifact:?}");
+    taken(stream).await;
+    let (unanswered, last) = notified(&hook).await;
+    assert!(last.is_last(), "{last:?}");
+    assert!(!process.output().contains("s3cret"), "{}", process.output());
+    drop(process); // It is killed.
+    drop(unanswered);
+
+    let (process, url) = serve_with(&store, &push);
+    let (stream, again) = notified(&hook).await;
+    let A2aUpdate::Task(task) = &again else { panic!("{again:?}") };
+    assert_eq!((task.id.as_str(), task.status.state, task.text().as_str()), (&*id, A2aTaskState::Completed, "THERE"));
+    taken(stream).await;
+    let shown = client(&url, "slow").push_config(&id, "c").await.unwrap();
+    assert_eq!(shown.token, None);
+    let kept = Runtime::builder().store(SqliteStore::open(&store).await.unwrap()).build();
+    while !kept.user_state("\u{1}a2a.push:agentflow").await.unwrap().is_empty() {
+        tokio::task::yield_now().await;
+    }
+    drop(process);
+}
+
+#[tokio::test]
+async fn a_client_that_sends_its_head_slowly_is_ended_and_further_connections_wait() {
+    use tokio::io::AsyncReadExt;
+
+    let folder = tempfile::tempdir().unwrap();
+    let more = ["--max-connections", "1", "--head-timeout", "1"];
+    let (_process, url) = serve_with(&folder.path().join("runs.db"), &more);
+    let mut slow = TcpStream::connect(url.strip_prefix("http://").unwrap()).await.unwrap();
+    slow.write_all(b"GET /.well-known/agent-card.json HTTP/1.1\r\nhost: localhost\r\n").await.unwrap();
+    // The other one is served when the slow one is ended.
+    assert_eq!(client(&url, "quick").card().await.unwrap().name, "quick");
+    let mut said = String::new();
+    slow.read_to_string(&mut said).await.unwrap();
+    assert!(!said.contains("200 OK"), "{said}");
 }

@@ -3,13 +3,19 @@
 
 use std::time::Duration;
 
+use agentflow::RunId;
 use agentflow::a2a::{A2aClient, A2aClientBuilder};
+use agentflow::a2a_server::A2aServer;
+use agentflow::agent::RunRequest;
 use agentflow::prelude::*;
 use agentflow::serde_json::json;
-use agentflow::store::{MemoryStore, RunFilter};
+use agentflow::store::{MemoryStore, RunFilter, SqliteStore};
 use agentflow::value::Encoded;
 use agentflow::workflow::Graph;
 use agentflow_testing::{A2aTurn, ScriptedA2a, ScriptedModel, Turn};
+use agentflow_tests::{Process, test_as_process};
+
+use crate::a2a_served::serve;
 
 fn client(far: &ScriptedA2a) -> A2aClientBuilder {
     let near = far.clone();
@@ -112,4 +118,69 @@ async fn a_model_reads_it_by_default_and_a_node_asks_a_person() {
     assert_eq!(painted["output"], "painted", "{painted}");
     assert!(runtime.approvals(RunFilter::new()).await.unwrap().is_empty());
     far.finish();
+}
+
+/// Asks for a colour before it paints.
+#[workflow]
+async fn colour_in(text: String) -> Result<String> {
+    let colour = gate!("which colour?", text, answer = String).await?;
+    let painted = format!("{text} {colour}");
+    Ok(painted)
+}
+
+/// A process whose agent asks the one at `A2A_FAR`; it continues the run that an earlier one left.
+#[tokio::test]
+#[ignore = "it is a process of another test"]
+#[expect(clippy::print_stdout, reason = "the other test reads it")]
+async fn painter_process() {
+    let (Ok(far), Ok(store)) = (std::env::var("A2A_FAR"), std::env::var("A2A_STORE")) else { return };
+    let client = A2aClient::at("far", far).asks_people().build().unwrap();
+    let store = SqliteStore::open(store).await.unwrap();
+    let runtime = Runtime::builder().store(store).agent(&painter(client)).build();
+    runtime.recover().await.unwrap();
+    let id = RunId::new("paint-1");
+    let run = match runtime.attach(&id).await {
+        Ok(run) => run,
+        Err(_) => runtime.start_agent("painter", RunRequest::new("Go.").run_id(id)).await.unwrap(),
+    };
+    let question = run.asked().await.unwrap().unwrap();
+    println!("asks at {} {}", question.path, question.message);
+    println!("answers {}", run.result().await.unwrap().as_str());
+}
+
+/// Waits for a line of a process; the rest of it.
+async fn wait(mut process: Process, begins: &'static str) -> (Process, String) {
+    let waited = tokio::task::spawn_blocking(move || {
+        let said = process.wait_until(begins, |process| {
+            process.output().lines().find_map(|line| line.strip_prefix(begins)).map(str::to_owned)
+        });
+        (process, said)
+    });
+    waited.await.unwrap()
+}
+
+#[tokio::test]
+async fn a_process_that_is_killed_while_a_person_is_asked_has_sent_its_message_once() {
+    let far = Runtime::builder().store(MemoryStore::new()).build();
+    let url = serve(A2aServer::from_runtime(&far).workflows(["colour_in"])).await;
+    let folder = tempfile::tempdir().unwrap();
+    let store = folder.path().join("runs.db");
+    let asking = || {
+        let mut command = test_as_process(module_path!(), "painter_process");
+        command.arg("--ignored").env("A2A_FAR", format!("{url}/a2a/colour_in")).env("A2A_STORE", &store);
+        Process::start(&mut command).unwrap()
+    };
+    let (first, asked) = wait(asking(), "asks at ").await;
+    assert!(asked.contains("the A2A agent `far` asks: which colour?"), "{asked}");
+    drop(first); // It is killed.
+    let (second, asked) = wait(asking(), "asks at ").await;
+    let path = asked.split(' ').next().unwrap().to_owned();
+    // A third process answers.
+    let operator = Runtime::builder().store(SqliteStore::open(&store).await.unwrap()).build();
+    operator.answer(&RunId::new("paint-1"), &path, "blue", "ada").await.unwrap();
+    let (second, answer) = wait(second, "answers ").await;
+    assert!(answer.contains("Paint it. blue"), "{answer}");
+    drop(second);
+    let tasks = far.runs(RunFilter::new()).await.unwrap();
+    assert_eq!(tasks.len(), 1, "{tasks:?}");
 }

@@ -12,14 +12,14 @@ use tokio::net::TcpStream;
 
 use crate::a2a_served::{runtime, serve};
 
-struct Answered {
-    status: u16,
+pub(crate) struct Answered {
+    pub(crate) status: u16,
     head: String,
-    body: String,
+    pub(crate) body: String,
 }
 
 impl Answered {
-    fn json(&self) -> Value {
+    pub(crate) fn json(&self) -> Value {
         serde_json::from_str(&self.body).unwrap_or_else(|error| panic!("{error} in {}", self.body))
     }
 }
@@ -35,14 +35,14 @@ async fn exchange(url: &str, request: &str) -> Answered {
     Answered { status, head: head.to_ascii_lowercase(), body: body.to_owned() }
 }
 
-async fn send(url: &str, line: &str, more: &str, body: &str) -> Answered {
+pub(crate) async fn send(url: &str, line: &str, more: &str, body: &str) -> Answered {
     let head = format!("{line} HTTP/1.0\r\nhost: localhost\r\n{more}content-length: {}\r\n\r\n", body.len());
     exchange(url, &(head + body)).await
 }
 
-const GOOD: &str = "content-type: application/json\r\na2a-version: 1.0\r\n";
+pub(crate) const GOOD: &str = "content-type: application/json\r\na2a-version: 1.0\r\n";
 
-fn call(method: &str, params: Value) -> String {
+pub(crate) fn call(method: &str, params: Value) -> String {
     json!({"jsonrpc": "2.0", "id": 7, "method": method, "params": params}).to_string()
 }
 

@@ -4,7 +4,8 @@
 use std::time::Duration;
 
 use agentflow::a2a::{
-    A2aClient, A2aClientBuilder, A2aContent, A2aError, A2aErrorCode, A2aMessage, A2aTaskQuery, A2aTaskState, A2aUpdate,
+    A2aClient, A2aClientBuilder, A2aContent, A2aError, A2aErrorCode, A2aMessage, A2aPushConfig, A2aTaskQuery,
+    A2aTaskState, A2aUpdate,
 };
 use agentflow::prelude::*;
 use agentflow::serde_json::json;
@@ -103,6 +104,12 @@ async fn a_task_that_nobody_waits_for_is_cancelled() {
     let far = ScriptedA2a::new("Far", [A2aTurn::works()]);
     let client = client(&far).build().unwrap();
     let id = client.send(&hello()).await.unwrap().task().unwrap().id.clone();
+    let config = client.create_push_config(&id, &A2aPushConfig::new("https://client.example/").id("c")).await.unwrap();
+    assert_eq!((config.id.as_deref(), config.task_id.as_deref()), (Some("c"), Some(&*id)));
+    assert_eq!(client.push_config(&id, "c").await.unwrap(), config);
+    assert_eq!(client.push_configs(&id, None).await.unwrap().configs, [config]);
+    client.delete_push_config(&id, "c").await.unwrap();
+    assert_eq!(client.push_config(&id, "c").await.unwrap_err().code(), Some(A2aErrorCode::TaskNotFound));
     let mut stream = client.subscribe(&id).await.unwrap();
     assert!(matches!(stream.next().await, Some(Ok(A2aUpdate::Task(task))) if task.id == id));
     far.finish();

@@ -11,11 +11,15 @@ from a2a.client import ClientConfig, create_client
 from a2a.helpers import get_artifact_text, new_data_message, new_text_message
 from a2a.types import (
     CancelTaskRequest,
+    DeleteTaskPushNotificationConfigRequest,
+    GetTaskPushNotificationConfigRequest,
     GetTaskRequest,
+    ListTaskPushNotificationConfigsRequest,
     ListTasksRequest,
     Role,
     SendMessageRequest,
     SubscribeToTaskRequest,
+    TaskPushNotificationConfig,
     TaskState,
 )
 from a2a.utils.errors import TaskNotCancelableError, TaskNotFoundError
@@ -37,6 +41,27 @@ async def last_task(client, message):
         elif what == "artifact_update":
             texts.append(get_artifact_text(item.artifact_update.artifact))
     return task, context, state, texts
+
+
+async def pushes(client):
+    """The four methods of push notifications, at an address that nobody is at."""
+    task, _, state, _ = await last_task(client, new_text_message("later", role=Role.ROLE_USER))
+    assert state == ASKS, state
+    config = TaskPushNotificationConfig(task_id=task, id="c", url="http://127.0.0.1:9/", token="t")
+    created = await client.create_task_push_notification_config(config)
+    assert (created.id, created.task_id, created.url) == ("c", task, config.url), created
+    one = GetTaskPushNotificationConfigRequest(task_id=task, id="c")
+    assert (await client.get_task_push_notification_config(one)).url == config.url
+    listed = await client.list_task_push_notification_configs(ListTaskPushNotificationConfigsRequest(task_id=task))
+    assert [of.id for of in listed.configs] == ["c"], listed
+    await client.delete_task_push_notification_config(DeleteTaskPushNotificationConfigRequest(task_id=task, id="c"))
+    try:
+        await client.get_task_push_notification_config(one)
+        raise SystemExit("it was deleted")
+    except TaskNotFoundError:
+        pass
+    history = await client.get_task(GetTaskRequest(id=task, history_length=5))
+    assert [message.parts[0].text for message in history.history] == ["later", "publish LATER?"], history
 
 
 async def main(url, binding, streaming):
@@ -76,6 +101,7 @@ async def main(url, binding, streaming):
             raise SystemExit(f"{request} was cancelled")
         except error:
             pass
+    await pushes(publish)
     await http.aclose()
     print(binding, "stream" if streaming else "poll", flush=True)
 

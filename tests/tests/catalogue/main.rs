@@ -2,13 +2,16 @@
 //! as tools.
 
 mod a2a_agents;
+mod a2a_files;
 mod a2a_json;
 mod a2a_processes;
+mod a2a_push;
 mod a2a_python;
 mod a2a_questions;
 mod a2a_requests;
 mod a2a_scripted;
 mod a2a_served;
+mod a2a_teams;
 mod as_tools;
 mod behind_a_function;
 mod data_tools;

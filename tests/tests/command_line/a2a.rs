@@ -68,7 +68,9 @@ fn it_shows_a_card_and_sends_a_message() {
     let card = agentwf(&["a2a", "card", &url]);
     assert_eq!(
         card.stdout,
-        format!("Echo 3\nSays it again.\nHTTP+JSON 1.0 at {url}\nstreams: no\nskill echo: Repeats.\n"),
+        format!(
+            "Echo 3\nSays it again.\nHTTP+JSON 1.0 at {url}\nstreams: no\npush notifications: no\nskill echo: Repeats.\n"
+        ),
         "{}",
         card.stderr
     );
@@ -108,6 +110,8 @@ fn a_server_that_others_reach_needs_a_token_and_says_what_is_missing() {
     assert!(code == Some(1) && said.contains("127.0.0.1:3200"), "{code:?} {said}");
     let (code, said) = serve(&["--workflow", "quick", "--token-from", "NO_SUCH_VARIABLE"]);
     assert!(code == Some(1) && said.contains("`NO_SUCH_VARIABLE` is not set"), "{code:?} {said}");
+    let (code, said) = serve(&["--workflow", "quick", "--push", "--push-allow", "somewhere"]);
+    assert!(code == Some(1) && said.contains("`somewhere` is not a range"), "{code:?} {said}");
     let (code, said) = serve(&[]);
     assert!(code == Some(1) && said.contains("offers nothing"), "{code:?} {said}");
     let (code, said) = serve(&["--workflow", "quik"]);
@@ -138,6 +142,27 @@ fn a_server_with_a_token_serves_whoever_sends_it() {
     let id = task["id"].as_str().unwrap();
     let answered = agentwf(&["a2a", "send", &url, "granted", "--task", id, "--key-from", "AGENT_KEY"]);
     assert_eq!((answered.code, answered.stdout.as_str()), (Some(0), "NEWS\n"), "{answered:?}");
+}
+
+#[test]
+fn tasks_are_shown_listed_streamed_and_cancelled() {
+    let folder = tempfile::tempdir().unwrap();
+    let (_server, url) = served(&folder.path().join("tasks.db"), &["--clients-approve"]);
+    let a2a = |args: &[&str]| agentwf(&[&["a2a"], args, &["--key-from", "AGENT_KEY"]].concat());
+    let streamed = a2a(&["send", &url, "news", "--stream"]);
+    assert_eq!(streamed.code, Some(1), "{streamed:?}");
+    assert!(streamed.stderr.contains("publish NEWS?"), "{streamed:?}");
+    let first: Value = serde_json::from_str(streamed.stdout.lines().next().unwrap()).unwrap();
+    let id = first["task"]["id"].as_str().unwrap().to_owned();
+    let shown = a2a(&["task", &url, &id, "--history", "5"]);
+    let expected = format!("{id} TASK_STATE_INPUT_REQUIRED\nclient: news\nagent: publish NEWS?\npublish NEWS?\n");
+    assert_eq!((shown.code, shown.stdout.as_str()), (Some(0), expected.as_str()), "{shown:?}");
+    let listed = a2a(&["tasks", &url]);
+    assert_eq!(listed.stdout, format!("{id} TASK_STATE_INPUT_REQUIRED\n"), "{listed:?}");
+    let cancelled = a2a(&["cancel", &url, &id, "--json"]);
+    assert_eq!(cancelled.line()["status"]["state"], "TASK_STATE_CANCELED", "{cancelled:?}");
+    let again = a2a(&["cancel", &url, &id]);
+    assert!(again.code == Some(1) && again.stderr.contains("-32002"), "{again:?}");
 }
 
 #[test]

@@ -12,6 +12,9 @@ const MCP: usize = 118;
 const MCP_HTTP: usize = 35;
 /// What it adds to the default alone: half of it is `jsonschema` and what that needs.
 const MCP_HTTP_WITH_SCHEMAS: usize = 67;
+/// The client and the server of the Agent2Agent protocol with notifications, beside the client of HTTP, the check of schemas
+/// and `axum`.
+const A2A: usize = 12;
 /// A hello program with default features and tokio; written by hand over reqwest it is 93.
 const HELLO: usize = 115;
 
@@ -38,6 +41,18 @@ fn the_client_adds_few_crates() {
         assert!(before.is_subset(&with), "this is not a list: {with:?}");
         assert!(added.len() <= budget, "it adds {} crates, the budget is {budget}:\n{}", added.len(), added.join("\n"));
     }
+}
+
+#[test]
+fn agents_of_other_programs_keep_to_their_budget() {
+    let of = |features: &str| {
+        crates(&workspace(), &["-p", "agentflow-sdk", "--no-default-features", "--features", features])
+    };
+    let given: BTreeSet<String> = of("http,dynamic").into_iter().chain(crates(&workspace(), &["-p", "axum"])).collect();
+    let mut more: BTreeSet<String> = of("a2a-client,a2a-push").difference(&given).cloned().collect();
+    // It is in both lists.
+    more.insert(format!("agentflow-sdk v{}", env!("CARGO_PKG_VERSION")));
+    check("a2a", A2A, &more);
 }
 
 #[test]

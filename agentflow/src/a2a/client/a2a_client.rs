@@ -8,12 +8,13 @@ use std::time::Duration;
 use futures_util::Stream;
 use serde_json::Value;
 
-use super::super::{A2aAnswer, A2aCard, A2aMessage, A2aTask, A2aTasks};
+use super::super::{A2aAnswer, A2aCard, A2aMessage, A2aPushConfig, A2aPushConfigs, A2aTask, A2aTasks};
 use super::a2a_error::A2aError;
 use super::asked::asked;
 use super::memory_link::{Link, MEMORY};
 use super::operation::{A2aTaskQuery, Operation};
 use super::peer::{Peer, Settings};
+use super::relay_model::A2aRelay;
 use super::remote_tool::AgentTools;
 use super::update_stream::{A2aStream, Following};
 use crate::model::{HttpAddress, Secret};
@@ -71,6 +72,26 @@ impl A2aClient {
     /// The agent as a toolset of one tool, `a2a.NAME`.
     pub fn toolset(&self) -> ToolsetRef {
         self.toolset.clone()
+    }
+
+    /// A model that passes on what the user says to the agent, for an agent of this program that stands for it: one that others
+    /// [transfer to](crate::agent::Team), or that has sessions of its own. Give that agent the client as its only tool.
+    ///
+    /// ```
+    /// use agentflow::a2a::A2aClient;
+    /// use agentflow::agent::Team;
+    /// use agentflow::prelude::*;
+    ///
+    /// # fn example(triage: Agent) -> std::result::Result<(), Box<dyn std::error::Error>> {
+    /// let billing = A2aClient::at("billing", "https://agents.example").build()?;
+    /// let billing = Agent::new(billing.relay()).name("billing").tools(billing);
+    /// let desk = Team::new(triage, &["billing"]).agent(billing, &[]).about("billing", "Knows invoices.").build()?;
+    /// # drop(desk);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn relay(&self) -> A2aRelay {
+        A2aRelay::new(self.name())
     }
 
     /// Its card, fetched unless that was done.
@@ -133,6 +154,14 @@ impl A2aClient {
         self.peer.ask(&Operation::get(task, None)).await
     }
 
+    /// A task as it is now, with its newest messages, so many at most.
+    ///
+    /// # Errors
+    /// As [`task`](Self::task).
+    pub async fn task_with_history(&self, task: &str, messages: u32) -> Result<A2aTask, A2aError> {
+        self.peer.ask(&Operation::get(task, Some(messages))).await
+    }
+
     /// A page of the agent's tasks.
     ///
     /// # Errors
@@ -148,6 +177,52 @@ impl A2aClient {
     /// ended.
     pub async fn cancel(&self, task: &str) -> Result<A2aTask, A2aError> {
         self.peer.ask(&Operation::cancel(task)).await
+    }
+
+    /// Has the agent notify an address of what changes in a task: each change is a `POST` of one
+    /// [`A2aUpdate`](super::super::A2aUpdate). The configuration as the agent has it, with its id.
+    ///
+    /// # Errors
+    /// [`A2aError::Refused`] with
+    /// [`PushNotificationNotSupported`](super::super::A2aErrorCode::PushNotificationNotSupported) when the agent notifies
+    /// nobody, and with [`InvalidParams`](super::super::A2aErrorCode::InvalidParams) for an address that it does not notify.
+    pub async fn create_push_config(&self, task: &str, config: &A2aPushConfig) -> Result<A2aPushConfig, A2aError> {
+        self.peer.ask(&Operation::create_push_config(task, config)).await
+    }
+
+    /// A push configuration of a task by its id.
+    ///
+    /// # Errors
+    /// As [`create_push_config`](Self::create_push_config), and
+    /// [`TaskNotFound`](super::super::A2aErrorCode::TaskNotFound) when there is no such task or configuration.
+    pub async fn push_config(&self, task: &str, id: &str) -> Result<A2aPushConfig, A2aError> {
+        self.peer.ask(&Operation::push_config(task, id)).await
+    }
+
+    /// A page of the push configurations of a task: the first one, or that of a token.
+    ///
+    /// # Errors
+    /// As [`push_config`](Self::push_config).
+    pub async fn push_configs(&self, task: &str, page: Option<&str>) -> Result<A2aPushConfigs, A2aError> {
+        self.peer.ask(&Operation::push_configs(task, page)).await
+    }
+
+    /// Removes a push configuration of a task. Removing one that is not there changes nothing.
+    ///
+    /// # Errors
+    /// As [`create_push_config`](Self::create_push_config).
+    pub async fn delete_push_config(&self, task: &str, id: &str) -> Result<(), A2aError> {
+        self.peer.ask::<Value>(&Operation::delete_push_config(task, id)).await.map(drop)
+    }
+
+    /// The card that the agent has for clients which it knows. It is not kept: [`card`](Self::card) and the tool stay those of
+    /// the card for everybody.
+    ///
+    /// # Errors
+    /// [`A2aError::Refused`] with
+    /// [`ExtendedAgentCardNotConfigured`](super::super::A2aErrorCode::ExtendedAgentCardNotConfigured) when there is none.
+    pub async fn extended_card(&self) -> Result<A2aCard, A2aError> {
+        self.peer.ask(&Operation::extended_card()).await
     }
 }
 

@@ -5,7 +5,7 @@ use std::time::SystemTime;
 use reqwest::{Method, Url};
 use serde_json::{Map, Value, json};
 
-use super::super::{A2aMessage, A2aTaskState};
+use super::super::{A2aMessage, A2aPushConfig, A2aTaskState};
 
 /// How an interface is spoken with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,7 +46,7 @@ pub struct A2aTaskQuery {
     pub page_token: Option<String>,
     /// Those whose state changed after this time.
     pub changed_after: Option<SystemTime>,
-    /// The most messages of each task. Default: the server's.
+    /// The newest messages of each task, so many at most. Default: as the server likes, often none.
     pub history: Option<u32>,
     /// Whether the tasks have their results.
     pub with_artifacts: bool,
@@ -85,6 +85,13 @@ impl A2aTaskQuery {
     #[must_use]
     pub fn page(mut self, token: impl Into<String>) -> Self {
         self.page_token = Some(token.into());
+        self
+    }
+
+    /// Also the newest messages of each task, so many at most.
+    #[must_use]
+    pub fn history(mut self, messages: u32) -> Self {
+        self.history = Some(messages);
         self
     }
 
@@ -156,10 +163,36 @@ impl Operation {
         Self { name: "ListTasks", is_stream: false, params }
     }
 
+    /// Has a task be notified of, at the address of a configuration.
+    pub(super) fn create_push_config(task: &str, config: &A2aPushConfig) -> Self {
+        let mut params = of(json!(config));
+        params.insert("taskId".to_owned(), task.into());
+        Self { name: "CreateTaskPushNotificationConfig", is_stream: false, params }
+    }
+
+    pub(super) fn push_config(task: &str, id: &str) -> Self {
+        let params = of(json!({"taskId": task, "id": id}));
+        Self { name: "GetTaskPushNotificationConfig", is_stream: false, params }
+    }
+
+    pub(super) fn push_configs(task: &str, page: Option<&str>) -> Self {
+        let mut params = of(json!({"taskId": task}));
+        params.extend(page.map(|page| ("pageToken".to_owned(), page.into())));
+        Self { name: "ListTaskPushNotificationConfigs", is_stream: false, params }
+    }
+
+    pub(super) fn delete_push_config(task: &str, id: &str) -> Self {
+        Self { name: "DeleteTaskPushNotificationConfig", ..Self::push_config(task, id) }
+    }
+
+    pub(super) fn extended_card() -> Self {
+        Self { name: "GetExtendedAgentCard", is_stream: false, params: Map::new() }
+    }
+
     /// The request in a binding. `id` is that of JSON-RPC.
     ///
     /// # Errors
-    /// A sentence, when the id of the task cannot be a part of an address.
+    /// A sentence, when the id of the task or of a configuration cannot be a part of an address.
     pub(super) fn wire(&self, binding: Binding, url: &Url, tenant: Option<&str>, id: u64) -> Result<Wire, String> {
         match binding {
             Binding::JsonRpc => {
@@ -175,13 +208,24 @@ impl Operation {
     /// The request of a resource: what is not in its path is its body or its query.
     fn resource(&self, base: &Url, tenant: Option<&str>) -> Result<Wire, String> {
         let mut params = self.params.clone();
-        let task = match params.get("id").and_then(Value::as_str).map(ToOwned::to_owned) {
-            Some(id) if id.is_empty() || id == "." || id == ".." => {
-                return Err(format!("`{id}` is not the id of a task"));
-            }
-            other => other.unwrap_or_default(),
+        let taken = |name: &str, what: &str| match self.params.get(name).and_then(Value::as_str) {
+            Some(id) if id.is_empty() || id == "." || id == ".." => Err(format!("`{id}` is not the id of {what}")),
+            other => Ok(other.unwrap_or_default().to_owned()),
         };
+        let is_push = self.params.contains_key("taskId");
+        let task = taken(if is_push { "taskId" } else { "id" }, "a task")?;
+        let configs = |more: Option<String>| {
+            let first = ["tasks".to_owned(), task.clone(), "pushNotificationConfigs".to_owned()];
+            first.into_iter().chain(more).collect::<Vec<_>>()
+        };
+        let config = || taken("id", "a push configuration");
         let (method, segments) = match self.name {
+            // Its body has all of it.
+            "CreateTaskPushNotificationConfig" => (Method::POST, configs(None)),
+            "GetTaskPushNotificationConfig" => (Method::GET, configs(Some(config()?))),
+            "ListTaskPushNotificationConfigs" => (Method::GET, configs(None)),
+            "DeleteTaskPushNotificationConfig" => (Method::DELETE, configs(Some(config()?))),
+            "GetExtendedAgentCard" => (Method::GET, vec!["extendedAgentCard".to_owned()]),
             "SendMessage" => (Method::POST, vec!["message:send".to_owned()]),
             "SendStreamingMessage" => (Method::POST, vec!["message:stream".to_owned()]),
             "GetTask" => (Method::GET, vec!["tasks".to_owned(), task]),
@@ -189,7 +233,10 @@ impl Operation {
             "SubscribeToTask" => (Method::GET, vec!["tasks".to_owned(), format!("{task}:subscribe")]),
             _ => (Method::GET, vec!["tasks".to_owned()]),
         };
-        params.remove("id");
+        if method != Method::POST || !is_push {
+            params.remove("id");
+            params.remove("taskId");
+        }
         let mut url = base.clone();
         if let Ok(mut path) = url.path_segments_mut() {
             path.pop_if_empty().extend(tenant).extend(&segments);
@@ -264,9 +311,33 @@ mod tests {
                 Operation::list(&A2aTaskQuery::default().context("a b").state(A2aTaskState::Working).page_size(5)),
                 "GET https://agents.example/a2a/blue/tasks?contextId=a+b&pageSize=5&status=TASK_STATE_WORKING",
             ),
+            (
+                Operation::push_config("t", "c/1"),
+                "GET https://agents.example/a2a/blue/tasks/t/pushNotificationConfigs/c%2F1",
+            ),
+            (
+                Operation::push_configs("t", Some("p")),
+                "GET https://agents.example/a2a/blue/tasks/t/pushNotificationConfigs?pageToken=p",
+            ),
+            (
+                Operation::delete_push_config("t", "c"),
+                "DELETE https://agents.example/a2a/blue/tasks/t/pushNotificationConfigs/c",
+            ),
+            (Operation::extended_card(), "GET https://agents.example/a2a/blue/extendedAgentCard"),
         ] {
             assert_eq!(wire(&operation, Binding::HttpJson).0, resource);
         }
+        let config = A2aPushConfig::new("https://c.example/hook").id("c").token("k").authentication("Bearer", "s");
+        let params = json!({
+            "id": "c", "taskId": "t", "url": "https://c.example/hook", "token": "k", "tenant": "blue",
+            "authentication": {"scheme": "Bearer", "credentials": "s"},
+        });
+        let create = Operation::create_push_config("t", &config);
+        assert_eq!(
+            wire(&create, Binding::HttpJson),
+            ("POST https://agents.example/a2a/blue/tasks/t/pushNotificationConfigs".to_owned(), Some(params.clone()))
+        );
+        assert_eq!(wire(&create, Binding::JsonRpc).1.unwrap()["params"], params);
     }
 
     #[test]
@@ -275,6 +346,8 @@ mod tests {
         for id in ["", ".", ".."] {
             let problem = Operation::get(id, None).wire(Binding::HttpJson, &base, None, 1).map(|wire| wire.url);
             assert_eq!(problem, Err(format!("`{id}` is not the id of a task")));
+            let problem = Operation::push_config("t", id).wire(Binding::HttpJson, &base, None, 1).map(|wire| wire.url);
+            assert_eq!(problem, Err(format!("`{id}` is not the id of a push configuration")));
         }
     }
 }

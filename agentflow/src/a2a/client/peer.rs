@@ -213,6 +213,8 @@ impl Peer {
         id: Option<u64>,
         json: &[u8],
     ) -> Result<T, A2aError> {
+        // What has no result, such as a deletion, may have no body over HTTP.
+        let json = if json.is_empty() && binding == Binding::HttpJson { &b"null"[..] } else { json };
         let mut value: Value =
             serde_json::from_slice(json).map_err(|error| self.wrong(name, format!("it is not JSON: {error}")))?;
         if value.get("error").is_some_and(|error| !error.is_null()) {

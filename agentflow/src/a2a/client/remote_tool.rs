@@ -22,6 +22,9 @@ use crate::tool::{FnTool, ToolError, ToolOutput, ToolRef, Toolset};
 /// The most bytes of a description.
 const MOST_DESCRIPTION: usize = 16 << 10;
 
+/// The state of an answer that asks.
+pub(super) const INPUT_REQUIRED: &str = "input_required";
+
 /// The one tool of an agent.
 pub(super) struct AgentTools {
     pub(super) name: String,
@@ -111,13 +114,13 @@ fn output(peer: &Peer, answer: &A2aAnswer) -> Result<ToolOutput, ToolError> {
     let failed = |what: &str| Err(ToolError::new(format!("the A2A agent `{name}` {what}: {}", said())));
     let state = match state {
         A2aTaskState::Completed => "completed",
-        A2aTaskState::InputRequired => "input_required",
+        A2aTaskState::InputRequired => INPUT_REQUIRED,
         A2aTaskState::AuthRequired => return failed("asks for credentials, which this program cannot give"),
         A2aTaskState::Rejected => return failed("rejected the task"),
         A2aTaskState::Canceled => return failed("cancelled the task"),
         _ => return failed("did not complete the task"),
     };
-    let is_asking = state == "input_required";
+    let is_asking = state == INPUT_REQUIRED;
     let parts = parts_of(answer);
     let output = match task.filter(|_| is_asking) {
         Some(task) => task.said().unwrap_or_else(|| task.text()),

@@ -1,0 +1,234 @@
+//! Notifies clients of the changes of their tasks: one task of this process for each address follows the
+//! journal of a run, so that nothing is queued, no run and no other address waits, and another process continues after a crash. The last state is
+//! sent at least once; what an address does not take is given up after some attempts.
+
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderValue};
+use serde_json::json;
+use tokio::sync::{Semaphore, mpsc};
+use tokio::task::{AbortHandle, JoinSet};
+
+use super::super::a2a_caller::A2aCaller;
+use super::super::fault::Fault;
+use super::super::served_settings::Shared;
+use super::super::task_updates::TaskUpdates;
+use super::kept_configs::{KeptConfig, KeptConfigs};
+use super::push_requests::headers_of;
+use crate::a2a::{A2A_VERSION, A2aErrorCode, A2aUpdate, VERSION_HEADER};
+use crate::error::Error;
+use crate::event::RunId;
+use crate::store::{Store, StoreError, StoreErrorKind};
+use crate::tools::HttpRequest;
+
+/// The most configurations of one task, and the most that this process follows for requests of its own.
+pub(super) const MOST_CONFIGS: usize = 10;
+const MOST_FOLLOWED: usize = 1000;
+/// The most notifications that are sent at once.
+const MOST_SENT: usize = 32;
+/// How often one is sent that is not taken, and the pause before the second time; each further one is four times as long.
+const ATTEMPTS: u32 = 5;
+const PAUSE: Duration = Duration::from_secs(1);
+/// How often a task is looked at that cannot be read, and the pause between two looks.
+const LOOKS: u32 = 10;
+const LOOK_PAUSE: Duration = Duration::from_secs(5);
+
+/// A task, and the id of a configuration of it.
+type Place = (RunId, String);
+
+/// What the requests and the notifications of a server share.
+pub(in super::super) struct Push {
+    pub(super) request: HttpRequest,
+    pub(super) kept: KeptConfigs,
+    /// The configurations that are followed. Whoever changes what is kept holds it.
+    followed: tokio::sync::Mutex<HashSet<Place>>,
+    begin: mpsc::Sender<Place>,
+    /// Taken by the notifier when it begins.
+    begun: Mutex<Option<mpsc::Receiver<Place>>>,
+    sending: Semaphore,
+}
+
+impl Push {
+    pub(in super::super) fn new(request: HttpRequest, store: &Arc<dyn Store>, server: &str) -> Self {
+        let (begin, begun) = mpsc::channel(MOST_FOLLOWED);
+        Self {
+            request,
+            kept: KeptConfigs::new(store, server),
+            followed: tokio::sync::Mutex::default(),
+            begin,
+            begun: Mutex::new(Some(begun)),
+            sending: Semaphore::new(MOST_SENT),
+        }
+    }
+
+    /// Keeps a configuration and follows its task.
+    pub(super) async fn keep(&self, run: &RunId, id: &str, config: KeptConfig) -> Result<(), Fault> {
+        let internal = |error: StoreError| Fault::internal(&error.into());
+        let mut followed = self.followed.lock().await;
+        let known = self.kept.of(run).await.map_err(internal)?;
+        if known.len() >= MOST_CONFIGS && !known.iter().any(|known| known.id() == id) {
+            let problem =
+                format!("the task has {MOST_CONFIGS} push configurations, which is the most; delete one first");
+            return Err(Fault::params(problem));
+        }
+        let place = (run.clone(), id.to_owned());
+        if followed.len() >= MOST_FOLLOWED && !followed.contains(&place) {
+            let problem = "too many push notifications are asked for now; subscribe to the task, or get it";
+            return Err(Fault::new(A2aErrorCode::UnsupportedOperation, problem));
+        }
+        self.kept.put(run, &config).await.map_err(internal)?;
+        if followed.insert(place.clone()) {
+            // Without a notifier the server is going away; the next one has it in its list.
+            let _ = self.begin.send(place).await;
+        }
+        Ok(())
+    }
+
+    /// Follows one no more.
+    async fn leave(&self, place: &Place) -> Result<(), StoreError> {
+        let mut followed = self.followed.lock().await;
+        self.kept.unlist(&place.0, &place.1).await?;
+        followed.remove(place);
+        Ok(())
+    }
+
+    pub(super) async fn remove(&self, run: &RunId, id: &str) -> Result<(), StoreError> {
+        let _changing = self.followed.lock().await;
+        self.kept.remove(run, id).await
+    }
+}
+
+/// The notifications of a server, as long as somebody serves it.
+pub(in super::super) struct Notifier(AbortHandle);
+
+impl Notifier {
+    /// Begins to notify: also of the tasks that an earlier process left. `None` for a server that notifies nobody.
+    pub(in super::super) fn begin(shared: &Arc<Shared>) -> Option<Self> {
+        let begun = shared.push.as_ref()?.begun.lock().unwrap_or_else(PoisonError::into_inner).take()?;
+        Some(Self(tokio::spawn(notify(Arc::clone(shared), begun)).abort_handle()))
+    }
+}
+
+impl Drop for Notifier {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+async fn notify(shared: Arc<Shared>, mut begun: mpsc::Receiver<Place>) {
+    let Some(push) = &shared.push else { return };
+    let mut following = JoinSet::new();
+    match push.kept.all().await {
+        Ok(left) => {
+            let mut followed = push.followed.lock().await;
+            for place in left {
+                if followed.insert(place.clone()) {
+                    following.spawn(follow(Arc::clone(&shared), place));
+                }
+            }
+        }
+        Err(error) => tracing::error!(%error, "the push notifications that an earlier process left are not known"),
+    }
+    while let Some(place) = begun.recv().await {
+        while following.try_join_next().is_some() {}
+        following.spawn(follow(Arc::clone(&shared), place));
+    }
+}
+
+/// Notifies one address of a task until it is not to be notified any more.
+async fn follow(shared: Arc<Shared>, place: Place) {
+    let Some(push) = &shared.push else { return };
+    for _ in 0..LOOKS {
+        match followed(&shared, push, &place).await {
+            Ok(()) => return,
+            Err(_) => tokio::time::sleep(LOOK_PAUSE).await,
+        }
+    }
+    let task = place.0.as_str();
+    tracing::error!(task, "nobody is notified of a task that cannot be read, until the server is started again");
+    push.followed.lock().await.remove(&place);
+}
+
+async fn followed(shared: &Arc<Shared>, push: &Push, place: &Place) -> Result<(), Fault> {
+    let internal = |error: StoreError| Fault::internal(&error.into());
+    let Some(config) = waiting(push, place).await.map_err(internal)? else { return Ok(()) };
+    let record = match shared.runtime.run_record(&place.0).await {
+        Ok(record) => record,
+        // It was removed, and its configurations with it.
+        Err(Error::Store(error)) if error.kind() == StoreErrorKind::NotFound => {
+            return push.leave(place).await.map_err(internal);
+        }
+        Err(error) => return Err(Fault::internal(&error)),
+    };
+    let mut caller = A2aCaller::new(record.caller.unwrap_or_default());
+    caller.approves = config.approves;
+    let mut updates = TaskUpdates::of(shared, &caller, &place.0, false).await?;
+    let mut last = None;
+    while let Some(update) = updates.next().await {
+        let update = update?;
+        if update.is_last() {
+            last = Some(update);
+            break;
+        }
+        let Some(config) = waiting(push, place).await.map_err(internal)? else { return Ok(()) };
+        send(push, place, &config, &update).await;
+    }
+    let Some(last) = last else {
+        return Err(Fault::new(A2aErrorCode::Internal, "the journal of the task could not be read to its end"));
+    };
+    // It may be replaced while the last one is sent.
+    while let Some(config) = waiting(push, place).await.map_err(internal)? {
+        send(push, place, &config, &last).await;
+        let _changing = push.followed.lock().await;
+        if push.kept.one(&place.0, &place.1).await.map_err(internal)?.as_ref() == Some(&config) {
+            push.kept.put_done(&place.0, config).await.map_err(internal)?;
+        }
+    }
+    Ok(())
+}
+
+/// A configuration that is to be notified; without one it is followed no more.
+async fn waiting(push: &Push, place: &Place) -> Result<Option<KeptConfig>, StoreError> {
+    let mut followed = push.followed.lock().await;
+    let kept = push.kept.one(&place.0, &place.1).await?.filter(|kept| !kept.is_done);
+    if kept.is_none() {
+        push.kept.unlist(&place.0, &place.1).await?;
+        followed.remove(place);
+    }
+    Ok(kept)
+}
+
+/// Sends an update until it is taken or given up.
+async fn send(push: &Push, place: &Place, config: &KeptConfig, update: &A2aUpdate) {
+    let Ok(own) = headers_of(&config.config) else { return };
+    let body = json!(update).to_string();
+    let has_key = !own.is_empty();
+    let mut headers: HeaderMap = own.into_iter().collect();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/a2a+json"));
+    headers.insert(VERSION_HEADER, HeaderValue::from_static(A2A_VERSION));
+    let mut problem = String::new();
+    for attempt in 0..ATTEMPTS {
+        if attempt > 0 {
+            tokio::time::sleep(PAUSE * 4_u32.pow(attempt - 1)).await;
+            // It was removed or replaced meanwhile.
+            if push.kept.one(&place.0, &place.1).await.is_ok_and(|kept| kept.as_ref() != Some(config)) {
+                return;
+            }
+        }
+        let Ok(_permit) = push.sending.acquire().await else { return };
+        match push.request.post(&config.config.url, &headers, has_key, &body).await {
+            Ok(200..=299) => return,
+            Ok(status) => {
+                problem = format!("it answered with the status {status}");
+                // Another attempt would be answered the same.
+                if (300..500).contains(&status) && !matches!(status, 408 | 425 | 429) {
+                    break;
+                }
+            }
+            Err(error) => problem = error.to_string(),
+        }
+    }
+    tracing::warn!(task = %place.0, config = config.id(), problem, "a push notification was given up");
+}
