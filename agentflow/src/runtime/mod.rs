@@ -6,20 +6,33 @@
 
 mod agents;
 mod attempts;
+#[cfg(feature = "documents")]
+mod boot;
 mod catalogue;
 mod catalogue_entry;
 mod changes;
 mod compensations;
 mod control;
+#[cfg(feature = "documents")]
+mod document_reload;
+#[cfg(feature = "documents")]
+mod document_set;
+#[cfg(feature = "documents")]
+mod document_versions;
+#[cfg(feature = "documents")]
+mod document_watch;
 mod drain;
 mod execute_step;
 #[cfg(feature = "documents")]
 mod given_documents;
+mod given_now;
 #[cfg(feature = "dynamic")]
 mod given_pipelines;
 #[cfg(feature = "dynamic")]
 mod graphs;
 mod inbox;
+#[cfg(feature = "documents")]
+mod included_start;
 mod inspect;
 mod known_by_name;
 mod known_sessions;
@@ -41,9 +54,18 @@ use std::sync::Arc;
 use serde_json::Value;
 
 pub use self::attempts::AttemptReport;
+#[cfg(feature = "documents")]
+pub use self::boot::{BootError, BootPhase};
 pub use self::catalogue_entry::{Catalogue, CatalogueEntry, EntryKind, Origin};
+#[cfg(feature = "documents")]
+pub use self::document_reload::Reloaded;
+#[cfg(feature = "documents")]
+pub use self::document_watch::DocumentWatch;
 pub use self::drain::Drained;
 pub use self::inbox::OpenQuestion;
+#[cfg(feature = "documents")]
+#[doc(hidden)]
+pub use self::included_start::{IncludedInputs, run_included, start_included};
 pub use self::inspect::{CallReport, NodeReport, NodeStatus, RunReport};
 pub use self::known_by_name::{AgentName, GivenAgent, WorkflowName};
 pub use self::retention::{Deleted, Purge};
