@@ -1,6 +1,6 @@
 //! Checks the document: by itself, and against the function that says its types. It writes no code.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use agentflow::__private::unknown_tools;
 use agentflow::document::{Document, DocumentError};
@@ -12,8 +12,14 @@ pub(crate) type Checked = Result<String, syn::Error>;
 
 pub(crate) fn document(options: &Options, function: &Function) -> Checked {
     // Without a place, as in an editor, the compiler is the one that checks.
-    let Some(path) = path(options) else { return Ok(function.signature.ident.to_string()) };
-    let document = match Document::open(&path) {
+    match path(options) {
+        Some(path) => document_at(&path, options, function),
+        None => Ok(function.signature.ident.to_string()),
+    }
+}
+
+pub(crate) fn document_at(path: &Path, options: &Options, function: &Function) -> Checked {
+    let document = match Document::open(path) {
         Ok(document) => document,
         Err(error) => return Err(reports(options, &error)),
     };
@@ -24,7 +30,8 @@ pub(crate) fn document(options: &Options, function: &Function) -> Checked {
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
         wrong.extend(unknown_tools(&document, &names).err().map(|error| reports(options, &error)));
         let named = document.tools();
-        for path in tools {
+        // One that is misspelt in the document is said once.
+        for path in tools.iter().filter(|_| wrong.is_empty()).collect::<Vec<_>>() {
             let Some(last) = path.segments.last().filter(|last| !named.contains(&&*last.ident.to_string())) else {
                 continue;
             };

@@ -7,6 +7,8 @@
 mod check;
 mod expand;
 mod parse;
+#[cfg(test)]
+mod tests;
 
 use proc_macro::TokenStream;
 use quote::quote;

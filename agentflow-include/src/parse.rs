@@ -108,11 +108,19 @@ impl Parse for Function {
                 Type::Reference(reference) if at == 0 && is_context(&reference.elem) => {
                     context = Some(name.ident.clone())
                 }
+                Type::Reference(reference) => {
+                    wrong(reference.span(), "an input is recorded, so it owns its data; write `String` for `&str`");
+                }
                 ty => inputs.push(Input { ident: name.ident.clone(), ty: ty.clone() }),
             }
         }
         let output = match &signature.output {
-            ReturnType::Type(_, output) => (**output).clone(),
+            ReturnType::Type(_, output) => {
+                if is_plain(output) {
+                    wrong(output.span(), "a run can fail; write `Result<..>` around the output");
+                }
+                (**output).clone()
+            }
             ReturnType::Default => {
                 wrong(signature.ident.span(), "a run can fail; write the output, as in `-> Result<Verdict>`");
                 syn::parse_quote!(())
@@ -127,6 +135,16 @@ impl Parse for Function {
 
 fn is_context(ty: &Type) -> bool {
     matches!(ty, Type::Path(path) if path.path.segments.last().is_some_and(|last| last.ident == "Context"))
+}
+
+/// Whether a type is certainly no `Result`; any other name may be that of one.
+fn is_plain(ty: &Type) -> bool {
+    const PLAIN: [&str; 8] = ["String", "bool", "f64", "i32", "i64", "u32", "u64", "usize"];
+    match ty {
+        Type::Tuple(_) | Type::Array(_) | Type::Reference(_) | Type::Slice(_) => true,
+        Type::Path(path) => path.path.get_ident().is_some_and(|ident| PLAIN.iter().any(|plain| ident == plain)),
+        _ => false,
+    }
 }
 
 /// Both, or all that is wrong with them.

@@ -1,6 +1,5 @@
 //! Functions that cannot be those of a document.
 
-use agentflow::prelude::*;
 use agentflow_include::include_workflow;
 
 #[include_workflow("include/words.yaml")]
