@@ -2,14 +2,13 @@
 //! reads no file.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::SystemTime;
 
 use super::catalogue::Given;
 use super::given_documents::with_documents;
 use super::given_now::GivenNow;
-use super::runtime_builder::RuntimeBuilder;
 use crate::agent::AgentModels;
 use crate::document::{Document, included};
 use crate::run::Host;
@@ -103,7 +102,7 @@ impl DocumentsOfRuntime {
     /// Makes a host know what these are.
     pub(super) fn put_into(self, host: &mut Host) {
         let given = self.given_with(&self.loaded().documents, models(host));
-        host.set_part(GivenNow::new(given));
+        host.set_part(GivenNow::new(given).changing(!self.folders.is_empty()));
         host.set_part(self);
     }
 }
@@ -112,15 +111,4 @@ impl DocumentsOfRuntime {
 pub(super) fn models(host: &Host) -> &AgentModels {
     static NONE: AgentModels = AgentModels::NONE;
     host.part::<AgentModels>().unwrap_or(&NONE)
-}
-
-impl RuntimeBuilder {
-    /// The documents of a folder, which may change while the program runs; several folders may be given.
-    /// [`boot`](Self::boot) reads them, and [`Runtime::reload_documents`](super::Runtime::reload_documents) does whenever it
-    /// is called; [`build`](Self::build) alone reads nothing. Which files are documents, says
-    /// [`Document::read_folder`](crate::document::Document::read_folder).
-    pub fn document_folder(mut self, folder: impl AsRef<Path>) -> Self {
-        self.folders.push(folder.as_ref().to_owned());
-        self
-    }
 }

@@ -6,14 +6,9 @@ use std::sync::Arc;
 use super::Runtime;
 use super::catalogue::{Given, given, linked_tools_of};
 use super::catalogue_entry::Origin;
-#[cfg(feature = "cli")]
-use super::document_set::DocumentsOfRuntime;
 use super::given_now::given_now;
 use super::graphs::{GivenGraph, found};
-use super::runtime_builder::RuntimeBuilder;
 use crate::agent::{AgentModels, ErasedAgent};
-#[cfg(feature = "cli")]
-use crate::definition::Known;
 use crate::document::{Document, DocumentError, DocumentTypes, Source, included};
 use crate::model::ModelRef;
 use crate::run::Host;
@@ -104,24 +99,6 @@ pub(super) fn of_process() -> Given {
     with_documents(Given::default(), included(), &AgentModels::default())
 }
 
-impl RuntimeBuilder {
-    /// Makes the workflow of a document, and the agents that it describes, known by their names. Tools, agents and workflows
-    /// that it names may be given before or after; an agent of a document is asked with the [model](Self::model) that the
-    /// runtime has in place of others, as an `#[agent]` is.
-    ///
-    /// What is wrong with the names in it is an error where the workflow is used and a problem of the
-    /// [`catalogue`](Runtime::catalogue), all of it at once with line and column; [`Runtime::check`] asks for it.
-    pub fn document(mut self, document: Document) -> Self {
-        self.documents.push(document);
-        self
-    }
-
-    /// The same of several, such as those of a [folder](Document::read_folder).
-    pub fn documents(self, documents: impl IntoIterator<Item = Document>) -> Self {
-        documents.into_iter().fold(self, Self::document)
-    }
-}
-
 /// With agents and graphs of the documents.
 pub(super) fn with_documents<'d>(
     mut given: Given,
@@ -171,33 +148,6 @@ fn tools_of(given: &Given, name: &str) -> Result<ToolList, String> {
 }
 
 impl Runtime {
-    /// The same runtime with these documents, too.
-    #[cfg(feature = "cli")]
-    pub(crate) fn with_documents(&self, documents: &[Document]) -> Self {
-        let mut host = Host::clone(self.host());
-        DocumentsOfRuntime::of(&host).beside(documents).put_into(&mut host);
-        super::runtime_builder::knows_names(&mut host);
-        Self(Arc::new(host))
-    }
-
-    /// The same runtime with this document in the place of its others.
-    #[cfg(feature = "cli")]
-    pub(crate) fn with_only_document(&self, document: &Document) -> Self {
-        let mut host = Host::clone(self.host());
-        let (set, models) = (DocumentsOfRuntime::of(&host), super::document_set::models(self.host()));
-        let others: Vec<Document> = set.all().filter(|other| other.name() != document.name()).collect();
-        let given = set.given_with_only(others.iter().chain([document]), models);
-        host.set_part(super::given_now::GivenNow::new(given));
-        Self(Arc::new(host))
-    }
-
-    /// The definition hash of a workflow, and its definition by parts.
-    #[cfg(feature = "cli")]
-    pub(crate) async fn definition_of(&self, name: &str) -> crate::error::Result<(Arc<str>, Arc<Known>)> {
-        let spec = self.fetched_workflow_spec(name).await?;
-        Ok((Arc::clone(spec.hash()), Arc::clone(spec.parts())))
-    }
-
     /// Whether this runtime can execute a document, also one that it was not given: whether all tools, agents and workflows
     /// that the document names are there and take what they are given. Nothing is called; tools of toolsets that it names
     /// are fetched.

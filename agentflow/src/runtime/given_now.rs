@@ -8,21 +8,36 @@ use super::catalogue::Given;
 use crate::run::Host;
 
 /// What a host was given; shared by all that is made of the host.
-pub(super) struct GivenNow(RwLock<Arc<Given>>);
+pub(super) struct GivenNow {
+    given: RwLock<Arc<Given>>,
+    /// Whether it may become something else.
+    #[cfg(feature = "documents")]
+    changes: bool,
+}
 
 impl GivenNow {
     pub(super) fn new(given: Given) -> Self {
-        Self(RwLock::new(Arc::new(given)))
+        Self {
+            given: RwLock::new(Arc::new(given)),
+            #[cfg(feature = "documents")]
+            changes: false,
+        }
+    }
+
+    /// The same, when it may become something else.
+    #[cfg(feature = "documents")]
+    pub(super) fn changing(self, changes: bool) -> Self {
+        Self { changes, ..self }
     }
 
     fn now(&self) -> Arc<Given> {
-        Arc::clone(&self.0.read().unwrap_or_else(PoisonError::into_inner))
+        Arc::clone(&self.given.read().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// What is known from now on.
     #[cfg(feature = "documents")]
     pub(super) fn replace(&self, given: Arc<Given>) {
-        *self.0.write().unwrap_or_else(PoisonError::into_inner) = given;
+        *self.given.write().unwrap_or_else(PoisonError::into_inner) = given;
     }
 }
 
@@ -57,9 +72,9 @@ impl<T> GivenList<T> {
 /// version. `None` when nothing changes.
 #[cfg(feature = "documents")]
 pub(super) fn at_moment(host: &Host, given: &Arc<Given>) -> Option<Host> {
-    host.part::<super::document_set::DocumentsOfRuntime>().filter(|set| !set.folders.is_empty())?;
+    host.part::<GivenNow>().filter(|now| now.changes)?;
     let mut host = Host::clone(host);
-    host.set_part(GivenNow(RwLock::new(Arc::clone(given))));
+    host.set_part(GivenNow { given: RwLock::new(Arc::clone(given)), changes: false });
     Some(host)
 }
 

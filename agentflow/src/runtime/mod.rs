@@ -14,6 +14,8 @@ mod changes;
 mod compensations;
 mod control;
 #[cfg(feature = "documents")]
+mod document_builder;
+#[cfg(feature = "documents")]
 mod document_reload;
 #[cfg(feature = "documents")]
 mod document_set;
@@ -40,6 +42,8 @@ mod lasting_state;
 mod listing;
 mod memories;
 mod opened;
+#[cfg(feature = "cli")]
+mod other_documents;
 mod reading;
 mod retention;
 mod runtime_builder;
