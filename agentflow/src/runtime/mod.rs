@@ -34,7 +34,7 @@ mod given_pipelines;
 mod graphs;
 mod inbox;
 #[cfg(feature = "documents")]
-mod included_start;
+pub(crate) mod included_start;
 mod inspect;
 mod known_by_name;
 mod known_sessions;
@@ -67,9 +67,6 @@ pub use self::document_reload::Reloaded;
 pub use self::document_watch::DocumentWatch;
 pub use self::drain::Drained;
 pub use self::inbox::OpenQuestion;
-#[cfg(feature = "documents")]
-#[doc(hidden)]
-pub use self::included_start::{IncludedInputs, run_included, start_included};
 pub use self::inspect::{CallReport, NodeReport, NodeStatus, RunReport};
 pub use self::known_by_name::{AgentName, GivenAgent, WorkflowName};
 pub use self::retention::{Deleted, Purge};
