@@ -3,6 +3,8 @@
 
 mod agent;
 mod asking_tool;
+#[cfg(feature = "documents")]
+mod document;
 mod exit_tool;
 mod memory_paths;
 mod tool;
@@ -20,13 +22,15 @@ pub use std::string::String;
 pub use std::sync::OnceLock;
 pub use std::time::Duration;
 pub use std::vec::Vec;
-pub use std::{concat, file, line};
+pub use std::{concat, file, include_str, line};
 
 pub use agentflow_macros::tool_refs;
 pub use inventory;
 
 pub use self::agent::*;
 pub use self::asking_tool::ask_user;
+#[cfg(feature = "documents")]
+pub use self::document::{IncludedDocument, IncludedInputs, NodeValue, run_included, start_included, unknown_tools};
 pub use self::exit_tool::exit_loop;
 pub use self::memory_paths::{forget, recall, remember};
 pub use self::tool::*;

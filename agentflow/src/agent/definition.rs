@@ -158,6 +158,10 @@ pub(crate) struct AgentModels {
 }
 
 impl AgentModels {
+    /// None in place of any.
+    #[cfg(feature = "documents")]
+    pub(crate) const NONE: Self = Self { all: None, by_name: BTreeMap::new() };
+
     /// The model that the `#[agent]` of a name has in place of its own.
     pub(crate) fn of(&self, name: &str) -> Option<ModelSource> {
         self.by_name.get(name).or(self.all.as_ref()).cloned()

@@ -7,7 +7,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use serde_json::Value;
 
 use super::a2a_args::A2aCommand;
-use super::document_args::{DocumentArgs, ValidateArgs};
+use super::document_args::{DiffArgs, DocumentArgs, DryRunArgs, ValidateArgs};
 use super::mcp_args::McpCommand;
 use super::session_args::SessionsArgs;
 use crate::document::DocumentForm;
@@ -102,6 +102,10 @@ pub(super) enum WorkflowCommand {
     Run(WorkflowRunArgs),
     /// Check documents, YAML or JSON, and print every mistake with its place
     Validate(ValidateArgs),
+    /// Show what a run would do, step by step; nothing is done
+    DryRun(DryRunArgs),
+    /// Show what differs between two versions of a workflow; the exit code is 1 when something does
+    Diff(DiffArgs),
     /// Print the JSON Schema of documents, for editors that complete and underline
     Schema {
         /// Of one form alone

@@ -13,6 +13,30 @@ pub(super) struct DocumentArgs {
 }
 
 #[derive(Debug, Args)]
+pub(super) struct DryRunArgs {
+    /// The workflow
+    pub(super) name: String,
+    #[command(flatten)]
+    pub(super) documents: DocumentArgs,
+    /// Print a JSON object
+    #[arg(long)]
+    pub(super) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct DiffArgs {
+    /// The one version: the file of a document, or the name of a workflow
+    pub(super) old: String,
+    /// The other version
+    pub(super) new: String,
+    #[command(flatten)]
+    pub(super) documents: DocumentArgs,
+    /// Print {"same", "old", "new", "differences"} as JSON
+    #[arg(long)]
+    pub(super) json: bool,
+}
+
+#[derive(Debug, Args)]
 pub(super) struct ValidateArgs {
     /// The documents, and folders of documents
     #[arg(value_name = "PATH", required = true)]

@@ -49,6 +49,9 @@
 //!   for it, since nobody could answer.
 //! - `--document PATH`, with the three of them: also the workflows of a document, or of all documents of a folder
 //!   ([`document`](crate::document)).
+//! - `workflow dry-run NAME [--document PATH] [--json]`: what a run would do, step by step. `workflow diff OLD NEW [--json]`:
+//!   what differs between two versions, each the file of a document or the name of a workflow; the exit code is 0 when
+//!   nothing does, and 1 when something does or they cannot be compared, which standard error then says.
 //! - `workflow validate PATH.. [--without-names] [--json]`: checks documents and prints every mistake with its line; one
 //!   with mistakes makes the exit code 1. `workflow schema [--form FORM]` prints the JSON Schema of documents, for editors.
 //! - `runs --store FILE ..`: `list`, `show ID` (which steps would run again if it were resumed, and why), `resume ID [--changes RULE]`,
@@ -121,6 +124,7 @@ mod tree;
 mod typed_answer;
 mod typed_lines;
 mod validate;
+mod workflow_diff;
 mod workflows;
 
 use std::process::ExitCode;

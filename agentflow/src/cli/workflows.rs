@@ -9,7 +9,7 @@ use tokio::sync::oneshot;
 use super::args::{BeganArgs, GraphFormat, WorkflowCommand, WorkflowRunArgs};
 use super::print::{Answer, BOLD, DIM, Stop, json_line, line, note};
 use super::tree::Tree;
-use super::{ctrl_c, runs, validate};
+use super::{ctrl_c, runs, validate, workflow_diff};
 use crate::document::DocumentForm;
 use crate::error::Error;
 use crate::event::{EventKind, RunId};
@@ -27,6 +27,11 @@ pub(super) async fn workflow(host: &Runtime, command: WorkflowCommand) -> Result
         }
         WorkflowCommand::Run(args) => run(&validate::with(host, &args.documents)?, args).await,
         WorkflowCommand::Validate(args) => validate::validate(host, &args).await,
+        WorkflowCommand::DryRun(args) => {
+            let dry = validate::with(host, &args.documents)?.dry_run(&args.name).await?;
+            if args.json { json_line(&dry) } else { super::tools::dry_run(&dry) }
+        }
+        WorkflowCommand::Diff(args) => workflow_diff::diff(host, &args).await,
         WorkflowCommand::Schema { form } => {
             json_line(&form.map_or_else(DocumentForm::schema_of_all, DocumentForm::schema))
         }
@@ -42,6 +47,7 @@ async fn list(host: &Runtime, json: bool) -> Result<(), Stop> {
         let with_origin = |graph: &Graph| {
             let mut json = graph.to_json();
             json["origin"] = json!(origin(graph));
+            json["definition"] = graph.hash().into();
             json
         };
         return json_line(&workflows.iter().map(with_origin).collect::<Vec<_>>());
@@ -54,7 +60,7 @@ async fn list(host: &Runtime, json: bool) -> Result<(), Stop> {
             line(format_args!("    {}", OneLine(first.trim())))?;
         }
         if let Some(origin) = origin(graph) {
-            line(format_args!("    {DIM}{}{DIM:#}", OneLine(origin)))?;
+            line(format_args!("    {DIM}{}, definition {}{DIM:#}", OneLine(origin), graph.hash()))?;
         }
     }
     if workflows.is_empty() {

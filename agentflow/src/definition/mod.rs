@@ -214,7 +214,7 @@ impl Definition {
 }
 
 /// The SHA-256 of a value's canonical JSON.
-fn hash_of(value: &impl Serialize) -> Arc<str> {
+pub(crate) fn hash_of(value: &impl Serialize) -> Arc<str> {
     let mut text = String::new();
     canonical(&serde_json::to_value(value).unwrap_or_default(), &mut text);
     sha256(text.as_bytes()).into()

@@ -39,6 +39,28 @@ impl Document {
 
     /// The same, each with what is wrong with it.
     pub(crate) fn open_all(folder: &Path) -> Result<Vec<Result<Self, DocumentError>>, FolderError> {
+        let mut all: Vec<Result<Self, DocumentError>> = Vec::new();
+        for path in Self::paths_in(folder)? {
+            let read = Self::open(path).and_then(|document| {
+                let name = document.name();
+                match all.iter().flatten().find(|other| other.name() == name) {
+                    Some(other) => Err(document.same_name(other)),
+                    None => Ok(document),
+                }
+            });
+            all.push(read);
+        }
+        Ok(all)
+    }
+
+    /// The error of a document whose workflow has the name of another one's.
+    pub(crate) fn same_name(&self, other: &Self) -> DocumentError {
+        let (name, file) = (self.name(), &other.source.name);
+        self.source.error(&format!("`{name}` is also the workflow of {file}; rename one"))
+    }
+
+    /// The documents in a folder, in the order of their names.
+    pub(crate) fn paths_in(folder: &Path) -> Result<Vec<PathBuf>, FolderError> {
         let failed = |source: io::Error| FolderError::Io { folder: folder.to_owned(), source: Arc::new(source) };
         let mut paths = Vec::new();
         for entry in std::fs::read_dir(folder).map_err(failed)? {
@@ -48,21 +70,7 @@ impl Document {
             }
         }
         paths.sort();
-        let mut all: Vec<Result<Self, DocumentError>> = Vec::new();
-        for path in paths {
-            let read = Self::open(path).and_then(|document| {
-                let name = document.name();
-                match all.iter().flatten().find(|other| other.name() == name) {
-                    Some(other) => {
-                        let file = &other.source.name;
-                        Err(document.source.error(&format!("`{name}` is also the workflow of {file}; rename one")))
-                    }
-                    None => Ok(document),
-                }
-            });
-            all.push(read);
-        }
-        Ok(all)
+        Ok(paths)
     }
 }
 

@@ -9,6 +9,7 @@ mod document_folder;
 mod document_form;
 mod form_schema;
 mod graph_document;
+pub(crate) mod included;
 mod not_yaml;
 mod object_fields;
 mod orchestration;
@@ -28,12 +29,14 @@ use self::document_agent::DocumentAgent;
 pub use self::document_error::{DocumentError, Problem};
 pub use self::document_folder::FolderError;
 pub use self::document_form::DocumentForm;
+pub(crate) use self::included::{DocumentTypes, included};
 use self::object_fields::Problems;
 use self::text_tree::{Misread, Tree};
 use crate::agent::Agent;
+use crate::definition::hash_of;
 use crate::model::ModelSource;
 use crate::tool::ToolList;
-use crate::workflow::Graph;
+use crate::workflow::{Graph, ReferenceKind};
 
 /// A workflow that was read from a document.
 ///
@@ -58,6 +61,8 @@ pub struct Document {
     inner: Vec<Graph>,
     agents: Vec<DocumentAgent>,
     card: Option<Value>,
+    /// What the program says of its input and output, of one that is included in the program.
+    types: Option<DocumentTypes>,
 }
 
 /// The text of a document and where its parts stand.
@@ -108,7 +113,7 @@ impl Document {
         let sentences: Vec<String> =
             inner.iter().chain([&graph]).filter_map(|graph| graph.problems_but_names().err()).collect();
         match sentences.is_empty() {
-            true => Ok(Self { source: Arc::new(source), form, graph, inner, agents, card }),
+            true => Ok(Self { source: Arc::new(source), form, graph, inner, agents, card, types: None }),
             false => Err(source.error(&sentences.join("\n"))),
         }
     }
@@ -152,6 +157,27 @@ impl Document {
     /// What others are shown of the workflow: `a2a` of the form [`Agents`](DocumentForm::Agents), as it is written.
     pub fn card(&self) -> Option<&Value> {
         self.card.as_ref()
+    }
+
+    /// The tools that it names, each once, ordered by name: those that its nodes call and those that its agents have.
+    pub fn tools(&self) -> Vec<&str> {
+        let calls = self.graphs().flat_map(|graph| &graph.nodes).filter_map(|node| node.does.as_ref());
+        let calls = calls.flat_map(|does| does.calls()).filter(|call| call.kind == ReferenceKind::Tool);
+        let of_agents = self.agents.iter().flat_map(|agent| &agent.tools).map(|tool| &**tool);
+        let mut tools: Vec<&str> = calls.map(|call| call.name.as_str()).chain(of_agents).collect();
+        tools.sort_unstable();
+        tools.dedup();
+        tools
+    }
+
+    /// The version of the document: the SHA-256 of what it says, 64 hexadecimal digits. Comments, the layout of the text
+    /// and the order of fields do not count.
+    pub fn hash(&self) -> Arc<str> {
+        hash_of(&self.source.tree.to_json())
+    }
+
+    pub(crate) fn types(&self) -> Option<DocumentTypes> {
+        self.types
     }
 
     /// The models of its agents, each with the agent's name.
@@ -198,6 +224,10 @@ fn text_of(path: &Path) -> std::io::Result<String> {
 impl Source {
     pub(crate) fn name(&self) -> &Arc<str> {
         &self.name
+    }
+
+    pub(crate) fn text(&self) -> &Arc<str> {
+        &self.text
     }
 
     /// The problems that sentences tell of, one on each line, with their places.

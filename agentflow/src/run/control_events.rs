@@ -144,7 +144,8 @@ impl Host {
             };
         }
         let name = node.to_string();
-        let checked = state.workflow.as_ref().and_then(|workflow| (self.check_answer)(self, workflow, &name, answer));
+        let workflow = state.workflow.as_deref().zip(state.definition.as_deref());
+        let checked = workflow.and_then(|workflow| (self.check_answer)(self, workflow, &name, answer));
         if let Some(checked) = checked {
             return checked;
         }

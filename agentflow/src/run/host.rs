@@ -32,8 +32,9 @@ use crate::value::Encoded;
 pub(crate) type ModelFactory =
     Arc<dyn Fn(&ModelRef, &Arc<dyn SecretProvider>) -> Result<Arc<dyn Model>, String> + Send + Sync>;
 
-/// Checks an answer by the workflow of a name, when the program has it: its node, and what was answered.
-pub(crate) type AnswerCheck = fn(&Host, &str, &str, &Encoded) -> Option<Result<(), ControlError>>;
+/// Checks an answer by the workflow of a name and a definition hash, when the program has it: its node, and what was
+/// answered.
+pub(crate) type AnswerCheck = fn(&Host, (&str, &str), &str, &Encoded) -> Option<Result<(), ControlError>>;
 
 /// Resumes a run on a task of its own.
 pub(crate) type ResumeRun = for<'a> fn(&'a Arc<Host>, &'a RunId) -> BoxFuture<'a, Result<()>>;

@@ -17,6 +17,8 @@ use crate::time::Timestamp;
 /// Where a run is.
 pub(crate) struct RunState {
     pub(crate) workflow: Option<Arc<str>>,
+    /// The definition hash that it goes by.
+    pub(crate) definition: Option<Arc<str>>,
     /// What its events say, whatever it waits for.
     pub(crate) status: RunStatus,
     pub(crate) waits: Waits,
@@ -104,6 +106,7 @@ impl RunState {
     pub(crate) fn new() -> Self {
         Self {
             workflow: None,
+            definition: None,
             status: RunStatus::Running,
             waits: Waits::default(),
             failure: None,
@@ -149,6 +152,7 @@ impl RunState {
                 self.live = started.terms().live.is_some();
                 if let RunBody::Workflow(workflow) = &started.body {
                     self.workflow = Some(Arc::clone(&workflow.name));
+                    self.definition = Some(Arc::clone(&workflow.definition));
                 }
             }
             // Resumed from its journal it is what it was before, and what its process left open still is.
@@ -159,6 +163,7 @@ impl RunState {
             EventKind::RunResumed { redefined: Some(redefined), .. } => {
                 let forgotten = |path: &StepPath| redefined.forgotten.iter().any(|node| path.belongs_to(node));
                 self.nodes.retain(|path, _| !forgotten(path));
+                self.definition = redefined.definition.clone().or_else(|| self.definition.take());
             }
             EventKind::RunCompleted(_) => self.status = RunStatus::Success,
             EventKind::RunFailed { .. } => self.status = RunStatus::Failed,

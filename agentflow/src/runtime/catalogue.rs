@@ -7,6 +7,9 @@ use serde_json::Value;
 
 use super::Runtime;
 use super::catalogue_entry::Origin;
+#[cfg(feature = "dynamic")]
+use super::given_now::GivenList;
+pub(super) use super::given_now::given;
 use crate::agent::{AgentOutline, ErasedAgent, linked_agents, two_linked_agents};
 use crate::context::Context;
 use crate::dry_run::DryRun;
@@ -30,14 +33,12 @@ pub(super) struct Given {
     pub(super) workflows: Vec<(Arc<Spec>, Origin)>,
     #[cfg(feature = "dynamic")]
     pub(super) graphs: Vec<(super::graphs::GivenGraph, Origin)>,
+    /// The agents that documents describe, each with what it was read from.
+    #[cfg(feature = "documents")]
+    pub(super) written_agents: Vec<(ErasedAgent, super::given_documents::WrittenIn)>,
     pub(super) schemas: Vec<((Arc<str>, Value), Origin)>,
     /// The providers of models.
     pub(super) providers: Vec<(Arc<str>, Origin)>,
-}
-
-/// What is given of a kind; nothing for the runtime of the process.
-pub(super) fn given<T: 'static>(host: &Host, of: impl FnOnce(&Given) -> &Vec<T>) -> &[T] {
-    host.part::<Given>().map(of).map_or(&[], |given| given.as_slice())
 }
 
 /// Whether two workflows that have one name are one workflow.
@@ -86,8 +87,10 @@ pub(super) fn workflow_spec_in(host: &Host, name: &str, within: &[&str]) -> Resu
     let of_name = given_workflows.iter().filter(|(spec, _)| *spec.name == *name);
     let mut found: Vec<(Arc<Spec>, Origin)> = of_name.cloned().collect();
     #[cfg(feature = "dynamic")]
-    for (graph, origin) in graphs(host).iter().filter(|(graph, _)| *graph.graph.name == *name) {
-        found.push((graph.spec(host, within)?, origin.clone()));
+    let graphs = graphs(host);
+    #[cfg(feature = "dynamic")]
+    for (graph, origin) in graphs.iter().filter(|(graph, _)| *graph.graph.name == *name) {
+        found.push((graph.spec(host, graphs.moment(), within)?, origin.clone()));
     }
     #[cfg(not(feature = "dynamic"))]
     let _ = within;
@@ -101,7 +104,7 @@ pub(super) fn workflow_spec_in(host: &Host, name: &str, within: &[&str]) -> Resu
     only("workflow", name, found, same_workflow)?.ok_or_else(|| {
         let known = given_workflows.iter().map(|(spec, _)| &*spec.name).chain(linked.names());
         #[cfg(feature = "dynamic")]
-        let known = known.chain(graphs(host).iter().map(|(graph, _)| graph.graph.name.as_str()));
+        let known = known.chain(graphs.iter().map(|(graph, _)| graph.graph.name.as_str()));
         let other = other_kind(host, ReferenceKind::Workflow, name).map(ReferenceKind::as_str);
         let known: Vec<String> = known.map(ToOwned::to_owned).collect();
         let near = nearest(name, known.iter().map(String::as_str)).map(ToOwned::to_owned);
@@ -133,13 +136,18 @@ pub(super) fn other_kind(host: &Host, kind: ReferenceKind, name: &str) -> Option
 
 /// The workflows that were given as graphs.
 #[cfg(feature = "dynamic")]
-pub(super) fn graphs(host: &Host) -> &[(super::graphs::GivenGraph, Origin)] {
+pub(super) fn graphs(host: &Host) -> GivenList<(super::graphs::GivenGraph, Origin)> {
     given(host, |given| &given.graphs)
 }
 
 /// Checks an answer by the type that the workflow's node asks for.
-pub(super) fn checked(host: &Host, workflow: &str, node: &str, answer: &Encoded) -> Option<Result<(), ControlError>> {
-    let spec = workflow_spec(host, workflow).ok()?;
+pub(super) fn checked(
+    host: &Host,
+    (workflow, definition): (&str, &str),
+    node: &str,
+    answer: &Encoded,
+) -> Option<Result<(), ControlError>> {
+    let spec = workflow_spec(host, workflow).ok().filter(|spec| **spec.hash() == *definition)?;
     let node = spec.nodes.iter().find(|of| of.path.to_string() == node)?;
     Some(check_answer(node, answer))
 }
@@ -157,7 +165,7 @@ impl Runtime {
         let given_tools = given(self.host(), |given| &given.tools);
         let mut known = given_tools.to_vec();
         let of_server = of_server(name);
-        for (toolset, _) in given(self.host(), |given| &given.toolsets) {
+        for (toolset, _) in given(self.host(), |given| &given.toolsets).iter() {
             let of = toolset.name();
             if name.strip_prefix(&**of).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', ':']))
                 || name.strip_prefix(&*wire_name(of)).is_some_and(|rest| rest.is_empty() || rest.starts_with("__"))

@@ -63,8 +63,8 @@ impl Runtime {
             return Ok(());
         }
         let mut tools = spec.tools();
-        let of_runtime = given(self.host(), |given| &given.tools).iter();
-        tools.extend(of_runtime.map(|(tool, _)| (Arc::clone(tool.definition()), tool.output_schema())));
+        let of_runtime = given(self.host(), |given| &given.tools);
+        tools.extend(of_runtime.iter().map(|(tool, _)| (Arc::clone(tool.definition()), tool.output_schema())));
         let granted: Vec<Arc<str>> = self.host().scopes.iter().chain(&options.grants).cloned().collect();
         check_compensations(self.host(), &tools, &granted).await
     }

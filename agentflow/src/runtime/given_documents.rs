@@ -4,20 +4,20 @@
 use std::sync::Arc;
 
 use super::Runtime;
-use super::catalogue::{Given, linked_tools_of};
+use super::catalogue::{Given, given, linked_tools_of};
 use super::catalogue_entry::Origin;
+use super::given_now::given_now;
 use super::graphs::{GivenGraph, could_have, found};
-use super::runtime_builder::RuntimeBuilder;
 use crate::agent::{AgentModels, ErasedAgent};
-use crate::document::{Document, DocumentError, Source};
+use crate::document::{Document, DocumentError, DocumentTypes, Source, included};
 use crate::model::ModelRef;
-#[cfg(feature = "cli")]
 use crate::run::Host;
 use crate::text::{OneLine, did_you_mean, nearest};
 use crate::tool::{BUILT_IN, IntoTools, ToolList, ToolRef, built_in, linked_tools};
-use crate::workflow::ReferenceKind;
+use crate::workflow::of_graph::Resolve;
 use crate::workflow::reference_steps::Callee;
 use crate::workflow::spec::Spec;
+use crate::workflow::{Graph, ReferenceKind};
 
 /// How the error of a document begins that has problems.
 const PROBLEMS: &str = "its document has problems";
@@ -25,6 +25,30 @@ const PROBLEMS: &str = "its document has problems";
 /// The error of a workflow that a node calls, for the report of the node: that of a document is shown by itself.
 pub(super) fn in_short(error: &str) -> &str {
     error.find(PROBLEMS).map_or(error, |at| &error[..at + PROBLEMS.len()])
+}
+
+/// A document as it is kept: its name and its text.
+pub(super) type WrittenIn = (Arc<str>, Arc<str>);
+
+fn written_in(source: &Source) -> WrittenIn {
+    (Arc::clone(source.name()), Arc::clone(source.text()))
+}
+
+/// Adds the documents that something was made of which a graph calls.
+pub(super) fn add_written(host: &Host, callee: &Callee, written: &mut Vec<WrittenIn>) {
+    let more = match callee {
+        Callee::Workflow(spec) => spec.written.clone(),
+        Callee::Agent(agent) => {
+            let agents = given(host, |given| &given.written_agents);
+            agents.iter().filter(|(other, _)| other.is(agent)).map(|(_, written)| written.clone()).collect()
+        }
+        _ => return,
+    };
+    for one in more {
+        if !written.contains(&one) {
+            written.push(one);
+        }
+    }
 }
 
 /// What a workflow of a document has beside its graph.
@@ -35,6 +59,7 @@ pub(super) struct GivenDocument {
     agents: Arc<str>,
     /// Whether it is called by the document's workflow, which shows its problems.
     is_inner: bool,
+    types: Option<DocumentTypes>,
 }
 
 impl GivenDocument {
@@ -49,38 +74,50 @@ impl GivenDocument {
     pub(super) fn is_whole(&self) -> bool {
         self.agents.is_empty()
     }
+
+    /// The document.
+    pub(super) fn text(&self) -> WrittenIn {
+        written_in(&self.source)
+    }
+
+    /// The workflow, unless its types in the program do not fit the document.
+    pub(super) fn fits_types(&self, graph: &Graph, spec: Spec, resolve: Resolve<'_>) -> Result<Spec, String> {
+        fits_types(self.types, graph, spec, resolve)
+    }
 }
 
-impl RuntimeBuilder {
-    /// Makes the workflow of a document, and the agents that it describes, known by their names. Tools, agents and workflows
-    /// that it names may be given before or after; an agent of a document is asked with the [model](Self::model) that the
-    /// runtime has in place of others, as an `#[agent]` is.
-    ///
-    /// What is wrong with the names in it is an error where the workflow is used and a problem of the
-    /// [`catalogue`](Runtime::catalogue), all of it at once with line and column; [`Runtime::check`] asks for it.
-    pub fn document(mut self, document: Document) -> Self {
-        self.documents.push(document);
-        self
-    }
+/// The workflow of a graph, unless the types that the program says it has do not fit what it calls.
+fn fits_types(types: Option<DocumentTypes>, graph: &Graph, spec: Spec, resolve: Resolve<'_>) -> Result<Spec, String> {
+    let Some(types) = types else { return Ok(spec) };
+    let typed = types.typed(graph).to_spec(resolve)?;
+    let problems = types.misfits(graph, &typed.output_schema());
+    if problems.is_empty() { Ok(spec) } else { Err(problems.join("\n")) }
+}
 
-    /// The same of several, such as those of a [folder](Document::read_folder).
-    pub fn documents(self, documents: impl IntoIterator<Item = Document>) -> Self {
-        documents.into_iter().fold(self, Self::document)
-    }
+/// What the runtime of the process knows: the documents that are included in the program.
+pub(super) fn of_process() -> Given {
+    with_documents(Given::default(), included(), &AgentModels::default())
 }
 
 /// With agents and graphs of the documents.
-pub(super) fn with_documents(mut given: Given, documents: &[Document], models: &AgentModels) -> Given {
+pub(super) fn with_documents<'d>(
+    mut given: Given,
+    documents: impl IntoIterator<Item = &'d Document>,
+    models: &AgentModels,
+) -> Given {
     for document in documents {
         let origin = Origin::Document { name: Arc::clone(document.source().name()) };
         let (agents, problems) = document.made_agents(&|name| models.of(name), &|name| tools_of(&given, name));
-        let named = agents.into_iter().map(|agent| (ErasedAgent::new(agent), origin.clone()));
-        given.agents.extend(named);
+        for agent in agents.into_iter().map(ErasedAgent::new) {
+            given.written_agents.push((agent.clone(), written_in(document.source())));
+            given.agents.push((agent, origin.clone()));
+        }
         let problems: Arc<str> = problems.join("\n").into();
         for graph in document.graphs() {
             let is_inner = graph.name != document.name();
             let agents = if is_inner { "".into() } else { Arc::clone(&problems) };
-            let part = GivenDocument { source: Arc::clone(document.source()), agents, is_inner };
+            let types = document.types().filter(|_| !is_inner);
+            let part = GivenDocument { source: Arc::clone(document.source()), agents, is_inner, types };
             given.graphs.push((GivenGraph::of_document(graph.clone(), part), origin.clone()));
         }
     }
@@ -111,17 +148,6 @@ fn tools_of(given: &Given, name: &str) -> Result<ToolList, String> {
 }
 
 impl Runtime {
-    /// The same runtime with these documents, too.
-    #[cfg(feature = "cli")]
-    pub(crate) fn with_documents(&self, documents: &[Document]) -> Self {
-        let mut host = Host::clone(self.host());
-        let given = host.part::<Given>().cloned().unwrap_or_default();
-        let given = with_documents(given, documents, host.part::<AgentModels>().unwrap_or(&AgentModels::default()));
-        host.set_part(given);
-        super::runtime_builder::knows_names(&mut host);
-        Self(Arc::new(host))
-    }
-
     /// Whether this runtime can execute a document, also one that it was not given: whether all tools, agents and workflows
     /// that the document names are there and take what they are given. Nothing is called; tools of toolsets that it names
     /// are fetched.
@@ -129,7 +155,7 @@ impl Runtime {
     /// # Errors
     /// All problems, each with its place in the document.
     pub async fn check(&self, document: &Document) -> Result<(), DocumentError> {
-        let given = self.host().part::<Given>().cloned().unwrap_or_default();
+        let given = given_now(self.host());
         let mut unfetched = Vec::new();
         for toolset in super::graphs::toolsets_named(&given.toolsets, document.graph()) {
             unfetched.extend(toolset.tools().await.err().map(|error| OneLine(error).to_string()));
@@ -153,7 +179,8 @@ impl Runtime {
         }
         for graph in document.graphs() {
             let resolve = |kind, name: &str| self.found_for(&agents, &inner, (kind, name), document.name());
-            match graph.to_spec(&resolve) {
+            let types = document.types().filter(|_| graph.name == document.name());
+            match graph.to_spec(&resolve).and_then(|spec| fits_types(types, graph, spec, &resolve)) {
                 Ok(spec) => inner.push(Arc::new(spec)),
                 Err(problems) => sentences.push(problems),
             }

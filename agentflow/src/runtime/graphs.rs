@@ -5,10 +5,10 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::Runtime;
-use super::catalogue::{given, graphs, linked_tools_of, of_server, only, other_kind, workflow_spec_in};
+use super::catalogue::{Given, given, graphs, linked_tools_of, of_server, only, other_kind, workflow_spec_in};
 use super::catalogue_entry::Origin;
 #[cfg(feature = "documents")]
-use super::given_documents::in_short;
+use super::given_documents::{add_written, in_short};
 use crate::agent::{linked_agents, two_linked_agents};
 use crate::error::{Error, Result};
 use crate::run::Host;
@@ -64,6 +64,12 @@ impl GivenGraph {
         Self { document: Some(document), ..Self::new(graph) }
     }
 
+    /// The same, to be read anew: what its names refer to may have changed.
+    #[cfg(feature = "documents")]
+    pub(super) fn unread(&self) -> Self {
+        Self { last: Arc::default(), ..self.clone() }
+    }
+
     /// In place of a workflow of this name that cannot be made.
     pub(super) fn unmade(name: &str, problem: &str) -> Self {
         Self { problem: Some(problem.into()), ..Self::new(Graph::new(name, "")) }
@@ -76,6 +82,11 @@ impl GivenGraph {
         }
         let spec = self.graph.to_spec(resolve);
         #[cfg(feature = "documents")]
+        let spec = match &self.document {
+            Some(document) => spec.and_then(|spec| document.fits_types(&self.graph, spec, resolve)),
+            None => spec,
+        };
+        #[cfg(feature = "documents")]
         if let Some(document) = self.document.as_ref().filter(|document| spec.is_err() || !document.is_whole()) {
             let sentences = spec.err().unwrap_or_default();
             return Err(document.error(&sentences));
@@ -83,8 +94,8 @@ impl GivenGraph {
         spec
     }
 
-    /// The workflow; `within` are the graphs that are being read, which call it.
-    pub(super) fn spec(&self, host: &Host, within: &[&str]) -> Result<Arc<Spec>> {
+    /// The workflow, by what was given at the moment at which this graph was; `within` are the graphs that are being read, which call it.
+    pub(super) fn spec(&self, host: &Host, moment: &Arc<Given>, within: &[&str]) -> Result<Arc<Spec>> {
         if let Some(read) = self.last().as_ref().filter(|read| read.is_current()) {
             return Ok(Arc::clone(&read.spec));
         }
@@ -94,12 +105,31 @@ impl GivenGraph {
             let way: Vec<String> = within.iter().chain([&name]).map(|name| format!("`{name}`")).collect();
             return Err(problem(format!("it calls itself: {}", way.join(" calls "))));
         }
+        #[cfg(feature = "documents")]
+        let still = super::given_now::at_moment(host, moment).filter(|_| within.is_empty());
+        #[cfg(feature = "documents")]
+        let host = still.as_ref().unwrap_or(host);
+        #[cfg(not(feature = "documents"))]
+        let _ = moment;
         let within: Vec<&str> = within.iter().copied().chain([name]).collect();
         // Asked before they are looked at: what changes meanwhile is seen next time.
         let toolsets = toolsets_of(host, &self.graph);
         let toolsets = toolsets.into_iter().map(|toolset| (toolset.clone(), toolset.last_fetched())).collect();
-        let resolve = |kind, name: &str| found(host, kind, name, &within);
-        let spec = Arc::new(self.read(&resolve).map_err(problem)?);
+        #[cfg(feature = "documents")]
+        let written = std::cell::RefCell::new(self.document.iter().map(|document| document.text()).collect());
+        let resolve = |kind, name: &str| {
+            let callee = found(host, kind, name, &within);
+            #[cfg(feature = "documents")]
+            callee.iter().for_each(|callee| add_written(host, callee, &mut written.borrow_mut()));
+            callee
+        };
+        #[allow(unused_mut, reason = "without documents nothing is added")]
+        let mut spec = self.read(&resolve).map_err(problem)?;
+        #[cfg(feature = "documents")]
+        {
+            spec.written = written.into_inner();
+        }
+        let spec = Arc::new(spec);
         let mut last = self.last();
         // Two that read it at once have made the same.
         if let Some(read) = last.as_ref().filter(|read| read.is_current()) {
@@ -136,7 +166,7 @@ impl Runtime {
 
 /// The toolsets that a graph names, and the graphs that it calls.
 fn toolsets_of(host: &Host, graph: &Graph) -> Vec<ToolsetRef> {
-    named_among(given(host, |given| &given.toolsets), graphs(host), graph)
+    named_among(&given(host, |given| &given.toolsets), &graphs(host), graph)
 }
 
 /// The same of these toolsets, of a graph that is not known.
@@ -200,7 +230,8 @@ pub(super) fn could_have(toolset: &ToolsetRef, name: &str) -> bool {
 
 fn tool(host: &Host, name: &str) -> Result<Callee, String> {
     let mut known: Vec<(Callee, ToolRef, Origin)> = Vec::new();
-    let of_program = given(host, |given| &given.tools).iter().cloned().chain(linked_tools_of(name));
+    let tools = given(host, |given| &given.tools);
+    let of_program = tools.iter().cloned().chain(linked_tools_of(name));
     known.extend(of_program.map(|(tool, origin)| (Callee::Tool(tool.clone()), tool, origin)));
     for (toolset, _) in given(host, |given| &given.toolsets).iter().filter(|(toolset, _)| could_have(toolset, name)) {
         let Some(tools) = toolset.last_fetched() else {

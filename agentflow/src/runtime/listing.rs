@@ -51,14 +51,14 @@ impl Runtime {
         self.list_workflows(&mut list);
         for provider in self.model_providers().await {
             // The last one of a name counts.
-            let of_host = given(self.host(), |given| &given.providers).iter().rev();
-            let place = of_host.into_iter().find(|(name, _)| *name == provider.name).map(|(_, origin)| origin.clone());
+            let of_host = given(self.host(), |given| &given.providers);
+            let place = of_host.iter().rev().find(|(name, _)| *name == provider.name).map(|(_, origin)| origin.clone());
             let origin = place.unwrap_or(Origin::BuiltIn);
             let mut entry = CatalogueEntry::new(EntryKind::Model, provider.name, origin);
             entry.description = provider.base_url.or(provider.problem).unwrap_or_default().into();
             list.entries.push(entry);
         }
-        for ((name, schema), origin) in given(self.host(), |given| &given.schemas) {
+        for ((name, schema), origin) in given(self.host(), |given| &given.schemas).iter() {
             let same = |other: &CatalogueEntry| other.input.as_ref() == Some(schema);
             if list.is_new(EntryKind::Schema, name, origin, same) {
                 let mut entry = CatalogueEntry::new(EntryKind::Schema, Arc::clone(name), origin.clone());
@@ -80,7 +80,7 @@ impl Runtime {
             list.problems.push(error.into());
         }
         tools.extend(linked_tools().iter().map(|tool| (tool.clone(), linked_at(tool))));
-        for (toolset, origin) in given(self.host(), |given| &given.toolsets) {
+        for (toolset, origin) in given(self.host(), |given| &given.toolsets).iter() {
             let name = toolset.name();
             // Two of one name are two, whatever they hold.
             list.is_new(EntryKind::Toolset, name, origin, |_| false);
@@ -157,8 +157,10 @@ impl Runtime {
         }
         list.problems.extend(linked.twice().map(two_linked));
         #[cfg(feature = "dynamic")]
-        for (graph, origin) in super::catalogue::graphs(self.host()) {
-            match graph.spec(self.host(), &[]) {
+        let graphs = super::catalogue::graphs(self.host());
+        #[cfg(feature = "dynamic")]
+        for (graph, origin) in graphs.iter() {
+            match graph.spec(self.host(), graphs.moment(), &[]) {
                 Ok(spec) => workflows.push((spec, origin.clone())),
                 Err(error) => list.problems.push(error),
             }
@@ -184,7 +186,8 @@ impl Runtime {
     /// # Errors
     /// When two workflows have one name, or one of them cannot be built.
     pub fn workflows(&self) -> Result<Vec<Graph>> {
-        let names = given(self.host(), |given| &given.workflows).iter().map(|(spec, _)| Arc::clone(&spec.name));
+        let given = given(self.host(), |given| &given.workflows);
+        let names = given.iter().map(|(spec, _)| Arc::clone(&spec.name));
         let mut names: Vec<Arc<str>> = names.chain(linked().names().map(Arc::from)).collect();
         #[cfg(feature = "dynamic")]
         names.extend(super::catalogue::graphs(self.host()).iter().map(|(graph, _)| graph.graph.name.as_str().into()));

@@ -6,20 +6,35 @@
 
 mod agents;
 mod attempts;
+#[cfg(feature = "documents")]
+mod boot;
 mod catalogue;
 mod catalogue_entry;
 mod changes;
 mod compensations;
 mod control;
+#[cfg(feature = "documents")]
+mod document_builder;
+#[cfg(feature = "documents")]
+mod document_reload;
+#[cfg(feature = "documents")]
+mod document_set;
+#[cfg(feature = "documents")]
+mod document_versions;
+#[cfg(feature = "documents")]
+mod document_watch;
 mod drain;
 mod execute_step;
 #[cfg(feature = "documents")]
 mod given_documents;
+mod given_now;
 #[cfg(feature = "dynamic")]
 mod given_pipelines;
 #[cfg(feature = "dynamic")]
 mod graphs;
 mod inbox;
+#[cfg(feature = "documents")]
+pub(crate) mod included_start;
 mod inspect;
 mod known_by_name;
 mod known_sessions;
@@ -27,6 +42,8 @@ mod lasting_state;
 mod listing;
 mod memories;
 mod opened;
+#[cfg(feature = "cli")]
+mod other_documents;
 mod reading;
 mod retention;
 mod run_notes;
@@ -42,7 +59,13 @@ use std::sync::Arc;
 use serde_json::Value;
 
 pub use self::attempts::AttemptReport;
+#[cfg(feature = "documents")]
+pub use self::boot::{BootError, BootPhase};
 pub use self::catalogue_entry::{Catalogue, CatalogueEntry, EntryKind, Origin};
+#[cfg(feature = "documents")]
+pub use self::document_reload::Reloaded;
+#[cfg(feature = "documents")]
+pub use self::document_watch::DocumentWatch;
 pub use self::drain::Drained;
 pub use self::inbox::OpenQuestion;
 pub use self::inspect::{CallReport, NodeReport, NodeStatus, RunReport};

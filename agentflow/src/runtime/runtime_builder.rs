@@ -36,6 +36,8 @@ pub struct RuntimeBuilder {
     pub(super) given: Given,
     #[cfg(feature = "documents")]
     pub(super) documents: Vec<crate::document::Document>,
+    #[cfg(feature = "documents")]
+    pub(super) folders: Vec<std::path::PathBuf>,
 }
 
 impl RuntimeBuilder {
@@ -356,7 +358,7 @@ impl RuntimeBuilder {
     /// The runtime.
     pub fn build(self) -> Runtime {
         #[cfg(feature = "documents")]
-        let given = super::given_documents::with_documents(self.given, &self.documents, &self.agents);
+        let documents = super::document_set::DocumentsOfRuntime::new(self.given, self.documents, self.folders);
         #[cfg(not(feature = "documents"))]
         let given = self.given;
         let Self { mut host, sinks, middleware, agents, .. } = self;
@@ -364,7 +366,10 @@ impl RuntimeBuilder {
         knows_names(&mut host);
         host.set_part(middleware::OfRuntime::new(middleware));
         host.set_part(agents);
-        host.set_part(given);
+        #[cfg(feature = "documents")]
+        documents.put_into(&mut host);
+        #[cfg(not(feature = "documents"))]
+        host.set_part(super::given_now::GivenNow::new(given));
         Runtime(Arc::new(host))
     }
 }

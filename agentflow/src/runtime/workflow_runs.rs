@@ -135,6 +135,8 @@ impl Runtime {
     /// Keeps the description of a workflow, once for each store.
     async fn put_definition(&self, store: &Arc<dyn Store>, spec: &Arc<Spec>) -> Result<()> {
         self.host().put_parts(spec.parts()).await?;
+        #[cfg(feature = "documents")]
+        self.put_documents(store, spec).await?;
         let Some(live) = self.host().live.as_ref().filter(|live| live.lacks_definition(spec.hash())) else {
             return Ok(());
         };
@@ -233,13 +235,18 @@ impl Runtime {
     ) -> Result<RunHandle<Encoded>> {
         match &record.definition {
             None => self.resume_known_agent(reservation, &record.run_id).await,
-            Some(_) => {
-                let mut spec = self.fetched_workflow_spec(&record.name).await.map(Some);
-                if record.status == RunStatus::Compensating {
-                    // Nothing of the workflow is executed.
-                    spec = spec.or(Ok(None));
-                }
-                self.resume_journal(reservation, store, &record.run_id, spec?, undecoded).await
+            #[allow(unused_variables, reason = "only documents are kept by it")]
+            Some(definition) => {
+                let found = self.fetched_workflow_spec(&record.name).await;
+                // Nothing of the workflow is executed while a run is undone.
+                let may_lack = record.status == RunStatus::Compensating;
+                #[cfg(feature = "documents")]
+                let may_lack = may_lack || found.is_err() && self.has_documents(store, definition).await;
+                let version = match found {
+                    Err(error) if !may_lack => return Err(error),
+                    found => Version::OfName(found),
+                };
+                self.resume_journal(reservation, store, &record.run_id, version, undecoded).await
             }
         }
     }
@@ -274,7 +281,7 @@ impl Runtime {
         let Some(reservation) = self.reserve_unless_executed(run).await? else {
             return Err(ControlError::state("resumed", "running in this process").into());
         };
-        match self.resume_journal(reservation, &store, run, Some(Arc::clone(spec)), decode).await {
+        match self.resume_journal(reservation, &store, run, Version::AtHand(Arc::clone(spec)), decode).await {
             Ok(handle) => Ok(handle),
             Err(error) => Err(explained(error, &store, run).await),
         }
@@ -285,11 +292,11 @@ impl Runtime {
         reservation: Reservation,
         store: &Arc<dyn Store>,
         run: &RunId,
-        spec: Option<Arc<Spec>>,
+        version: Version,
         decode: impl Fn(Ended) -> Result<T> + Send + Sync + 'static,
     ) -> Result<RunHandle<T>> {
         let opened = Opened::open(store, run).await?;
-        match self.prepare(run, spec, store, opened.epoch).await {
+        match self.prepare(run, version, store, opened.epoch).await {
             Ok((shared, resumed)) => {
                 opened.hand_over();
                 reservation.becomes(&shared);
@@ -305,7 +312,7 @@ impl Runtime {
     async fn prepare(
         &self,
         run: &RunId,
-        spec: Option<Arc<Spec>>,
+        version: Version,
         store: &Arc<dyn Store>,
         epoch: Epoch,
     ) -> Result<(Arc<RunShared>, Resumed)> {
@@ -316,14 +323,18 @@ impl Runtime {
         }
         let journal = Journal::new(Arc::clone(store), Some(epoch));
         let started = journal_read.workflow(run)?.clone();
-        let spec = &spec.ok_or_else(|| Error::UnknownWorkflow {
-            name: Arc::clone(&started.name),
-            near: None,
-            known: Vec::new(),
-            other: None,
-        })?;
         let own = RunOwn::resumed(&self.host().run_resources, run, journal_read.started(run)?)?;
         let definition = journal_read.definition().unwrap_or(&started.definition).clone();
+        let spec = &match version {
+            Version::AtHand(spec) => spec,
+            #[cfg(feature = "documents")]
+            Version::OfName(found) => {
+                let parts = journal_read.parts();
+                self.version_of_run(store, (&started.name, &definition, parts.as_deref()), found).await?
+            }
+            #[cfg(not(feature = "documents"))]
+            Version::OfName(found) => found?,
+        };
         let differences = self.differences(journal_read.parts(), spec.parts()).await?;
         let is_same = differences.is_empty() && definition == *spec.hash();
         let forgotten = match definition == *spec.hash() {
@@ -390,6 +401,13 @@ impl Runtime {
     }
 }
 
+/// Which workflow a run is resumed with.
+enum Version {
+    AtHand(Arc<Spec>),
+    /// What this runtime knows by the name. A run of a document may have begun with another version.
+    OfName(Result<Arc<Spec>>),
+}
+
 /// What is executed of a run that is resumed.
 enum Resumed {
     Workflow(Box<WorkflowRun>),
@@ -412,7 +430,7 @@ async fn run_to_end(run: WorkflowRun) -> Result<Ended> {
     }
 }
 
-fn undecoded(ended: Ended) -> Result<Encoded> {
+pub(super) fn undecoded(ended: Ended) -> Result<Encoded> {
     match ended {
         Ended::Workflow(output) => Ok(output),
         Ended::Agent(_) => Err(Error::Lost { reason: "an agent's run is not one of a workflow".to_owned() }),

@@ -258,7 +258,7 @@ fn start(spec: &Arc<Spec>, cx: &Context, inputs: Vec<Encoded>) -> Result<BoxFutu
 ///
 /// # Errors
 /// [`Error::Input`] when the object does not fit its inputs.
-async fn run_by_names(spec: &Arc<Spec>, cx: &Context, object: &Encoded) -> Result<Encoded> {
+pub(crate) async fn run_by_names(spec: &Arc<Spec>, cx: &Context, object: &Encoded) -> Result<Encoded> {
     let wrong = |problem| Error::Input { workflow: Arc::clone(&spec.name), problem };
     let inputs = from_object(&spec.input_names(), object).map_err(wrong)?;
     spec.check_inputs(&inputs).map_err(wrong)?;

@@ -74,6 +74,9 @@ pub(crate) struct Spec {
     /// What follows for each node from what it calls, of nodes that are data; empty for others.
     #[cfg(feature = "dynamic")]
     pub(super) derived: Vec<Derived>,
+    /// The documents that it was made of, those of what it calls included: the name and the text of each.
+    #[cfg(feature = "documents")]
+    pub(crate) written: Vec<(Arc<str>, Arc<str>)>,
 }
 
 /// What is known of a node from what it calls.
@@ -310,6 +313,8 @@ impl Spec {
             needs: OnceLock::new(),
             #[cfg(feature = "dynamic")]
             derived: Vec::new(),
+            #[cfg(feature = "documents")]
+            written: Vec::new(),
         }
     }
 

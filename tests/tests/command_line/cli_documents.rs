@@ -21,7 +21,7 @@ fn a_document_is_checked_shown_and_run() {
     let checked = done(&["workflow", "validate", &file]).stdout;
     assert_eq!(checked, format!("sum_up {file}: form tools, 2 nodes\n"));
     let listed = done(&["workflow", "list", "--document", &file]).stdout;
-    assert!(listed.contains(&format!("sum_up(a: json)\n    from the document {file}\n")), "{listed}");
+    assert!(listed.contains(&format!("sum_up(a: json)\n    from the document {file}, definition ")), "{listed}");
     let shown = done(&["workflow", "show", "sum_up", "--document", &file]).stdout;
     assert!(shown.contains("step     first = add (tool) <- a: json\n"), "{shown}");
     let store = place.store();
@@ -81,4 +81,54 @@ fn editors_are_given_a_schema() {
     let wrong = agentwf(&["workflow", "schema", "--form", "tool"]).run();
     assert_eq!(wrong.code, Some(2), "{wrong:#?}");
     assert!(wrong.stderr.contains("did you mean `tools`?"), "{wrong:#?}");
+}
+
+#[test]
+fn two_versions_are_compared() {
+    let place = Place::new();
+    let old = write(&place, "old.yaml", SUM);
+    let same = write(&place, "same.yaml", &format!("# The same.\n{SUM}"));
+    let new = write(&place, "new.yaml", &SUM.replace("b: 2}", "b: 3}").replace("id: total", "id: all"));
+    let wrong = write(&place, "wrong.yaml", &SUM.replace("tool: add", "tool: ad"));
+    let ended = agentwf(&["workflow", "diff", &old, &same]).run();
+    assert_eq!((ended.code, ended.stdout.as_str()), (Some(0), ""), "{ended:#?}");
+    assert!(ended.stderr.starts_with("they are the same: definition "), "{ended:#?}");
+    let ended = agentwf(&["workflow", "diff", &old, &new]).run();
+    assert_eq!((ended.code, ended.stderr.as_str()), (Some(1), ""), "{ended:#?}");
+    let no_run = "; a run of the one cannot continue as the other";
+    let expected =
+        format!("the node `all` is new\nthe node `first`: what it does{no_run}\nthe node `total` is gone{no_run}\n");
+    assert_eq!(ended.stdout, expected);
+    let ended = agentwf(&["workflow", "diff", "--json", &old, &new]).run();
+    let json: Value = serde_json::from_str(&ended.stdout).unwrap();
+    assert_eq!((&json["same"], &json["old"]["workflow"]), (&json!(false), &json!("sum_up")));
+    assert_eq!(json["differences"][1]["message"], "the node `first`: what it does");
+    assert_eq!(json["old"]["document"].as_str().map(str::len), Some(64));
+    assert_ne!(json["old"]["definition"], json["new"]["definition"]);
+    // By its name, among those of a document.
+    let ended = agentwf(&["workflow", "diff", "sum_up", &new, "--document", &old]).run();
+    assert_eq!((ended.code, ended.stdout), (Some(1), expected), "{}", ended.stderr);
+    let ended = agentwf(&["workflow", "diff", &old, &wrong]).run();
+    assert_eq!((ended.code, ended.stdout.as_str()), (Some(1), ""), "{ended:#?}");
+    assert!(ended.stderr.contains("this program knows no tool `ad`; did you mean `add`?"), "{ended:#?}");
+    assert!(failure(&["workflow", "diff", &old, "no_such"]).contains("no_such"));
+    assert_eq!(agentwf(&["workflow", "diff", &old]).run().code, Some(2));
+}
+
+#[test]
+fn a_dry_run_of_a_document_and_its_version_are_shown() {
+    let place = Place::new();
+    let file = write(&place, "sum.yaml", SUM);
+    let shown = done(&["workflow", "dry-run", "sum_up", "--document", &file]).stdout;
+    assert_eq!(shown, done(&["workflow", "show", "sum_up", "--document", &file, "--format", "dry-run"]).stdout);
+    let json: Value =
+        serde_json::from_str(&done(&["workflow", "dry-run", "sum_up", "--document", &file, "--json"]).stdout).unwrap();
+    assert_eq!((&json["what"], json["steps"].as_array().map(Vec::len)), (&json!("workflow"), Some(2)));
+    let listed: Value =
+        serde_json::from_str(&done(&["workflow", "list", "--json", "--document", &file]).stdout).unwrap();
+    let of = listed.as_array().unwrap().iter().find(|graph| graph["name"] == "sum_up").unwrap();
+    let definition = of["definition"].as_str().unwrap();
+    let lines = done(&["workflow", "list", "--document", &file]).stdout;
+    assert!(lines.contains(&format!("from the document {file}, definition {definition}\n")), "{lines}");
+    assert_eq!(agentwf(&["workflow", "dry-run", "no_such"]).run().code, Some(1));
 }

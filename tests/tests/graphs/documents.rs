@@ -324,7 +324,7 @@ async fn an_agent_ends_a_loop() {
 }
 
 /// A server that cannot be reached.
-struct Away;
+pub(super) struct Away;
 
 #[agentflow::async_trait]
 impl Toolset for Away {

@@ -16,6 +16,7 @@ mod dry_run;
 mod elsewhere;
 mod every_caller;
 mod every_crash;
+mod included;
 mod known;
 mod linked_agents;
 mod mistakes;
@@ -24,6 +25,7 @@ mod pipelines;
 mod problems;
 mod recursive;
 mod reference;
+mod reloaded;
 mod state;
 #[path = "../generated/kit/store.rs"]
 #[allow(dead_code, unreachable_pub, reason = "it is written for another test program")]

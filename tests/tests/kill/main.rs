@@ -3,6 +3,7 @@
 //!
 //! A test program of its own: it keeps the machine busy, and the deadlines of other tests would suffer.
 
+mod documents;
 mod forms;
 mod graph;
 mod invariants;

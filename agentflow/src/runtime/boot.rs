@@ -1,0 +1,133 @@
+//! `RuntimeBuilder::boot`: makes a runtime and checks, in phases, all that it will need. It starts and resumes no run.
+
+use std::error::Error as StdError;
+use std::fmt;
+
+use super::Runtime;
+use super::catalogue::given;
+use super::document_set::DocumentsOfRuntime;
+use super::runtime_builder::RuntimeBuilder;
+use crate::document::FolderError;
+use crate::error::Error;
+use crate::store::{RunFilter, StoreError};
+
+/// A phase of [`RuntimeBuilder::boot`], in their order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum BootPhase {
+    /// The store is asked for a run.
+    Store,
+    /// The tools of all toolsets are fetched.
+    Toolsets,
+    /// The documents are read, and the names in them looked up.
+    Documents,
+    /// Everything that has a name is looked at.
+    Names,
+}
+
+/// Why a runtime was not [booted](RuntimeBuilder::boot): all that is wrong in one phase. Later phases were not begun.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum BootError {
+    /// The store cannot be read.
+    Store(StoreError),
+    /// The tools of these toolsets could not be fetched.
+    Toolsets(Vec<Error>),
+    /// A folder cannot be listed, or documents have mistakes.
+    Documents(FolderError),
+    /// What is wrong with names: the [problems](super::Catalogue::problems) of the catalogue.
+    Names(Vec<Error>),
+}
+
+impl BootError {
+    /// The phase that it was.
+    pub fn phase(&self) -> BootPhase {
+        match self {
+            Self::Store(_) => BootPhase::Store,
+            Self::Toolsets(_) => BootPhase::Toolsets,
+            Self::Documents(_) => BootPhase::Documents,
+            Self::Names(_) => BootPhase::Names,
+        }
+    }
+}
+
+impl RuntimeBuilder {
+    /// The runtime, once all that it will need was found to be there. In this order: the store can be read, the tools of all
+    /// [toolsets](Self::toolset) are fetched, the documents are read and the names in them found, and nothing else has a
+    /// wrong name. [`Runtime::recover`] is what a program calls next. [`build`](Self::build) makes the same runtime and
+    /// checks nothing.
+    ///
+    /// # Errors
+    /// All that is wrong in the first phase that has something wrong.
+    ///
+    /// ```
+    /// use agentflow::prelude::*;
+    /// use agentflow::runtime::BootPhase;
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// let error = Runtime::builder().document_folder("no/such/folder").boot().await.unwrap_err();
+    /// assert_eq!(error.phase(), BootPhase::Documents);
+    /// # }
+    /// ```
+    pub async fn boot(self) -> Result<Runtime, BootError> {
+        let runtime = self.build();
+        if let Some(store) = runtime.store() {
+            store.list(RunFilter::new().limit(1)).await.map_err(BootError::Store)?;
+        }
+        let mut problems = Vec::new();
+        for (toolset, _) in given(runtime.host(), |given| &given.toolsets).iter() {
+            problems.extend(toolset.tools().await.err());
+        }
+        if !problems.is_empty() {
+            return Err(BootError::Toolsets(problems));
+        }
+        let mut errors = runtime.reload_documents().await.map_err(BootError::Documents)?.errors;
+        for document in runtime.host().part::<DocumentsOfRuntime>().iter().flat_map(|set| set.fixed()) {
+            errors.extend(runtime.check(document).await.err());
+        }
+        if !errors.is_empty() {
+            return Err(BootError::Documents(FolderError::Documents(errors)));
+        }
+        let catalogue = runtime.catalogue().await;
+        match catalogue.problems.is_empty() {
+            true => Ok(runtime),
+            false => Err(BootError::Names(catalogue.problems)),
+        }
+    }
+}
+
+impl fmt::Display for BootPhase {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Store => "store",
+            Self::Toolsets => "toolsets",
+            Self::Documents => "documents",
+            Self::Names => "names",
+        })
+    }
+}
+
+impl fmt::Display for BootError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the runtime cannot be used, as the phase `{}` found: ", self.phase())?;
+        match self {
+            Self::Store(error) => write!(f, "{error}"),
+            Self::Documents(error) => write!(f, "{error}"),
+            Self::Toolsets(errors) | Self::Names(errors) => {
+                let all: Vec<String> = errors.iter().map(ToString::to_string).collect();
+                f.write_str(&all.join("\n"))
+            }
+        }
+    }
+}
+
+impl StdError for BootError {
+    fn source(&self) -> Option<&(dyn StdError + 'static)> {
+        match self {
+            Self::Store(error) => Some(error),
+            Self::Documents(error) => Some(error),
+            Self::Toolsets(errors) | Self::Names(errors) => errors.first().map(|error| error as _),
+        }
+    }
+}

@@ -1,0 +1,196 @@
+//! `Runtime::reload_documents`: the documents of folders are read again, and runs that begin from then on have them. It
+//! touches no run: `document_versions.rs` has what keeps each at the version that it began with.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use super::Runtime;
+use super::document_set::{ByFile, DocumentsOfRuntime, Loaded, Stamps, models};
+use super::given_now::{GivenNow, given_now};
+use crate::document::{Document, DocumentError, FolderError};
+use crate::run::Host;
+
+/// What [`Runtime::reload_documents`] did. The lists are ordered by name.
+#[derive(Clone, Debug, Default)]
+#[must_use = "`errors` says which documents were left as they were"]
+#[non_exhaustive]
+pub struct Reloaded {
+    /// The names of workflows that are new.
+    pub added: Vec<Arc<str>>,
+    /// The names of workflows whose documents say something else now.
+    pub changed: Vec<Arc<str>>,
+    /// The names of workflows that are no longer known.
+    pub removed: Vec<Arc<str>>,
+    /// All that is wrong with documents. The former version of such a document stays, and a new one is left out. What is
+    /// wrong with a document that did not change, since another one did, is here too.
+    pub errors: Vec<DocumentError>,
+}
+
+/// What was found in the folders.
+struct Read {
+    /// What is known of each file: what it says now, or what it said before it had a mistake.
+    documents: ByFile,
+    errors: Vec<DocumentError>,
+    stamps: Stamps,
+}
+
+impl Runtime {
+    /// Reads the documents of the runtime's [folders](super::RuntimeBuilder::document_folder) again: new ones are known from
+    /// now on, those whose files are gone no longer, and runs that begin from now on have the versions that were read. A
+    /// document with a mistake, also a name in it that leads nowhere, leaves its former version in place. The change is made
+    /// at once for all documents; two calls at the same time follow one another.
+    ///
+    /// A run that has begun continues by the version that it began with, also after its process has ended: the store keeps
+    /// the documents of a run, and [`recover`](Self::recover) and [`resume`](Self::resume) make the workflow of them, when the
+    /// runtime now has another version or none. With [`Changes::AcceptAll`](super::Changes::AcceptAll) such a run continues by
+    /// the version that the runtime has now.
+    ///
+    /// Dropping the future leaves all as it was.
+    ///
+    /// # Errors
+    /// [`FolderError::Io`] when a folder cannot be listed; nothing has changed then. What is wrong with documents is in
+    /// [`Reloaded::errors`].
+    pub async fn reload_documents(&self) -> Result<Reloaded, FolderError> {
+        let Some(set) = self.host().part::<DocumentsOfRuntime>() else { return Ok(Reloaded::default()) };
+        let _alone = set.reloading.lock().await;
+        let before = set.loaded().documents;
+        let (folders, known) = (set.folders.clone(), Arc::clone(&before));
+        let reading = tokio::task::spawn_blocking(move || read(&folders, &known));
+        let read = reading.await.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()))?;
+        let Read { mut documents, mut errors, stamps } = read;
+        let candidate = loop {
+            take_one_of_a_name(set, &mut documents, &before, &mut errors);
+            let candidate = self.with_given(set, &documents);
+            let mut is_whole = true;
+            for file in changed(&documents, &before) {
+                let Some(document) = documents.get(&file) else { continue };
+                if let Err(error) = candidate.check(document).await {
+                    errors.push(error);
+                    put_back(&file, &mut documents, &before);
+                    is_whole = false;
+                }
+            }
+            if is_whole {
+                break candidate;
+            }
+        };
+        for (file, document) in documents.iter().filter(|(file, document)| is_same(document, before.get(*file))) {
+            // It was whole; something that it names may have gone.
+            if let Err(error) = candidate.check(document).await
+                && !errors.iter().any(|other| *other.name() == **file)
+            {
+                errors.push(error);
+            }
+        }
+        errors.sort_by(|one, other| one.name().cmp(other.name()));
+        let reloaded = compared(&before, &documents, errors);
+        set.set_loaded(Loaded { documents: Arc::new(documents), stamps });
+        if let Some(now) = self.host().part::<GivenNow>() {
+            now.replace(given_now(candidate.host()));
+        }
+        let Reloaded { added, changed, removed, errors } = &reloaded;
+        for error in errors {
+            tracing::warn!(%error, "a document has mistakes, and its former version stays");
+        }
+        tracing::info!(?added, ?changed, ?removed, mistaken = errors.len(), "documents were read");
+        Ok(reloaded)
+    }
+
+    /// The same runtime as it would be with these documents of its folders.
+    fn with_given(&self, set: &DocumentsOfRuntime, documents: &ByFile) -> Self {
+        let mut host = Host::clone(self.host());
+        let given = set.given_with(documents, models(self.host()));
+        host.set_part(GivenNow::new(given));
+        Self(Arc::new(host))
+    }
+}
+
+fn read(folders: &[PathBuf], before: &ByFile) -> Result<Read, FolderError> {
+    let (mut documents, mut errors, mut stamps) = (ByFile::new(), Vec::new(), Stamps::new());
+    for folder in folders {
+        // Before the files are read: what is written meanwhile is noticed next time.
+        stamps.push(super::document_watch::stamps_of(folder));
+        for path in Document::paths_in(folder)? {
+            let file: Arc<str> = path.display().to_string().into();
+            let known = before.get(&file).cloned();
+            match (Document::open(&path), known) {
+                (Ok(now), Some(known)) if now.source().text() == known.source().text() => {
+                    documents.insert(file, known);
+                }
+                (Ok(now), _) => drop(documents.insert(file, now)),
+                (Err(error), known) => {
+                    errors.push(error);
+                    documents.extend(known.map(|known| (file, known)));
+                }
+            }
+        }
+    }
+    Ok(Read { documents, errors, stamps })
+}
+
+/// Whether a document is the one that was known.
+fn is_same(document: &Document, before: Option<&Document>) -> bool {
+    before.is_some_and(|before| Arc::ptr_eq(before.source(), document.source()))
+}
+
+/// The files whose documents are not those that were known.
+fn changed(documents: &ByFile, before: &ByFile) -> Vec<Arc<str>> {
+    let changed = documents.iter().filter(|(file, document)| !is_same(document, before.get(*file)));
+    changed.map(|(file, _)| Arc::clone(file)).collect()
+}
+
+fn put_back(file: &Arc<str>, documents: &mut ByFile, before: &ByFile) {
+    match before.get(file) {
+        Some(former) => drop(documents.insert(Arc::clone(file), former.clone())),
+        None => drop(documents.remove(file)),
+    }
+}
+
+/// Of two documents of one name, the one that has changed is put back. Each time there is one less that has changed.
+fn take_one_of_a_name(
+    set: &DocumentsOfRuntime,
+    documents: &mut ByFile,
+    before: &ByFile,
+    errors: &mut Vec<DocumentError>,
+) {
+    loop {
+        let mut names: BTreeMap<&str, (Option<&Arc<str>>, &Document)> =
+            set.fixed().map(|document| (document.name(), (None, document))).collect();
+        let mut wrong = None;
+        for (file, document) in &*documents {
+            let Some((other_file, other)) = names.insert(document.name(), (Some(file), document)) else { continue };
+            let this_is_new = !is_same(document, before.get(file));
+            wrong = match other_file {
+                Some(other_file) if !this_is_new => Some((Arc::clone(other_file), other.same_name(document))),
+                _ => Some((Arc::clone(file), document.same_name(other))),
+            };
+            break;
+        }
+        let Some((file, error)) = wrong else { return };
+        errors.push(error);
+        let was = documents.get(&file).map(|document| Arc::as_ptr(document.source()));
+        put_back(&file, documents, before);
+        if documents.get(&file).map(|document| Arc::as_ptr(document.source())) == was {
+            // It was so before, too.
+            documents.remove(&file);
+        }
+    }
+}
+
+fn compared(before: &ByFile, now: &ByFile, errors: Vec<DocumentError>) -> Reloaded {
+    let by_name = |documents: &ByFile| -> BTreeMap<Arc<str>, Arc<str>> {
+        documents.values().map(|document| (document.name().into(), document.hash())).collect()
+    };
+    let (before, now) = (by_name(before), by_name(now));
+    let only = |one: &BTreeMap<Arc<str>, Arc<str>>, other: &BTreeMap<Arc<str>, Arc<str>>| {
+        one.keys().filter(|name| !other.contains_key(*name)).cloned().collect::<Vec<_>>()
+    };
+    let differs = |name: &&Arc<str>| before.get(*name).is_some_and(|hash| now.get(*name) != Some(hash));
+    Reloaded {
+        added: only(&now, &before),
+        changed: now.keys().filter(differs).cloned().collect(),
+        removed: only(&before, &now),
+        errors,
+    }
+}

@@ -1,0 +1,98 @@
+//! The versions of documents that runs began with: the store keeps their texts, and a run that is resumed has the workflow
+//! of its own version. It reads no folder.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::Runtime;
+use super::document_set::{DocumentsOfRuntime, models};
+use super::given_now::GivenNow;
+use crate::definition::{Changes, sha256};
+use crate::document::Document;
+use crate::error::Result;
+use crate::run::Host;
+use crate::store::{Store, StoreError};
+use crate::workflow::spec::Spec;
+
+/// The documents of a workflow, those of what it calls included, as a store keeps them.
+#[derive(Serialize, Deserialize)]
+struct KeptDocuments {
+    documents: Vec<KeptDocument>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct KeptDocument {
+    name: Arc<str>,
+    text: Arc<str>,
+}
+
+/// What a store keeps the documents of a version under; with `parts`, those of one whose agents are the same, too.
+fn key(definition: &str, parts: Option<&str>) -> Arc<str> {
+    let parts = parts.unwrap_or_default();
+    sha256(format!("documents of the definition {definition} {parts}").as_bytes()).into()
+}
+
+impl Runtime {
+    /// Keeps the documents of a workflow, once for each store.
+    pub(super) async fn put_documents(&self, store: &Arc<dyn Store>, spec: &Spec) -> Result<(), StoreError> {
+        let Some(live) = self.host().live.as_ref().filter(|_| !spec.written.is_empty()) else { return Ok(()) };
+        for key in [key(spec.hash(), Some(&spec.parts().id)), key(spec.hash(), None)] {
+            if live.lacks_definition(&key) {
+                let written = spec.written.iter().cloned();
+                let documents = written.map(|(name, text)| KeptDocument { name, text }).collect();
+                let json = serde_json::to_string(&KeptDocuments { documents }).unwrap_or_default();
+                store.put_definition(&key, json).await?;
+                live.has_definition(&key);
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether the store has documents of a definition.
+    pub(super) async fn has_documents(&self, store: &Arc<dyn Store>, definition: &str) -> bool {
+        matches!(store.definition(&key(definition, None)).await, Ok(Some(_)))
+    }
+
+    /// The workflow that a run began with, when it was one of documents and this runtime now has another version of it, or
+    /// none; `now` otherwise.
+    pub(super) async fn version_of_run(
+        &self,
+        store: &Arc<dyn Store>,
+        (name, definition, parts): (&str, &str, Option<&str>),
+        now: Result<Arc<Spec>>,
+    ) -> Result<Arc<Spec>> {
+        let is_it = |spec: &Spec| **spec.hash() == *definition && parts.is_none_or(|parts| *spec.parts().id == *parts);
+        match &now {
+            Ok(spec) if is_it(spec) => return now,
+            // An operator wants the version of now.
+            Ok(_) if self.changes() == Changes::AcceptAll => return now,
+            _ => {}
+        }
+        let kept = match store.definition(&key(definition, parts)).await? {
+            None if parts.is_some() => store.definition(&key(definition, None)).await?,
+            kept => kept,
+        };
+        let Some(KeptDocuments { documents }) = kept.and_then(|kept| serde_json::from_str(&kept).ok()) else {
+            return now;
+        };
+        let read = documents.into_iter().map(|kept| Document::read(kept.name, kept.text)).collect();
+        let documents: Vec<Document> = match read {
+            Ok(documents) => documents,
+            Err(error) => {
+                tracing::warn!(%error, "a document that a run began with is not read by this release");
+                return now;
+            }
+        };
+        let none = DocumentsOfRuntime::default();
+        let set = self.host().part::<DocumentsOfRuntime>().unwrap_or(&none);
+        let mut host = Host::clone(self.host());
+        host.set_part(GivenNow::new(set.given_with_only(&documents, models(self.host()))));
+        match Self(Arc::new(host)).fetched_workflow_spec(name).await {
+            Ok(spec) if **spec.hash() == *definition => Ok(spec),
+            // The program itself is another one.
+            Ok(spec) => now.or(Ok(spec)),
+            Err(error) => now.map_err(|_| error),
+        }
+    }
+}

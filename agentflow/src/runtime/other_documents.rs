@@ -1,0 +1,37 @@
+//! The same runtime with other documents, for the command line. It reads none.
+
+use std::sync::Arc;
+
+use super::Runtime;
+use super::document_set::{DocumentsOfRuntime, models};
+use super::given_now::GivenNow;
+use crate::definition::Known;
+use crate::document::Document;
+use crate::error::Result;
+use crate::run::Host;
+
+impl Runtime {
+    /// The same runtime with these documents, too.
+    pub(crate) fn with_documents(&self, documents: &[Document]) -> Self {
+        let mut host = Host::clone(self.host());
+        DocumentsOfRuntime::of(&host).beside(documents).put_into(&mut host);
+        super::runtime_builder::knows_names(&mut host);
+        Self(Arc::new(host))
+    }
+
+    /// The same runtime with this document in the place of its others.
+    pub(crate) fn with_only_document(&self, document: &Document) -> Self {
+        let mut host = Host::clone(self.host());
+        let (set, models) = (DocumentsOfRuntime::of(&host), models(self.host()));
+        let others: Vec<Document> = set.all().filter(|other| other.name() != document.name()).collect();
+        let given = set.given_with_only(others.iter().chain([document]), models);
+        host.set_part(GivenNow::new(given));
+        Self(Arc::new(host))
+    }
+
+    /// The definition hash of a workflow, and its definition by parts.
+    pub(crate) async fn definition_of(&self, name: &str) -> Result<(Arc<str>, Arc<Known>)> {
+        let spec = self.fetched_workflow_spec(name).await?;
+        Ok((Arc::clone(spec.hash()), Arc::clone(spec.parts())))
+    }
+}

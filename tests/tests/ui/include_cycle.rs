@@ -1,0 +1,9 @@
+//! Nodes that wait for each other.
+
+use agentflow::prelude::*;
+use agentflow_include::include_workflow;
+
+#[include_workflow("include/cycle.yaml")]
+async fn cycle() -> Result<usize>;
+
+fn main() {}

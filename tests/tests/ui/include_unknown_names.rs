@@ -1,0 +1,11 @@
+//! Mistakes that the document has by itself, each with its place in it.
+
+use agentflow::prelude::*;
+use agentflow_include::include_workflow;
+
+#[include_workflow("include/mistakes.yaml")]
+async fn mistakes(topic: String) -> Result<usize>;
+
+fn main() {
+    let _ = mistakes("rust".to_owned());
+}
