@@ -5,6 +5,8 @@
 mod address_guard;
 mod condition_tool;
 #[cfg(feature = "tool-http")]
+mod http_exchange;
+#[cfg(feature = "tool-http")]
 mod http_request;
 #[cfg(feature = "tool-http")]
 mod http_target;
