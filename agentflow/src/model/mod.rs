@@ -32,7 +32,7 @@ pub(crate) use self::adapter::http::{HttpAddress, http_client};
 #[cfg(feature = "http")]
 pub use self::adapter::http::{HttpModel, HttpModelBuilder, HttpSettings};
 #[cfg(feature = "tool-http")]
-pub(crate) use self::adapter::http::{pinned_client, reason, secret_header};
+pub(crate) use self::adapter::http::{TrustedRoots, pinned_client, reason, secret_header};
 #[cfg(feature = "openai-chat")]
 pub use self::adapter::openai::chat as openai_chat;
 #[cfg(feature = "openai-responses")]

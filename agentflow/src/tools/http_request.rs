@@ -18,37 +18,18 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::address_guard::AddressGuard;
+use super::http_exchange::{body_of, is_own_header, may_be_plain, send, without_key};
 use super::http_target::{Targets, host_of, is_of};
-use crate::mask;
 use crate::message::ToolStatus;
-use crate::model::{Secret, pinned_client, reason, secret_header};
+use crate::model::{Secret, secret_header};
 use crate::tool::{Effects, FnTool, ToolError, ToolPolicy};
 
 const DEFAULT_MAX_BYTES: usize = 1 << 20;
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);
 const DEFAULT_MAX_REDIRECTS: usize = 5;
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The headers of an answer that are shown.
 const SHOWN: [HeaderName; 8] = [CONTENT_TYPE, CONTENT_LANGUAGE, DATE, ETAG, LAST_MODIFIED, LINK, LOCATION, RETRY_AFTER];
-
-/// The headers that describe the connection and its message, and those that would speak for this machine; a caller sets none.
-const OWN: [&str; 14] = [
-    "accept-encoding",
-    "connection",
-    "content-length",
-    "expect",
-    "forwarded",
-    "host",
-    "keep-alive",
-    "metadata",
-    "metadata-flavor",
-    "te",
-    "trailer",
-    "transfer-encoding",
-    "upgrade",
-    "via",
-];
 
 /// Makes the tool `http_request`: a request to a server of the web, and its answer.
 ///
@@ -63,6 +44,8 @@ const OWN: [&str; 14] = [
 /// - Only the methods GET and HEAD are used, unless others are [named](Self::methods); [hosts](Self::hosts) can be named, too.
 /// - Keys are given by the host for [one of its servers](Self::secret_header). They are sent to it alone, over TLS, and are masked
 ///   in what comes back. No event and no model sees them.
+/// - Over TLS a server is known by the authorities that the platform trusts, or by those that are
+///   [given for it](Self::root_certificate).
 /// - A redirect is a request like the first: checked, counted, never from TLS to none, without the caller's headers once it leads
 ///   to another host, and never with another method than GET and HEAD there.
 /// - Bodies are not compressed and are read up to a limit; the whole call has a time limit, however slowly a server speaks.
@@ -108,7 +91,7 @@ impl HttpRequest {
     /// With GET and HEAD, to any host of the public internet, without keys.
     pub fn new() -> Self {
         Self {
-            targets: Targets { hosts: None, guard: AddressGuard::default(), resolver: None },
+            targets: Targets::default(),
             methods: vec![Method::GET, Method::HEAD],
             secrets: Vec::new(),
             max_bytes: DEFAULT_MAX_BYTES,
@@ -147,6 +130,16 @@ impl HttpRequest {
     pub fn guard(mut self, guard: AddressGuard) -> Self {
         self.targets.guard = guard;
         self
+    }
+
+    /// The authorities that certificates of a host come from, as PEM text, in place of those that the platform trusts: for a
+    /// server with a certificate of its own. The host is written as in [`hosts`](Self::hosts).
+    ///
+    /// # Errors
+    /// When the text has no certificate or one that cannot be read.
+    pub fn root_certificate(mut self, host: impl Into<String>, pem: impl AsRef<[u8]>) -> io::Result<Self> {
+        self.targets.trust(host.into(), pem.as_ref())?;
+        Ok(self)
     }
 
     /// Finds the addresses of hosts in place of the operating system. What it gives is held against the guard.
@@ -262,10 +255,7 @@ impl HttpRequest {
         for (name, value) in given {
             let named: HeaderName =
                 name.parse().map_err(|_| ToolError::new(format!("`{name}` is not the name of a header")))?;
-            if OWN.contains(&named.as_str())
-                || named.as_str().starts_with("proxy-")
-                || named.as_str().starts_with("x-aws-ec2-")
-            {
+            if is_own_header(&named) {
                 return Err(ToolError::new(format!("the header `{name}` is not set by a caller; leave it out")));
             }
             let value = HeaderValue::from_str(value)
@@ -283,8 +273,7 @@ impl HttpRequest {
         body: Option<&str>,
     ) -> Result<Response, ToolError> {
         let addresses = self.targets.addresses(url).await?;
-        let public = AddressGuard::default();
-        let may_be_plain = addresses.iter().all(|address| !public.allows(address.ip()));
+        let may_be_plain = may_be_plain(&addresses);
         let mut all = headers.clone();
         let host = host_of(url);
         for SecretHeader { name, value, .. } in self.secrets.iter().filter(|secret| is_of(&host, &secret.host)) {
@@ -298,14 +287,7 @@ impl HttpRequest {
             }
             all.insert(named, value);
         }
-        let client =
-            pinned_client(url, &addresses, CONNECT_TIMEOUT).map_err(|error| ToolError::new(error.to_string()))?;
-        let request = client.request(method.clone(), url.clone()).headers(all);
-        let request = match body {
-            Some(body) => request.body(body.to_owned()),
-            None => request,
-        };
-        request.send().await.map_err(|error| ToolError::new(format!("`{host}` did not answer: {}", reason(&error))))
+        send(&self.targets, url, &addresses, method, all, body).await.map_err(|unsent| unsent.error)
     }
 
     /// Where an answer leads to; `None` when it is the answer.
@@ -332,15 +314,7 @@ impl HttpRequest {
             Some((name.as_str().to_owned(), self.masked(value)))
         });
         let headers: BTreeMap<String, String> = shown.collect();
-        let mut read = Vec::new();
-        let cut = |error: &reqwest::Error| ToolError::new(format!("the answer broke off: {}", reason(error)));
-        while let Some(chunk) = response.chunk().await.map_err(|error| cut(&error))? {
-            if read.len() + chunk.len() > self.max_bytes {
-                let problem = format!("the answer has more than {} bytes; ask for less", self.max_bytes);
-                return Err(ToolError::with_status(ToolStatus::OutputTooLarge, problem));
-            }
-            read.extend_from_slice(&chunk);
-        }
+        let read = body_of(&mut response, self.max_bytes).await?;
         let kind = headers.get("content-type").map(String::as_str).unwrap_or_default();
         let text = String::from_utf8(read).map_err(|_| {
             ToolError::new(format!("the answer is not text of UTF-8, but `{kind}`, with the status {status}"))
@@ -355,13 +329,7 @@ impl HttpRequest {
 
     /// A text without the keys, which a server may send back.
     fn masked(&self, text: &str) -> String {
-        let values = self.secrets.iter().flat_map(|secret| {
-            let value = secret.value.expose();
-            // The key itself may come back without the word before it.
-            [Some(value), value.split_once(' ').map(|(_, key)| key)]
-        });
-        let values = values.flatten().filter(|value| value.len() >= 6);
-        values.fold(text.to_owned(), |text, value| mask::without(&text, value, "***").unwrap_or(text))
+        self.secrets.iter().fold(text.to_owned(), |text, secret| without_key(&text, secret.value.expose()))
     }
 
     fn without_secrets(&self, error: &ToolError) -> ToolError {

@@ -1,5 +1,5 @@
 //! Where a request goes: the address is read, its host is resolved, and every address that it resolves to is held against the
-//! guard. It sends nothing.
+//! guard; which authorities a host's certificate may come from. It sends nothing.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
@@ -9,6 +9,7 @@ use std::sync::Arc;
 use reqwest::Url;
 
 use super::address_guard::AddressGuard;
+use crate::model::TrustedRoots;
 use crate::tool::ToolError;
 
 /// The most bytes of an address.
@@ -19,16 +20,32 @@ pub(super) type Resolver =
     Arc<dyn Fn(String) -> Pin<Box<dyn Future<Output = io::Result<Vec<IpAddr>>> + Send>> + Send + Sync>;
 
 /// Which addresses are requested.
-#[derive(Clone)]
+#[derive(Clone, Default)]
 pub(super) struct Targets {
     /// Names of hosts, also `*.example.org`; without them any host.
     pub(super) hosts: Option<Vec<String>>,
     pub(super) guard: AddressGuard,
     /// In place of that of the operating system.
     pub(super) resolver: Option<Resolver>,
+    /// Hosts whose certificates come from other authorities than those of the platform.
+    roots: Vec<(String, TrustedRoots)>,
 }
 
 impl Targets {
+    /// Has the certificates of a host come from the authorities of a PEM text. What is said last of a host counts.
+    pub(super) fn trust(&mut self, host: String, pem: &[u8]) -> io::Result<()> {
+        let roots =
+            TrustedRoots::from_pem(pem).map_err(|problem| io::Error::new(io::ErrorKind::InvalidData, problem))?;
+        self.roots.push((host, roots));
+        Ok(())
+    }
+
+    /// The authorities for the host of a URL, where they are not those of the platform.
+    pub(super) fn roots_of(&self, url: &Url) -> Option<&TrustedRoots> {
+        let host = host_of(url);
+        self.roots.iter().rev().find(|(of, _)| is_of(&host, of)).map(|(_, roots)| roots)
+    }
+
     /// An address of the web, by its text or relative to the one that leads to it.
     pub(super) fn url(&self, text: &str, from: Option<&Url>) -> Result<Url, ToolError> {
         let wrong = |problem: String| Err(ToolError::new(problem));

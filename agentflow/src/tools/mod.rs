@@ -7,6 +7,8 @@ mod condition_tool;
 #[cfg(feature = "a2a-push")]
 mod http_post;
 #[cfg(feature = "tool-http")]
+mod http_exchange;
+#[cfg(feature = "tool-http")]
 mod http_request;
 #[cfg(feature = "tool-http")]
 mod http_target;

@@ -72,25 +72,31 @@ fn kept(kind: Kind) -> Result<Client, ModelError> {
 }
 
 /// A client for one address alone, which connects to these addresses of its host, whatever its name means by then. It uses no
-/// proxy, follows no redirect, and keeps no connection for others.
+/// proxy, follows no redirect, and keeps no connection for others. With `roots` it trusts these alone.
 #[cfg(feature = "tool-http")]
 pub(crate) fn pinned_client(
     url: &Url,
     addresses: &[std::net::SocketAddr],
     connect_timeout: Duration,
+    roots: Option<&super::trusted_roots::TrustedRoots>,
 ) -> Result<Client, ModelError> {
     let kind = Kind { tls: url.scheme() == "https", proxies: false, connect_timeout };
-    set_up(kind, Client::builder().resolve_to_addrs(url.host_str().unwrap_or_default(), addresses))
+    let builder = Client::builder().resolve_to_addrs(url.host_str().unwrap_or_default(), addresses);
+    set_up(kind, roots.map_or_else(|| tls(kind), |roots| Ok(roots.config()))?, builder)
 }
 
 fn build(kind: Kind) -> Result<Client, ModelError> {
-    set_up(kind, Client::builder())
+    set_up(kind, tls(kind)?, Client::builder())
 }
 
-fn set_up(kind: Kind, builder: ClientBuilder) -> Result<Client, ModelError> {
+fn tls(kind: Kind) -> Result<ClientConfig, ModelError> {
+    if kind.tls { verified() } else { Ok(unused()) }
+}
+
+fn set_up(kind: Kind, tls: ClientConfig, builder: ClientBuilder) -> Result<Client, ModelError> {
     let builder = if kind.proxies { builder } else { builder.no_proxy() };
     builder
-        .tls_backend_preconfigured(if kind.tls { verified()? } else { unused() })
+        .tls_backend_preconfigured(tls)
         .connect_timeout(kind.connect_timeout)
         .user_agent(USER_AGENT)
         // A redirect would take the key to an address that the host has not named.
@@ -102,7 +108,7 @@ fn set_up(kind: Kind, builder: ClientBuilder) -> Result<Client, ModelError> {
         })
 }
 
-fn provider() -> Arc<CryptoProvider> {
+pub(super) fn provider() -> Arc<CryptoProvider> {
     CryptoProvider::get_default().map_or_else(|| Arc::new(rustls::crypto::ring::default_provider()), Arc::clone)
 }
 

@@ -15,6 +15,8 @@ mod secret_header;
 mod server;
 mod settings;
 mod sse;
+#[cfg(feature = "tool-http")]
+mod trusted_roots;
 
 use std::collections::VecDeque;
 
@@ -41,6 +43,8 @@ pub use self::settings::HttpSettings;
 pub(crate) use self::sse::SseEvent;
 #[cfg(feature = "a2a-client")]
 pub(crate) use self::sse::SseReader;
+#[cfg(feature = "tool-http")]
+pub(crate) use self::trusted_roots::TrustedRoots;
 use crate::model::{ModelError, ModelEvent, ModelResponse, Secret};
 
 /// Reads one answer. It is cloned before each attempt.

@@ -1,0 +1,99 @@
+//! One request to addresses that were checked, and its answer within a limit. It chooses no address, follows no redirect and
+//! retries nothing.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use reqwest::header::{HeaderMap, HeaderName};
+use reqwest::{Method, Response, Url};
+
+use super::address_guard::AddressGuard;
+use super::http_target::{Targets, host_of};
+use crate::mask;
+use crate::message::ToolStatus;
+use crate::model::{pinned_client, reason};
+use crate::tool::ToolError;
+
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// A key that is shorter stands in too many texts to be masked in them.
+const SHORTEST_KEY: usize = 6;
+
+/// The headers that describe the connection and its message, and those that would speak for this machine; a caller sets none.
+const OWN: [&str; 14] = [
+    "accept-encoding",
+    "connection",
+    "content-length",
+    "expect",
+    "forwarded",
+    "host",
+    "keep-alive",
+    "metadata",
+    "metadata-flavor",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+    "via",
+];
+
+/// Whether a header is not for a caller to set.
+pub(super) fn is_own_header(name: &HeaderName) -> bool {
+    let name = name.as_str();
+    OWN.contains(&name) || name.starts_with("proxy-") || name.starts_with("x-aws-ec2-")
+}
+
+/// Whether a key may be sent to these addresses without TLS: the guard had to allow each of them.
+pub(super) fn may_be_plain(addresses: &[SocketAddr]) -> bool {
+    let public = AddressGuard::default();
+    addresses.iter().all(|address| !public.allows(address.ip()))
+}
+
+/// Why a request has no answer.
+pub(super) struct Unsent {
+    pub(super) error: ToolError,
+}
+
+/// Sends a request and waits for the head of its answer.
+pub(super) async fn send(
+    targets: &Targets,
+    url: &Url,
+    addresses: &[SocketAddr],
+    method: &Method,
+    headers: HeaderMap,
+    body: Option<&str>,
+) -> Result<Response, Unsent> {
+    let host = host_of(url);
+    let client = pinned_client(url, addresses, CONNECT_TIMEOUT, targets.roots_of(url)).map_err(|error| Unsent {
+        error: ToolError::new(error.to_string()),
+    })?;
+    let request = client.request(method.clone(), url.clone()).headers(headers);
+    let request = match body {
+        Some(body) => request.body(body.to_owned()),
+        None => request,
+    };
+    request.send().await.map_err(|error| Unsent {
+        error: ToolError::new(format!("`{host}` did not answer: {}", reason(&error))),
+    })
+}
+
+/// The body of an answer, of at most so many bytes.
+pub(super) async fn body_of(response: &mut Response, max_bytes: usize) -> Result<Vec<u8>, ToolError> {
+    let mut read = Vec::new();
+    let cut = |error: &reqwest::Error| ToolError::new(format!("the answer broke off: {}", reason(error)));
+    while let Some(chunk) = response.chunk().await.map_err(|error| cut(&error))? {
+        if read.len() + chunk.len() > max_bytes {
+            let problem = format!("the answer has more than {max_bytes} bytes; ask for less");
+            return Err(ToolError::with_status(ToolStatus::OutputTooLarge, problem));
+        }
+        read.extend_from_slice(&chunk);
+    }
+    Ok(read)
+}
+
+/// A text without a key, which a server may send back, also without the word before it.
+pub(super) fn without_key(text: &str, key: &str) -> String {
+    let values = [Some(key), key.split_once(' ').map(|(_, key)| key)];
+    let values = values.into_iter().flatten().filter(|value| value.len() >= SHORTEST_KEY);
+    values.fold(text.to_owned(), |text, value| mask::without(&text, value, "***").unwrap_or(text))
+}
