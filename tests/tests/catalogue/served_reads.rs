@@ -140,7 +140,7 @@ async fn a_prompt_is_filled_in() {
     ]);
     assert_eq!(made["result"]["messages"], messages);
     for (name, arguments, said) in [
-        ("revue", json!({}), "there is no prompt `revue`; did you mean `review`?"),
+        ("reviews", json!({}), "there is no prompt `reviews`; did you mean `review`?"),
         ("review", json!({}), "the prompt `review` needs the argument `code`"),
         ("review", json!({"code": "x", "lang": "y"}), "has no argument `lang`"),
         ("review", json!({"code": 1}), "the argument `code` must be a text"),
