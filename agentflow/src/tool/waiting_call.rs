@@ -86,7 +86,7 @@ impl WaitingCall {
     }
 }
 
-/// Asks a person while the call that is here runs on. A call that is made again after a crash, and asks the same, gets the
+/// Asks a person while the call that is here runs on. A call that is retried after a crash, and asks the same, gets the
 /// answer that was given before.
 ///
 /// # Errors
