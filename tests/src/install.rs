@@ -90,10 +90,12 @@ pub fn mcp_memory() -> Option<Command> {
     Some(command)
 }
 
-/// The command of the reference server of the Model Context Protocol that fetches pages (PyPI). `None`, which skips the
-/// test, when it cannot be installed.
+/// The command of the reference server of the Model Context Protocol that fetches pages (PyPI), those of this machine, too.
+/// `None`, which skips the test, when it cannot be installed.
 pub fn mcp_fetch() -> Option<Command> {
-    Some(python_with("mcp-fetch", &["mcp-server-fetch==2026.10.19"])?.program("mcp-server-fetch"))
+    let mut command = python_with("mcp-fetch", &["mcp-server-fetch==2026.10.19"])?.program("mcp-server-fetch");
+    command.arg("--allow-private-ips");
+    Some(command)
 }
 
 /// A Python with the official SDK of the Model Context Protocol, and with that server. `None`, which skips the test, when

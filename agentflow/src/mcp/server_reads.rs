@@ -69,12 +69,13 @@ impl ServerReads {
         ask: Ask<R>,
         all: fn(Vec<R>) -> Vec<T>,
     ) -> Result<Arc<[T]>, McpError> {
-        if let Some(kept) = kept.kept(version) {
-            return Ok(kept);
-        }
         let mut is_second = false;
         loop {
+            // Without a connection no change is heard of, and with another one all lists count as changed.
             let connection = self.link.connection().await?;
+            if let Some(kept) = kept.kept(version) {
+                return Ok(kept);
+            }
             // What changes from here on is seen next time.
             let version = version.load(Ordering::SeqCst);
             let says_changes = connection.info().map(|info| says(&info.capabilities)).unwrap_or_default();
