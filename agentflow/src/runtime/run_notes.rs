@@ -1,5 +1,5 @@
 //! Notes: what a surface keeps beside a run and not in its journal, such as where a client is notified of its changes. They are
-//! state under an owner that is no user, and are removed with the run. Nothing here reads one.
+//! state under an owner that is not a user, and are removed with the run. Nothing here reads one.
 
 use std::sync::Arc;
 
