@@ -9,11 +9,9 @@ mod document_folder;
 mod document_form;
 mod form_schema;
 mod graph_document;
-mod not_yaml;
 mod object_fields;
 mod orchestration;
 mod template_text;
-mod text_tree;
 mod tool_document;
 
 use std::collections::HashMap;
@@ -29,9 +27,9 @@ pub use self::document_error::{DocumentError, Problem};
 pub use self::document_folder::FolderError;
 pub use self::document_form::DocumentForm;
 use self::object_fields::Problems;
-use self::text_tree::{Misread, Tree};
 use crate::agent::Agent;
 use crate::model::ModelSource;
+use crate::text_tree::{self, Misread, Tree};
 use crate::tool::ToolList;
 use crate::workflow::Graph;
 
