@@ -48,6 +48,8 @@ mod strict;
 pub mod telemetry;
 pub mod template;
 mod text;
+#[cfg(feature = "documents")]
+mod text_tree;
 pub mod time;
 pub mod tool;
 mod tool_definition;

@@ -10,11 +10,9 @@ mod document_form;
 mod form_schema;
 mod graph_document;
 pub(crate) mod included;
-mod not_yaml;
 mod object_fields;
 mod orchestration;
 mod template_text;
-mod text_tree;
 mod tool_document;
 
 use std::collections::HashMap;
@@ -31,10 +29,10 @@ pub use self::document_folder::FolderError;
 pub use self::document_form::DocumentForm;
 pub(crate) use self::included::{DocumentTypes, included};
 use self::object_fields::Problems;
-use self::text_tree::{Misread, Tree};
 use crate::agent::Agent;
 use crate::definition::hash_of;
 use crate::model::ModelSource;
+use crate::text_tree::{self, Misread, Tree};
 use crate::tool::ToolList;
 use crate::workflow::{Graph, ReferenceKind};
 

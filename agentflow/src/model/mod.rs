@@ -33,6 +33,8 @@ pub(crate) use self::adapter::http::{HttpAddress, http_client};
 pub use self::adapter::http::{HttpModel, HttpModelBuilder, HttpSettings};
 #[cfg(feature = "tool-http")]
 pub(crate) use self::adapter::http::{TrustedRoots, pinned_client, reason, secret_header};
+#[cfg(feature = "tool-api")]
+pub(crate) use self::adapter::http::{kind_of_status, retry_after, wait_before_retry};
 #[cfg(feature = "openai-chat")]
 pub use self::adapter::openai::chat as openai_chat;
 #[cfg(feature = "openai-responses")]

@@ -52,6 +52,9 @@ pub(super) fn may_be_plain(addresses: &[SocketAddr]) -> bool {
 /// Why a request has no answer.
 pub(super) struct Unsent {
     pub(super) error: ToolError,
+    /// Whether the server cannot have got the request: no connection was made.
+    #[cfg(feature = "tool-api")]
+    pub(super) unconnected: bool,
 }
 
 /// Sends a request and waits for the head of its answer.
@@ -66,6 +69,8 @@ pub(super) async fn send(
     let host = host_of(url);
     let client = pinned_client(url, addresses, CONNECT_TIMEOUT, targets.roots_of(url)).map_err(|error| Unsent {
         error: ToolError::new(error.to_string()),
+        #[cfg(feature = "tool-api")]
+        unconnected: false,
     })?;
     let request = client.request(method.clone(), url.clone()).headers(headers);
     let request = match body {
@@ -74,6 +79,8 @@ pub(super) async fn send(
     };
     request.send().await.map_err(|error| Unsent {
         error: ToolError::new(format!("`{host}` did not answer: {}", reason(&error))),
+        #[cfg(feature = "tool-api")]
+        unconnected: error.is_connect(),
     })
 }
 

@@ -3,7 +3,29 @@
 
 #[cfg(feature = "tool-http")]
 mod address_guard;
+#[cfg(feature = "tool-api")]
+mod alert;
+#[cfg(feature = "tool-api")]
+mod api_access;
+#[cfg(feature = "tool-api")]
+mod api_description;
+#[cfg(feature = "tool-api")]
+mod api_error;
+#[cfg(feature = "tool-api")]
+mod api_exchange;
+#[cfg(feature = "tool-api")]
+mod api_paging;
+#[cfg(feature = "tool-api")]
+mod api_request;
+#[cfg(feature = "tool-api")]
+mod api_tool;
 mod condition_tool;
+#[cfg(feature = "tool-api")]
+mod described;
+#[cfg(feature = "tool-api")]
+mod graphql_document;
+#[cfg(feature = "tool-api")]
+mod graphql_tool;
 #[cfg(feature = "a2a-push")]
 mod http_post;
 #[cfg(feature = "tool-http")]
@@ -12,20 +34,44 @@ mod http_exchange;
 mod http_request;
 #[cfg(feature = "tool-http")]
 mod http_target;
+#[cfg(feature = "tool-transform")]
+mod json_path;
+#[cfg(feature = "tool-api")]
+mod open_api;
+#[cfg(feature = "tool-api")]
+mod open_api_operation;
+#[cfg(feature = "tool-api")]
+mod open_api_schema;
 #[cfg(feature = "tool-programs")]
 mod programs;
 #[cfg(feature = "tool-storage")]
 mod storage;
 #[cfg(feature = "tool-transform")]
 mod transform_tool;
+#[cfg(feature = "tool-api")]
+mod url_template;
 #[cfg(feature = "tool-storage")]
 mod writable_folders;
 
 #[cfg(feature = "tool-http")]
 pub use self::address_guard::AddressGuard;
+#[cfg(feature = "tool-api")]
+pub use self::alert::Alert;
+#[cfg(feature = "tool-api")]
+pub use self::api_access::ApiAccess;
+#[cfg(feature = "tool-api")]
+pub use self::api_description::{ApiAuth, ApiParameter, Paging, ParameterPlace};
+#[cfg(feature = "tool-api")]
+pub use self::api_error::ApiToolError;
+#[cfg(feature = "tool-api")]
+pub use self::api_tool::ApiTool;
 pub use self::condition_tool::condition;
+#[cfg(feature = "tool-api")]
+pub use self::graphql_tool::GraphqlTool;
 #[cfg(feature = "tool-http")]
 pub use self::http_request::HttpRequest;
+#[cfg(feature = "tool-api")]
+pub use self::open_api::OpenApi;
 #[cfg(feature = "tool-programs")]
 pub use self::programs::Programs;
 #[cfg(feature = "tool-storage")]

@@ -3,14 +3,9 @@
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
-use serde_json_path::JsonPath;
 
+use super::json_path::BoundedPath;
 use crate::tool::{Effects, FnTool, ToolError, ToolPolicy};
-
-/// The most bytes of a query.
-const LONGEST: usize = 4 << 10;
-/// Every `..` and every filter may look at all that is below each of its items, so their number bounds the work.
-const MOST_WIDE: usize = 3;
 
 #[derive(Deserialize, JsonSchema)]
 struct Asked {
@@ -50,56 +45,5 @@ pub fn transform() -> FnTool {
 }
 
 fn found(Asked { data, path }: &Asked) -> Result<Value, ToolError> {
-    if path.len() > LONGEST {
-        return Err(ToolError::new(format!("a query has at most {LONGEST} bytes, and this one has {}", path.len())));
-    }
-    let wide = wide_parts(path);
-    if wide > MOST_WIDE {
-        let problem =
-            format!("a query has at most {MOST_WIDE} of `..` and `?`, and this one has {wide}; name the fields");
-        return Err(ToolError::new(problem));
-    }
-    let query = JsonPath::parse(path).map_err(|error| {
-        ToolError::new(format!("`{path}` is not a JSONPath query: {error}; write one such as `$.rows[0].name`"))
-    })?;
-    let found = query.query(data);
-    Ok(match found.len() {
-        0 => Value::Null,
-        1 => found.first().cloned().unwrap_or_default(),
-        _ => found.into_iter().cloned().collect(),
-    })
-}
-
-/// How many `..` and `?` a query has, outside of names and texts in quotes.
-fn wide_parts(path: &str) -> usize {
-    let (mut count, mut quote, mut letters) = (0, None, path.chars().peekable());
-    while let Some(letter) = letters.next() {
-        match (quote, letter) {
-            (Some(_), '\\') => drop(letters.next()),
-            (Some(open), letter) if letter == open => quote = None,
-            (None, '\'' | '"') => quote = Some(letter),
-            (None, '?') => count += 1,
-            (None, '.') if letters.peek() == Some(&'.') => count += 1,
-            _ => {}
-        }
-    }
-    count
-}
-
-#[cfg(test)]
-mod tests {
-    use super::wide_parts;
-
-    #[test]
-    fn what_is_in_quotes_is_not_counted() {
-        for (path, count) in [
-            ("$.a.b[0]", 0),
-            ("$..a[?@.b == '..?']", 2),
-            ("$['..']['?'][\"a\\\"..\"]", 0),
-            ("$..a..b[?@..c]", 4),
-            ("$['a\\\\']..b", 1),
-        ] {
-            assert_eq!(wide_parts(path), count, "{path}");
-        }
-    }
+    Ok(BoundedPath::parse(path).map_err(ToolError::new)?.find(data))
 }

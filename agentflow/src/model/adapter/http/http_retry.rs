@@ -8,7 +8,7 @@ use super::HttpSettings;
 use crate::model::{ModelError, ModelErrorKind, TimeoutKind};
 
 /// How long to wait before the next attempt; `None` when it is not retried. `made` is the number of retries so far.
-pub(super) fn wait(settings: &HttpSettings, made: u32, error: &ModelError) -> Option<Duration> {
+pub(crate) fn wait(settings: &HttpSettings, made: u32, error: &ModelError) -> Option<Duration> {
     if made >= settings.max_retries
         || !error.is_retryable()
         || error.kind() == ModelErrorKind::Timeout(TimeoutKind::Total)
@@ -28,7 +28,7 @@ fn backoff(settings: &HttpSettings, made: u32, chance: f64) -> Duration {
 }
 
 /// The wait that the provider asks for: milliseconds, seconds (also with a fraction), or a date.
-pub(super) fn retry_after(headers: &HeaderMap, now: SystemTime) -> Option<Duration> {
+pub(crate) fn retry_after(headers: &HeaderMap, now: SystemTime) -> Option<Duration> {
     let text = |name| headers.get(name)?.to_str().ok().map(str::trim);
     let number = |name| text(name)?.parse::<f64>().ok();
     let seconds = match (number("retry-after-ms"), number("retry-after")) {

@@ -36,6 +36,8 @@ pub(crate) use self::http_address::HttpAddress;
 #[cfg(feature = "tool-http")]
 pub(crate) use self::http_error::reason;
 pub(crate) use self::http_error::{Refusal, kind_of_status};
+#[cfg(feature = "tool-api")]
+pub(crate) use self::http_retry::{retry_after, wait as wait_before_retry};
 #[cfg(feature = "tool-http")]
 pub(crate) use self::secret_header::secret_header;
 pub(crate) use self::server::{Server, ServerBuilder};

@@ -1,16 +1,16 @@
 //! The text of a document as a tree of values, each with its place in the text. It reads YAML 1.2 and JSON, and knows no
 //! form.
 
+mod not_yaml;
+
 use std::collections::HashMap;
 use std::ops::Range;
 
 use saphyr_parser::{Event, Parser, ScalarStyle, ScanError, Span, StrInput};
 use serde_json::{Map, Number, Value};
 
-use super::not_yaml;
-
 /// The most bytes of a document.
-pub(super) const MOST_BYTES: usize = 4 << 20;
+pub(crate) const MOST_BYTES: usize = 4 << 20;
 /// How deep values may stand in each other.
 const MOST_DEPTH: usize = 64;
 /// The most values of a document, those that an alias repeats counted again.
@@ -18,13 +18,13 @@ const MOST_VALUES: usize = 200_000;
 
 /// A value and where it stands, in bytes.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Tree {
-    pub(super) at: Range<usize>,
-    pub(super) datum: Datum,
+pub(crate) struct Tree {
+    pub(crate) at: Range<usize>,
+    pub(crate) datum: Datum,
 }
 
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Datum {
+pub(crate) enum Datum {
     Null,
     Bool(bool),
     Number(Number),
@@ -35,23 +35,30 @@ pub(super) enum Datum {
 
 /// A field of an object.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Field {
-    pub(super) name: String,
+pub(crate) struct Field {
+    pub(crate) name: String,
     /// Where the name stands.
-    pub(super) at: Range<usize>,
-    pub(super) value: Tree,
+    pub(crate) at: Range<usize>,
+    pub(crate) value: Tree,
 }
 
 /// What is wrong, and where.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Misread {
-    pub(super) at: Range<usize>,
-    pub(super) message: String,
+pub(crate) struct Misread {
+    pub(crate) at: Range<usize>,
+    pub(crate) message: String,
 }
 
 impl Misread {
-    pub(super) fn new(at: Range<usize>, message: impl Into<String>) -> Self {
+    pub(crate) fn new(at: Range<usize>, message: impl Into<String>) -> Self {
         Self { at, message: message.into() }
+    }
+
+    /// The sentence with the line of the text that it is about.
+    #[cfg(feature = "tool-api")]
+    pub(crate) fn in_line(self, text: &str) -> String {
+        let line = text.as_bytes().iter().take(self.at.start).filter(|byte| **byte == b'\n').count() + 1;
+        format!("line {line}: {}", self.message)
     }
 }
 
@@ -60,7 +67,7 @@ impl Tree {
     ///
     /// # Errors
     /// All that is wrong with the values, or the first place where the text is neither YAML nor JSON.
-    pub(super) fn read(text: &str) -> Result<Self, Vec<Misread>> {
+    pub(crate) fn read(text: &str) -> Result<Self, Vec<Misread>> {
         let one = |at: Range<usize>, message: String| Err(vec![Misread { at, message }]);
         if text.len() > MOST_BYTES {
             let size = text.len();
@@ -88,7 +95,7 @@ impl Tree {
     }
 
     /// What it is, in words.
-    pub(super) fn what(&self) -> String {
+    pub(crate) fn what(&self) -> String {
         match &self.datum {
             Datum::Null => "nothing".to_owned(),
             Datum::Bool(value) => format!("`{value}`"),
@@ -100,7 +107,7 @@ impl Tree {
     }
 
     /// The field of a name.
-    pub(super) fn field(&self, name: &str) -> Option<&Field> {
+    pub(crate) fn field(&self, name: &str) -> Option<&Field> {
         match &self.datum {
             Datum::Object(fields) => fields.iter().find(|field| field.name == name),
             _ => None,
@@ -108,7 +115,7 @@ impl Tree {
     }
 
     /// The text that it is.
-    pub(super) fn text(&self) -> Option<&str> {
+    pub(crate) fn text(&self) -> Option<&str> {
         match &self.datum {
             Datum::Text(text) => Some(text),
             _ => None,
@@ -116,7 +123,7 @@ impl Tree {
     }
 
     /// The items of a list; of anything else, none.
-    pub(super) fn items(&self) -> &[Tree] {
+    pub(crate) fn items(&self) -> &[Tree] {
         match &self.datum {
             Datum::List(items) => items,
             _ => &[],
@@ -133,7 +140,7 @@ impl Tree {
     }
 
     /// Where a word stands in it: the value or the name of a field that is this word, or else the first text that has it.
-    pub(super) fn place_of(&self, word: &str) -> Option<Range<usize>> {
+    pub(crate) fn place_of(&self, word: &str) -> Option<Range<usize>> {
         self.find(&|text| text == word).or_else(|| self.find(&|text| text.contains(word)))
     }
 
@@ -148,7 +155,7 @@ impl Tree {
     }
 
     /// As JSON.
-    pub(super) fn to_json(&self) -> Value {
+    pub(crate) fn to_json(&self) -> Value {
         match &self.datum {
             Datum::Null => Value::Null,
             Datum::Bool(value) => Value::Bool(*value),

@@ -1,0 +1,174 @@
+//! `Alert`: the tool `alert`, which sends a message to an address that the host has configured. A model chooses the words and
+//! nothing else.
+
+use std::fmt;
+use std::sync::Arc;
+
+use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use reqwest::{Method, Url};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use tokio::time::Instant;
+
+use super::api_access::{ApiAccess, Keys};
+use super::api_description::ApiAuth;
+use super::api_exchange::ApiRequest;
+use crate::tool::{Effects, FnTool, ToolError, ToolPolicy};
+
+/// The most bytes of a message.
+const DEFAULT_MAX_BYTES: usize = 4 << 10;
+/// The header with the step's key.
+const KEY: &str = "idempotency-key";
+
+/// Makes the tool `alert`: a message to people, by a webhook.
+///
+/// Its arguments are `{"message": ".."}`, and it posts `{"message": ".."}` as JSON. The answer is `{"sent": true}`; what the
+/// service answers is not shown.
+///
+/// - The address is configured under a name, like a key, since whoever knows the address of a webhook may write there: no
+///   description, event or error has it. It is an environment variable unless [`ApiAccess`] says otherwise.
+/// - The guard of [`ApiAccess`] counts for it, and a redirect is an error. It is called over TLS alone, but for addresses that
+///   the guard had to allow.
+/// - The effects are `write`. Each call has the header `idempotency-key`, which is the same however often its step is started
+///   again; a service that heeds it tells people once. Where the service does, say so by a policy
+///   ([`ToolPolicy::idempotent`]): then a call that a crash interrupted is retried.
+/// - A message has at most 4 KiB, unless [`max_bytes`](Self::max_bytes) says otherwise.
+///
+/// ```
+/// use agentflow::model::Secret;
+/// use agentflow::{Runtime, tools};
+///
+/// let access = tools::ApiAccess::new().secret("ALERTS", Secret::new("https://hooks.example.org/T0/B1"));
+/// let alert = tools::Alert::new("ALERTS").access(access).field("text");
+/// let runtime = Runtime::builder().tools(alert.tool()).build();
+/// ```
+#[derive(Clone)]
+#[doc(alias = "AlertTool")]
+pub struct Alert {
+    address: String,
+    field: String,
+    auth: Option<ApiAuth>,
+    max_bytes: usize,
+    access: ApiAccess,
+}
+
+impl Alert {
+    /// One that writes to the address of a name, such as the environment variable `ALERTS`.
+    pub fn new(address: impl Into<String>) -> Self {
+        Self {
+            address: address.into(),
+            field: "message".to_owned(),
+            auth: None,
+            max_bytes: DEFAULT_MAX_BYTES,
+            access: ApiAccess::new(),
+        }
+    }
+
+    /// Sets the field that has the message, such as `text`; default `message`.
+    #[must_use]
+    pub fn field(mut self, name: impl Into<String>) -> Self {
+        self.field = name.into();
+        self
+    }
+
+    /// Sets how the service is shown who calls, where the address alone is not enough.
+    #[must_use]
+    pub fn auth(mut self, auth: ApiAuth) -> Self {
+        self.auth = Some(auth);
+        self
+    }
+
+    /// Sets the most bytes of a message; default 4 KiB.
+    #[must_use]
+    pub fn max_bytes(mut self, bytes: usize) -> Self {
+        self.max_bytes = bytes;
+        self
+    }
+
+    /// Sets what may be reached, and where the address is found.
+    #[must_use]
+    pub fn access(mut self, access: ApiAccess) -> Self {
+        self.access = access;
+        self
+    }
+
+    /// The tool.
+    pub fn tool(&self) -> FnTool {
+        let about = "Sends a message to the people who watch over this program. Use it for what they have to know now.";
+        let alert = Arc::new(self.clone());
+        let tool = FnTool::new("alert", about, move |cx, asked: Asked| {
+            let alert = Arc::clone(&alert);
+            async move { alert.access.within_time(alert.sent(asked, &cx.idempotency_key())).await }
+        });
+        tool.policy(ToolPolicy::default().effects(Effects::Write))
+    }
+
+    async fn sent(&self, asked: Asked, step_key: &str) -> Result<Sent, ToolError> {
+        let size = asked.message.len();
+        if size > self.max_bytes {
+            let most = self.max_bytes;
+            let problem = format!("a message has at most {most} bytes, and this one has {size}; say it in fewer words");
+            return Err(ToolError::invalid_arguments(problem));
+        }
+        if asked.message.trim().is_empty() {
+            return Err(ToolError::invalid_arguments("the message is empty; say what people have to know"));
+        }
+        let deadline = Instant::now() + self.access.timeout;
+        let address = self.access.key(&self.address).await?;
+        let mut keys = self.access.keys(self.auth.as_ref()).await?;
+        keys.hide(address.expose());
+        // The parts that a service may send back.
+        if let Ok(url) = address.expose().parse::<Url>() {
+            [Some(url.path()), url.query()].into_iter().flatten().for_each(|part| keys.hide(part));
+        }
+        let made = self.posted(&asked.message, address.expose(), step_key, &keys, deadline).await;
+        made.map_err(|error| keys.without_key(&error))
+    }
+
+    async fn posted(
+        &self,
+        message: &str,
+        address: &str,
+        step_key: &str,
+        keys: &Keys,
+        deadline: Instant,
+    ) -> Result<Sent, ToolError> {
+        // The sentences of an address that cannot be read would have it.
+        let url = self.access.targets.url(address, None).map_err(|_| {
+            ToolError::new("the address of `alert` is not one that is called; the program has to give another one")
+        })?;
+        let mut headers = HeaderMap::new();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        let named = HeaderName::from_static(KEY);
+        headers.insert(named, HeaderValue::from_str(step_key).map_err(|error| ToolError::new(error.to_string()))?);
+        let body = json!({&self.field: message}).to_string();
+        let request = ApiRequest { method: Method::POST, url, headers, body: Some(body), repeatable: false };
+        self.access.exchange(&request, keys, self.access.max_bytes, deadline).await?;
+        Ok(Sent { sent: true })
+    }
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct Asked {
+    /// What people have to know, in a few sentences.
+    message: String,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct Sent {
+    sent: bool,
+}
+
+/// Shows no address.
+impl fmt::Debug for Alert {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { address: _, field, auth, max_bytes, access } = self;
+        f.debug_struct("Alert")
+            .field("field", field)
+            .field("auth", auth)
+            .field("max_bytes", max_bytes)
+            .field("access", access)
+            .finish_non_exhaustive()
+    }
+}

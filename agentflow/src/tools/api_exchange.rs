@@ -1,0 +1,160 @@
+//! One request of a tool that is described as data, with its key, its retries and what a status means. It follows no redirect:
+//! the address of a service is the host's to say.
+
+use reqwest::header::{CONTENT_TYPE, HeaderMap, LOCATION};
+use reqwest::{Method, Url};
+use serde_json::Value;
+use tokio::time::Instant;
+
+use super::api_access::{ApiAccess, Keys};
+use super::http_exchange::{body_of, may_be_plain, send};
+use super::http_target::host_of;
+use crate::message::ToolStatus;
+use crate::model::{HttpSettings, ModelError, ModelErrorKind, kind_of_status, retry_after, wait_before_retry};
+use crate::text::head;
+use crate::tool::ToolError;
+
+/// The most bytes of a refusal that are shown.
+const SHOWN: usize = 500;
+/// The most bytes of a refusal that are read.
+const READ: usize = 16 << 10;
+
+/// A request, as often as it takes.
+#[derive(Clone)]
+pub(super) struct ApiRequest {
+    pub(super) method: Method,
+    pub(super) url: Url,
+    pub(super) headers: HeaderMap,
+    pub(super) body: Option<String>,
+    /// Whether it may be made twice.
+    pub(super) repeatable: bool,
+}
+
+/// An answer with a status of success, without the key.
+pub(super) struct ApiAnswer {
+    pub(super) headers: HeaderMap,
+    /// JSON, where the server says so; a text otherwise; `null` when there is none.
+    pub(super) value: Value,
+    /// As it was sent.
+    pub(super) bytes: usize,
+}
+
+/// An attempt without an answer that can be given.
+struct Failed {
+    error: ToolError,
+    /// What it is for those who decide about retries; `None` when it is final.
+    passing: Option<ModelError>,
+}
+
+impl From<ToolError> for Failed {
+    fn from(error: ToolError) -> Self {
+        Self { error, passing: None }
+    }
+}
+
+impl ApiAccess {
+    /// Makes a request until it is answered; a wait that would end after `deadline` is not begun.
+    pub(super) async fn exchange(
+        &self,
+        request: &ApiRequest,
+        keys: &Keys,
+        max_bytes: usize,
+        deadline: Instant,
+    ) -> Result<ApiAnswer, ToolError> {
+        let settings = HttpSettings::default().max_retries(self.max_retries);
+        let mut made = 0;
+        loop {
+            let failed = match self.attempt(request, keys, max_bytes).await {
+                Ok(answer) => return Ok(answer),
+                Err(failed) => failed,
+            };
+            let wait = failed.passing.and_then(|error| wait_before_retry(&settings, made, &error));
+            match wait.filter(|wait| Instant::now() + *wait < deadline) {
+                Some(wait) => tokio::time::sleep(wait).await,
+                None => return Err(failed.error),
+            }
+            made += 1;
+        }
+    }
+
+    async fn attempt(&self, request: &ApiRequest, keys: &Keys, max_bytes: usize) -> Result<ApiAnswer, Failed> {
+        let (mut url, mut headers) = (request.url.clone(), request.headers.clone());
+        let addresses = self.targets.addresses(&url).await?;
+        if keys.are_secret() && url.scheme() != "https" && !may_be_plain(&addresses) {
+            let problem = format!("`{}` is called with a key, which is sent over `https:` alone", host_of(&url));
+            return Err(ToolError::new(problem).into());
+        }
+        keys.add(&mut url, &mut headers);
+        let sent = send(&self.targets, &url, &addresses, &request.method, headers, request.body.as_deref()).await;
+        let mut response = sent.map_err(|unsent| {
+            let passes = request.repeatable || unsent.unconnected;
+            let passing = passes.then(|| ModelError::new(ModelErrorKind::Transport, unsent.error.message()));
+            Failed { error: unsent.error, passing }
+        })?;
+        let (status, headers) = (response.status(), response.headers().clone());
+        if !status.is_success() {
+            let mut body = Vec::new();
+            // Of a longer one the beginning says enough; one that breaks off is a refusal all the same.
+            while let Ok(Some(chunk)) = response.chunk().await {
+                body.extend_from_slice(&chunk[..chunk.len().min(READ - body.len())]);
+                if body.len() == READ {
+                    break;
+                }
+            }
+            let body = keys.masked(&String::from_utf8_lossy(&body));
+            let passes = request.repeatable || status.as_u16() == 429;
+            let passing = passes.then(|| {
+                let error = ModelError::new(kind_of_status(status.as_u16()), status.as_str());
+                match retry_after(&headers, std::time::SystemTime::now()) {
+                    Some(wait) => error.with_retry_after(wait),
+                    None => error,
+                }
+            });
+            return Err(Failed { error: refusal(status, &headers, &body), passing });
+        }
+        let body = body_of(&mut response, max_bytes).await.map_err(|error| {
+            let broke = request.repeatable && error.status() == ToolStatus::Error;
+            let passing = broke.then(|| ModelError::new(ModelErrorKind::Transport, error.message()));
+            Failed { error, passing }
+        })?;
+        Ok(read(headers, body, keys)?)
+    }
+}
+
+/// What a status that is not one of success means.
+fn refusal(status: reqwest::StatusCode, headers: &HeaderMap, body: &str) -> ToolError {
+    let class = match status.as_u16() {
+        400 | 422 => ToolStatus::InvalidArguments,
+        401 | 403 => ToolStatus::Unauthorized,
+        408 | 504 => ToolStatus::Timeout,
+        _ => ToolStatus::Error,
+    };
+    if status.is_redirection() {
+        let to = headers.get(LOCATION).and_then(|to| to.to_str().ok()).and_then(|to| Url::parse(to).ok());
+        let to = to.map_or_else(String::new, |to| format!(" to `{}`", host_of(&to)));
+        let problem = format!("the server redirects{to} with the status {status}, and redirects are not followed");
+        return ToolError::new(format!("{problem}; the tool's description has to name the address itself"));
+    }
+    let problem = match head(body.trim(), SHOWN) {
+        "" => format!("the server answered {status}"),
+        shown if shown.len() < body.trim().len() => format!("the server answered {status}: {shown}…"),
+        shown => format!("the server answered {status}: {shown}"),
+    };
+    ToolError::with_status(class, problem)
+}
+
+fn read(headers: HeaderMap, body: Vec<u8>, keys: &Keys) -> Result<ApiAnswer, ToolError> {
+    let kind = headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default().to_owned();
+    let bytes = body.len();
+    let text = String::from_utf8(body)
+        .map_err(|_| ToolError::new(format!("the answer is not text of UTF-8, but `{}`", keys.masked(&kind))))?;
+    let text = keys.masked(&text);
+    let is_json = kind.split(';').next().is_some_and(|kind| kind.trim().ends_with("json"));
+    let value = match is_json {
+        _ if text.is_empty() => Value::Null,
+        true => serde_json::from_str(&text)
+            .map_err(|error| ToolError::new(format!("the answer says that it is JSON and is not: {error}")))?,
+        false => Value::String(text),
+    };
+    Ok(ApiAnswer { headers, value, bytes })
+}

@@ -1,0 +1,315 @@
+//! `OpenApi`: tools out of an OpenAPI 3.1 document, by the ids of its operations. What of the document is not read is refused by
+//! its name. It calls nothing.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::api_access::ApiAccess;
+use super::api_description::{ApiAuth, ApiDescription};
+use super::api_error::ApiToolError;
+use super::api_request::CheckedApi;
+use super::api_tool::ApiTool;
+use super::described::value_of;
+use super::open_api_operation::{body, parameters};
+use super::open_api_schema::resolved;
+use crate::text::known_names;
+
+/// The most bytes of a document.
+const MOST_BYTES: usize = 4 << 20;
+/// The most operations of a document.
+const MOST_OPERATIONS: usize = 2_000;
+/// The longest name of a tool.
+const LONGEST_NAME: usize = 64;
+
+const METHODS: [&str; 8] = ["get", "put", "post", "delete", "options", "head", "patch", "trace"];
+
+/// The operations of an OpenAPI 3.1 document, each of which can be made a tool by its `operationId`.
+///
+/// ```
+/// use agentflow::tools::OpenApi;
+/// use agentflow::Runtime;
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let text = r##"{"openapi": "3.1.0", "paths": {"/pets": {"get": {
+///     "operationId": "listPets", "summary": "Lists the pets.", "security": [{"key": []}],
+///     "parameters": [{"name": "limit", "in": "query", "schema": {"type": "integer"}}]
+/// }}}, "components": {"securitySchemes": {"key": {"type": "apiKey", "in": "header", "name": "x-api-key"}}}}"##;
+/// let api = OpenApi::read(text)?.base_url("https://pets.example.org/v1").key("key", "PETS_KEY");
+/// let pets = api.tool("listPets")?.answer("$[*].name");
+/// let runtime = Runtime::builder().tools(pets.tool()?).build();
+/// # Ok(())
+/// # }
+/// ```
+///
+/// - **Where it leads** is the host's to say, and not the document's: a [`base_url`](Self::base_url), or
+///   [hosts](ApiAccess::hosts) of which the document names one among its `servers`.
+/// - **Read are** parameters in the path, the query and headers in the default style; a request body of JSON, which is the
+///   argument `body`; `$ref` within the document; security schemes by a [key](Self::key). The tool has the name of the operation,
+///   with `_` for what no name has, and its summary and description.
+/// - **Refused**, with a sentence about it, is what would be sent in another way than the document says: other styles, cookies,
+///   other bodies, several schemes at once, references out of the document. What an answer looks like is not read.
+/// - A document has at most 4 MiB and 2,000 operations; a schema at most 5,000 parts without its references.
+#[derive(Clone)]
+pub struct OpenApi {
+    document: Arc<Value>,
+    base: Option<String>,
+    keys: BTreeMap<String, Key>,
+    access: ApiAccess,
+}
+
+/// The key of a security scheme, by its name.
+#[derive(Clone, Debug)]
+struct Key {
+    secret: String,
+    /// With a password.
+    user: Option<String>,
+}
+
+/// An operation and where it stands.
+struct Operation<'d> {
+    path: &'d str,
+    method: &'static str,
+    item: &'d Value,
+    operation: &'d Value,
+}
+
+impl OpenApi {
+    /// Reads a document: JSON, or with the feature `documents` YAML.
+    ///
+    /// # Errors
+    /// When it cannot be read, is too large, or is not of OpenAPI 3.1.
+    pub fn read(text: &str) -> Result<Self, ApiToolError> {
+        let failed = |problems| ApiToolError::new("the tools of this document", problems);
+        let document = value_of(text, MOST_BYTES).map_err(failed)?;
+        let version = match (document["openapi"].as_str(), document["swagger"].as_str()) {
+            (Some(version), _) | (None, Some(version)) => version,
+            _ => return Err(failed(vec!["it has no `openapi`; write `openapi: 3.1.0`".to_owned()])),
+        };
+        if version != "3.1" && !version.starts_with("3.1.") {
+            let version = crate::text::head(version, 20);
+            let problem =
+                format!("it is of OpenAPI `{version}`, and 3.1 is read; convert it, since its schemas differ");
+            return Err(failed(vec![problem]));
+        }
+        let api = Self { document: Arc::new(document), base: None, keys: BTreeMap::new(), access: ApiAccess::new() };
+        let count = api.operations().map_err(|problem| failed(vec![problem]))?.len();
+        match count {
+            0 => Err(failed(vec!["it has no operation with an `operationId`".to_owned()])),
+            _ if count > MOST_OPERATIONS => {
+                Err(failed(vec![format!("it has {count} operations, and at most {MOST_OPERATIONS} are read")]))
+            }
+            _ => Ok(api),
+        }
+    }
+
+    /// Sets the address that the paths of the document are added to, in place of its `servers`.
+    #[must_use]
+    pub fn base_url(mut self, url: impl Into<String>) -> Self {
+        self.base = Some(url.into());
+        self
+    }
+
+    /// Names the key of a security scheme of the document, as [`ApiAuth`] does: for the types `apiKey`, `http` with `bearer`,
+    /// `oauth2` and `openIdConnect`, of which the last two are sent a token that the program has got.
+    #[must_use]
+    pub fn key(mut self, scheme: impl Into<String>, secret: impl Into<String>) -> Self {
+        self.keys.insert(scheme.into(), Key { secret: secret.into(), user: None });
+        self
+    }
+
+    /// Names the password of a user for a security scheme of the type `http` with `basic`.
+    #[must_use]
+    pub fn password(mut self, scheme: impl Into<String>, user: impl Into<String>, secret: impl Into<String>) -> Self {
+        self.keys.insert(scheme.into(), Key { secret: secret.into(), user: Some(user.into()) });
+        self
+    }
+
+    /// Sets what may be reached, and with which keys, for tools that are made afterwards.
+    #[must_use]
+    pub fn access(mut self, access: ApiAccess) -> Self {
+        self.access = access;
+        self
+    }
+
+    /// The ids of the operations that have one, in the order of paths.
+    pub fn operation_ids(&self) -> Vec<&str> {
+        let all = self.operations().unwrap_or_default();
+        all.iter().filter_map(|one| one.operation["operationId"].as_str()).collect()
+    }
+
+    /// The tool of an operation, by its `operationId`.
+    ///
+    /// # Errors
+    /// When there is no such operation, with the nearest one; all that the operation has and is not read.
+    pub fn tool(&self, operation_id: &str) -> Result<ApiTool, ApiToolError> {
+        let failed = |problems| ApiToolError::new(format!("the tool of the operation `{operation_id}`"), problems);
+        let all = self.operations().map_err(|problem| failed(vec![problem]))?;
+        let mut of_id = all.iter().filter(|one| one.operation["operationId"] == operation_id);
+        let Some(found) = of_id.next() else {
+            let ids: Vec<String> = self.operation_ids().into_iter().map(ToOwned::to_owned).collect();
+            let near = crate::text::nearest(operation_id, ids.iter().map(String::as_str));
+            let hint = known_names("operation", near, &ids);
+            return Err(failed(vec![format!("the document has no such operation{hint}")]));
+        };
+        if of_id.next().is_some() {
+            return Err(failed(vec!["the document has two operations of this id".to_owned()]));
+        }
+        let mut problems = Vec::new();
+        // Otherwise it would become a part of the host that it is added to.
+        if !found.path.starts_with('/') {
+            problems.push(format!("the path `{}` does not begin with `/`", crate::text::head(found.path, 200)));
+        }
+        let mut arguments = parameters(&self.document, &[found.item, found.operation], &mut problems);
+        body(&self.document, found.operation, &mut arguments, &mut problems);
+        let auth = self.auth(found).map_err(|problem| problems.push(problem)).ok().flatten();
+        let base = self.base(found).map_err(|problem| problems.push(problem)).unwrap_or_default();
+        if !problems.is_empty() {
+            return Err(failed(problems));
+        }
+        let about: Vec<&str> = ["summary", "description"]
+            .iter()
+            .filter_map(|name| found.operation[*name].as_str())
+            .map(str::trim)
+            .collect();
+        let about = match &about[..] {
+            [] => format!("{} {}", found.method.to_ascii_uppercase(), found.path),
+            some => some.join("\n\n"),
+        };
+        let described = ApiDescription {
+            name: tool_name(operation_id),
+            description: about,
+            method: found.method.to_ascii_uppercase(),
+            url: format!("{}{}", base.trim_end_matches('/'), found.path),
+            parameters: arguments,
+            headers: BTreeMap::new(),
+            auth,
+            answer: None,
+            paging: None,
+            max_pages: 10,
+            idempotent: false,
+            idempotency_key: None,
+        };
+        CheckedApi::new(described.clone()).map_err(failed)?;
+        Ok(ApiTool::described(described, self.access.clone()))
+    }
+
+    fn operations(&self) -> Result<Vec<Operation<'_>>, String> {
+        let paths = self.document["paths"].as_object();
+        let mut all = Vec::new();
+        for (path, item) in paths.into_iter().flatten() {
+            let item = resolved(&self.document, item).map_err(|problem| format!("`{path}`: {problem}"))?;
+            for method in METHODS {
+                if let Some(operation) = item.get(method).filter(|one| one["operationId"].is_string()) {
+                    all.push(Operation { path, method, item, operation });
+                }
+            }
+        }
+        Ok(all)
+    }
+
+    /// How an operation is shown who calls: the first way of the document for which there is a key.
+    fn auth(&self, found: &Operation<'_>) -> Result<Option<ApiAuth>, String> {
+        let ways = found.operation["security"].as_array().or_else(|| self.document["security"].as_array());
+        let Some(ways) = ways.filter(|ways| !ways.is_empty()) else { return Ok(None) };
+        let mut problem = None;
+        for way in ways.iter().filter_map(Value::as_object) {
+            match &way.keys().collect::<Vec<_>>()[..] {
+                [] => return Ok(None),
+                [scheme] => match self.keys.get(*scheme) {
+                    Some(key) => return self.of_scheme(scheme, key).map(Some),
+                    None => {
+                        let said =
+                            format!("it needs a key of the scheme `{scheme}`; name it with `key({scheme:?}, ..)`");
+                        problem.get_or_insert(said);
+                    }
+                },
+                several => {
+                    let names = several.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(" and ");
+                    problem.get_or_insert(format!("it needs {names} at once, and one scheme is used"));
+                }
+            }
+        }
+        // None is needed where one of the ways is to have none.
+        match ways.iter().any(|way| way.as_object().is_some_and(serde_json::Map::is_empty)) {
+            true => Ok(None),
+            false => Err(problem.unwrap_or_else(|| "its `security` is not a list of schemes".to_owned())),
+        }
+    }
+
+    fn of_scheme(&self, name: &str, key: &Key) -> Result<ApiAuth, String> {
+        let schemes = &self.document["components"]["securitySchemes"];
+        let scheme = schemes.get(name).ok_or_else(|| format!("the document has no security scheme `{name}`"))?;
+        let scheme = resolved(&self.document, scheme)?;
+        let secret = key.secret.clone();
+        let text = |field: &str| scheme[field].as_str().unwrap_or_default();
+        let of_header = scheme["name"].as_str().map(ToOwned::to_owned);
+        match (text("type"), text("in"), &*text("scheme").to_ascii_lowercase(), of_header, &key.user) {
+            ("apiKey", "header", _, Some(name), None) => Ok(ApiAuth::Header { name, secret }),
+            ("apiKey", "query", _, Some(name), None) => Ok(ApiAuth::Query { name, secret }),
+            ("http", _, "bearer", _, None) | ("oauth2" | "openIdConnect", _, _, _, None) => {
+                Ok(ApiAuth::Bearer { secret })
+            }
+            ("http", _, "basic", _, Some(user)) => Ok(ApiAuth::Basic { user: user.clone(), secret }),
+            ("http", _, "basic", _, None) => {
+                Err(format!("the scheme `{name}` has a user and a password; name them with `password({name:?}, ..)`"))
+            }
+            (_, _, _, _, Some(_)) => {
+                Err(format!("the scheme `{name}` has no user; name its key with `key({name:?}, ..)`"))
+            }
+            (kind, place, _, _, None) => {
+                Err(format!("the scheme `{name}` is of the type `{kind}` {place}, which is not used"))
+            }
+        }
+    }
+
+    /// The address that a path is added to.
+    fn base(&self, found: &Operation<'_>) -> Result<String, String> {
+        if let Some(base) = &self.base {
+            return match base.contains(['?', '#', '{']) {
+                true => Err(format!("the base `{base}` has more than a host and a path")),
+                false => Ok(base.clone()),
+            };
+        }
+        let of = [found.operation, found.item, &*self.document];
+        let servers = of.iter().find_map(|one| one["servers"].as_array().filter(|servers| !servers.is_empty()));
+        let urls: Vec<String> = servers.into_iter().flatten().filter_map(server).collect();
+        let is_allowed = |url: &&String| self.access.targets.url(url, None).is_ok();
+        let allowed = self.access.targets.hosts.is_some().then(|| urls.iter().find(is_allowed)).flatten();
+        allowed.cloned().ok_or_else(|| {
+            let said = match &urls[..] {
+                [] => "the document says no server".to_owned(),
+                [url, ..] => format!("the document says the server `{}`", crate::text::head(url, 200)),
+            };
+            format!("{said}; give `base_url(..)`, or allow its host with `ApiAccess::hosts`")
+        })
+    }
+}
+
+/// The address of a server, with the defaults of its variables.
+fn server(server: &Value) -> Option<String> {
+    let mut url = server["url"].as_str()?.to_owned();
+    for (name, variable) in server["variables"].as_object().into_iter().flatten() {
+        url = url.replace(&format!("{{{name}}}"), variable["default"].as_str()?);
+    }
+    Some(url)
+}
+
+/// A name that every provider takes.
+fn tool_name(operation_id: &str) -> String {
+    let letters =
+        operation_id.chars().map(|c| if c.is_ascii_alphanumeric() || matches!(c, '_' | '-') { c } else { '_' });
+    letters.take(LONGEST_NAME).collect()
+}
+
+impl fmt::Debug for OpenApi {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OpenApi")
+            .field("operations", &self.operation_ids().len())
+            .field("base", &self.base)
+            .field("access", &self.access)
+            .finish_non_exhaustive()
+    }
+}

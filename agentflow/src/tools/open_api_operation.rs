@@ -1,0 +1,130 @@
+//! The parameters and the body of an operation of an OpenAPI document as arguments of a tool. What would be sent in another way
+//! than the document says is refused.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use super::api_description::{ApiParameter, ParameterPlace};
+use super::open_api_schema::{resolved, whole_schema};
+
+/// The most parameters of an operation.
+const MOST: usize = 100;
+
+/// The parameters of a path and of its operation, of which the later ones count.
+pub(super) fn parameters(
+    document: &Value,
+    of: &[&Value],
+    problems: &mut Vec<String>,
+) -> BTreeMap<String, ApiParameter> {
+    let mut found: BTreeMap<(String, String), &Value> = BTreeMap::new();
+    for parameter in of.iter().filter_map(|one| one["parameters"].as_array()).flatten() {
+        let parameter = match resolved(document, parameter) {
+            Ok(parameter) => parameter,
+            Err(problem) => {
+                problems.push(problem);
+                continue;
+            }
+        };
+        match (parameter["name"].as_str(), parameter["in"].as_str()) {
+            (Some(name), Some(place)) => drop(found.insert((place.to_owned(), name.to_owned()), parameter)),
+            _ => problems.push("a parameter has no `name` or no `in`".to_owned()),
+        }
+    }
+    if found.len() > MOST {
+        problems.push(format!("it has {} parameters, and at most {MOST} are read", found.len()));
+        return BTreeMap::new();
+    }
+    let mut arguments = BTreeMap::new();
+    for ((place, name), parameter) in found {
+        // What the document says of these does not count, by its own rules.
+        let is_ours = ["accept", "content-type", "authorization"].iter().any(|one| name.eq_ignore_ascii_case(one));
+        if place == "header" && is_ours {
+            continue;
+        }
+        match argument(document, &place, &name, parameter) {
+            Ok(argument) => {
+                let mut key = argument_name(&name);
+                while arguments.contains_key(&key) {
+                    key = format!("{key}_{place}");
+                }
+                arguments.insert(key, argument);
+            }
+            Err(problem) => problems.push(format!("the parameter `{name}`: {problem}")),
+        }
+    }
+    arguments
+}
+
+fn argument(document: &Value, place: &str, name: &str, parameter: &Value) -> Result<ApiParameter, String> {
+    let (to, style, explode) = match place {
+        "path" => (ParameterPlace::Path, "simple", None),
+        "query" => (ParameterPlace::Query, "form", Some(true)),
+        "header" => (ParameterPlace::Header, "simple", None),
+        other => return Err(format!("`in: {other}` is not used; there are `path`, `query` and `header`")),
+    };
+    if let Some(other) = parameter["style"].as_str().filter(|other| *other != style) {
+        return Err(format!("`style: {other}` is not used; in `{place}` there is `{style}`"));
+    }
+    if explode.is_some_and(|explode| parameter["explode"].as_bool().is_some_and(|said| said != explode)) {
+        return Err("`explode: false` is not used; of a list each value is sent".to_owned());
+    }
+    for word in ["content", "allowReserved"] {
+        if parameter.get(word).is_some_and(|value| *value != Value::Bool(false)) {
+            return Err(format!("`{word}` is not used"));
+        }
+    }
+    let schema = whole_schema(document, parameter.get("schema").unwrap_or(&Value::Bool(true)))?;
+    let mut argument = ApiParameter::new(to).schema(schema).sent_as(name);
+    if let Some(about) = parameter["description"].as_str() {
+        argument = argument.about(about);
+    }
+    match parameter["required"].as_bool().unwrap_or(false) || to == ParameterPlace::Path {
+        true => Ok(argument),
+        false => Ok(argument.optional()),
+    }
+}
+
+/// The body, as one argument.
+pub(super) fn body(
+    document: &Value,
+    operation: &Value,
+    arguments: &mut BTreeMap<String, ApiParameter>,
+    problems: &mut Vec<String>,
+) {
+    let Some(body) = operation.get("requestBody") else { return };
+    let read = resolved(document, body).and_then(|body| {
+        let content = body["content"].as_object();
+        let kinds = || content.into_iter().flatten();
+        let is_json = |kind: &str| kind.split(';').next().is_some_and(|kind| kind.trim() == "application/json");
+        let Some((_, media)) = kinds().find(|(kind, _)| is_json(kind)) else {
+            let all = kinds().map(|(kind, _)| format!("`{kind}`")).collect::<Vec<_>>().join(", ");
+            return Err(format!("its body is {all}, and `application/json` is sent"));
+        };
+        let schema = whole_schema(document, media.get("schema").unwrap_or(&Value::Bool(true)))?;
+        let mut argument = ApiParameter::new(ParameterPlace::Body).schema(schema);
+        if let Some(about) = body["description"].as_str() {
+            argument = argument.about(about);
+        }
+        let is_required = body["required"].as_bool().unwrap_or(false);
+        Ok(if is_required { argument } else { argument.optional() })
+    });
+    match read {
+        Ok(argument) => {
+            let mut key = "body".to_owned();
+            while arguments.contains_key(&key) {
+                key = format!("request_{key}");
+            }
+            arguments.insert(key, argument);
+        }
+        Err(problem) => problems.push(problem),
+    }
+}
+
+/// A name that every provider takes for an argument.
+fn argument_name(name: &str) -> String {
+    let letters = name.chars().map(|c| if c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.') { c } else { '_' });
+    let name: String = letters.take(64).collect();
+    let name = name.trim_matches('_');
+    if name.is_empty() { "value".to_owned() } else { name.to_owned() }
+}

@@ -1,0 +1,182 @@
+//! References and schemas of an OpenAPI document: what a `$ref` leads to within it, and schemas without references. It reads
+//! nothing else.
+
+use serde_json::{Map, Value, json};
+
+/// The most values of a schema without references.
+const MOST_VALUES: usize = 5_000;
+/// How deep a schema may be.
+const MOST_DEPTH: usize = 64;
+/// The most references in a row.
+const MOST_STEPS: usize = 16;
+
+/// Words of the document's own in a schema, which say nothing of values.
+const LEFT_OUT: [&str; 7] = ["discriminator", "xml", "externalDocs", "example", "examples", "$schema", "$comment"];
+/// Words whose value is data and no schema.
+const DATA: [&str; 4] = ["default", "enum", "const", "required"];
+/// Words whose value has schemas by names.
+const NAMED: [&str; 4] = ["properties", "patternProperties", "dependentSchemas", "$defs"];
+
+/// What a value is, through its references, as they stand in it alone: with what stands beside a reference.
+///
+/// # Errors
+/// A sentence about a reference that leads nowhere, out of the document or in a circle.
+pub(super) fn resolved<'d>(document: &'d Value, mut value: &'d Value) -> Result<&'d Value, String> {
+    for _ in 0..MOST_STEPS {
+        match value.get("$ref").and_then(Value::as_str) {
+            Some(reference) => value = target(document, reference)?,
+            None => return Ok(value),
+        }
+    }
+    Err("a `$ref` leads to another one without an end".to_owned())
+}
+
+fn target<'d>(document: &'d Value, reference: &str) -> Result<&'d Value, String> {
+    let Some(pointer) = reference.strip_prefix('#') else {
+        return Err(format!("the `$ref` `{reference}` leads out of the document, and nothing is fetched; put it in"));
+    };
+    let found = document.pointer(pointer);
+    found.ok_or_else(|| format!("the `$ref` `{reference}` leads nowhere"))
+}
+
+/// A schema in which no reference is left. One that is within itself takes anything where it is there again.
+///
+/// # Errors
+/// A sentence about a reference, a word that is not read, or a schema that is too large.
+pub(super) fn whole_schema(document: &Value, schema: &Value) -> Result<Value, String> {
+    let mut writer = Writer { document, open: Vec::new(), left: MOST_VALUES };
+    writer.schema(schema, MOST_DEPTH)
+}
+
+struct Writer<'d> {
+    document: &'d Value,
+    /// The references that are being written.
+    open: Vec<String>,
+    left: usize,
+}
+
+impl Writer<'_> {
+    fn schema(&mut self, schema: &Value, depth: usize) -> Result<Value, String> {
+        self.left = self.left.checked_sub(1).filter(|_| depth > 0).ok_or_else(|| {
+            format!("a schema has more than {MOST_VALUES} parts without its references, or is deeper than {MOST_DEPTH}")
+        })?;
+        match schema {
+            Value::Object(fields) => match fields.get("$ref").and_then(Value::as_str) {
+                Some(reference) => self.reference(reference, fields, depth),
+                None => self.fields(fields, depth),
+            },
+            Value::Array(items) => items.iter().map(|item| self.schema(item, depth - 1)).collect(),
+            other => Ok(other.clone()),
+        }
+    }
+
+    fn reference(&mut self, reference: &str, fields: &Map<String, Value>, depth: usize) -> Result<Value, String> {
+        if self.open.iter().any(|one| one == reference) {
+            let name = reference.rsplit('/').next().unwrap_or_default();
+            return Ok(json!({"description": format!("one more `{name}`")}));
+        }
+        let found = target(self.document, reference)?.clone();
+        self.open.push(reference.to_owned());
+        let written = self.schema(&found, depth - 1);
+        self.open.pop();
+        let mut written = written?;
+        // What stands beside a reference counts as well.
+        let beside: Map<String, Value> = fields
+            .iter()
+            .filter(|(name, _)| *name != "$ref")
+            .map(|(name, value)| (name.clone(), value.clone()))
+            .collect();
+        if let (false, Value::Object(of_target), Value::Object(more)) =
+            (beside.is_empty(), &mut written, self.fields(&beside, depth - 1)?)
+        {
+            of_target.extend(more);
+        }
+        Ok(written)
+    }
+
+    fn fields(&mut self, fields: &Map<String, Value>, depth: usize) -> Result<Value, String> {
+        let mut written = Map::new();
+        for (name, value) in fields {
+            if LEFT_OUT.contains(&name.as_str()) || name.starts_with("x-") {
+                continue;
+            }
+            if matches!(name.as_str(), "$id" | "$anchor" | "$dynamicRef" | "$dynamicAnchor" | "$vocabulary") {
+                return Err(format!("`{name}` in a schema is not read; write the schema without it"));
+            }
+            let value = match value {
+                Value::Object(named) if NAMED.contains(&name.as_str()) => {
+                    let all = named.iter().map(|(name, one)| Ok((name.clone(), self.schema(one, depth - 1)?)));
+                    Value::Object(all.collect::<Result<_, String>>()?)
+                }
+                value if DATA.contains(&name.as_str()) => {
+                    self.left = self.left.saturating_sub(value.as_array().map_or(1, Vec::len));
+                    value.clone()
+                }
+                value => self.schema(value, depth.saturating_sub(1))?,
+            };
+            written.insert(name.clone(), value);
+        }
+        Ok(Value::Object(written))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::{resolved, whole_schema};
+
+    #[test]
+    fn references_are_written_out_and_circles_end() {
+        let document = json!({"components": {"schemas": {
+            "Pet": {"type": "object", "properties": {
+                "$ref": {"type": "string"},
+                "tag": {"$ref": "#/components/schemas/Tag", "description": "Its own."},
+                "parent": {"$ref": "#/components/schemas/Pet"},
+                "a/b": {"$ref": "#/components/schemas/a~1b"}
+            }, "required": ["tag"], "example": {"$ref": "#/no"}, "x-more": 1},
+            "Tag": {"type": "string", "enum": ["a"], "description": "Of all."},
+            "a/b": {"type": "integer"},
+            "Loop": {"$ref": "#/components/schemas/Loop"}
+        }}});
+        let pet = whole_schema(&document, &json!({"$ref": "#/components/schemas/Pet"})).unwrap();
+        let expected = json!({"type": "object", "required": ["tag"], "properties": {
+            "$ref": {"type": "string"},
+            "tag": {"type": "string", "enum": ["a"], "description": "Its own."},
+            "parent": {"description": "one more `Pet`"},
+            "a/b": {"type": "integer"}
+        }});
+        assert_eq!(pet, expected);
+        assert!(whole_schema(&document, &json!({"$ref": "#/components/schemas/Loop"})).is_ok());
+        for (reference, says) in [
+            ("#/components/schemas/Pte", "leads nowhere"),
+            ("other.yaml#/Pet", "leads out of the document"),
+            ("https://example.org/pet.json", "leads out of the document"),
+            ("file:///etc/passwd", "leads out of the document"),
+        ] {
+            let schema = json!({"items": {"$ref": reference}});
+            let problem = whole_schema(&document, &schema).unwrap_err();
+            assert!(problem.contains(says) && problem.contains(reference), "{problem}");
+            assert!(resolved(&document, &json!({"$ref": reference})).is_err());
+        }
+        assert!(resolved(&document, &json!({"$ref": "#/components/schemas/Loop"})).is_err());
+    }
+
+    #[test]
+    fn a_schema_that_grows_with_each_reference_is_refused() {
+        let mut schemas = serde_json::Map::new();
+        for at in 0..30 {
+            let next = json!({"$ref": format!("#/{}", at + 1)});
+            schemas.insert(at.to_string(), json!({"properties": {"a": next, "b": next, "c": next}}));
+        }
+        schemas.insert("30".to_owned(), json!({"type": "string"}));
+        let document = json!(schemas);
+        let problem = whole_schema(&document, &json!({"$ref": "#/0"})).unwrap_err();
+        assert!(problem.contains("more than 5000 parts"), "{problem}");
+        let mut deep = json!({"type": "string"});
+        for _ in 0..200 {
+            deep = json!({"items": deep});
+        }
+        assert!(whole_schema(&document, &deep).is_err());
+    }
+}

@@ -1,0 +1,230 @@
+//! Tools out of an OpenAPI document: what is read of it, what is refused by its name, and that no document makes it panic.
+
+use agentflow::Tool;
+use agentflow::message::{ToolCall, ToolStatus};
+use agentflow::model::Secret;
+use agentflow::serde_json::{self, Value, json};
+use agentflow::tool::{Effects, FnTool};
+use agentflow::tools::{AddressGuard, ApiAccess, OpenApi};
+use agentflow_testing::test_runtime;
+use proptest::prelude::*;
+
+use crate::loopback_server::{Server, json_of};
+
+const PETS: &str = include_str!("../../fixtures/pets.yaml");
+
+fn loopback() -> ApiAccess {
+    let here = "127.0.0.1".parse().unwrap();
+    ApiAccess::new()
+        .guard(AddressGuard::default().allow(here, 32))
+        .resolver(move |_| async move { Ok(vec![here]) })
+        .secret("PETS_KEY", Secret::new("sk-1234567890"))
+}
+
+fn pets() -> OpenApi {
+    OpenApi::read(PETS).unwrap().base_url("https://pets.example.org/v1").key("key", "PETS_KEY")
+}
+
+async fn call(tool: FnTool, arguments: Value) -> (ToolStatus, String) {
+    let name = Tool::definition(&tool).name.to_string();
+    let call = ToolCall::new("1", name, arguments.to_string());
+    let result = test_runtime().tools(tool).build().invoke(&call, &[]).await.unwrap();
+    (result.status, result.text().into_owned())
+}
+
+#[tokio::test]
+async fn an_operation_is_a_tool() {
+    let server = Server::start(|_| json_of(&json!([{"name": "Rex"}]))).await;
+    let api = pets().base_url(server.url("/v1/")).access(loopback());
+    assert_eq!(api.operation_ids(), ["listPets", "createPet", "pets/get", "uploadPhoto"]);
+    let list = api.tool("listPets").unwrap().answer("$[*].name").tool().unwrap();
+    let definition = Tool::definition(&list).clone();
+    assert_eq!((&*definition.name, definition.policy.effects), ("listPets", Effects::Read));
+    assert_eq!(&*definition.description, "Lists the pets.\n\nThe newest come first.");
+    let tags = json!({"type": "array", "items": {"type": "string"}});
+    assert_eq!(definition.parameters["properties"]["tags"], tags);
+    assert_eq!(definition.parameters["properties"]["limit"]["maximum"], json!(100));
+    assert_eq!(definition.parameters["required"], json!([]));
+    let (_, text) = call(list, json!({"limit": 5, "tags": ["a", "b"], "X-Trace": "t"})).await;
+    assert_eq!(text, "Rex");
+    let sent = server.asked().remove(0);
+    assert!(sent.starts_with("GET /v1/pets?limit=5&tags%5B%5D=a&tags%5B%5D=b HTTP/1.1\r\n"), "{sent}");
+    assert!(sent.contains("x-trace: t\r\n") && sent.contains("x-api-key: sk-1234567890\r\n"), "{sent}");
+
+    let create = api.tool("createPet").unwrap().tool().unwrap();
+    let body = Tool::definition(&create).parameters["properties"]["body"].clone();
+    assert_eq!(body["properties"]["mother"], json!({"description": "one more `Pet`"}));
+    assert_eq!(Tool::definition(&create).parameters["required"], json!(["body"]));
+    let (status, text) = call(api.tool("createPet").unwrap().tool().unwrap(), json!({"body": {"nme": "Rex"}})).await;
+    assert!(status == ToolStatus::InvalidArguments && text.contains("`body.name`: this is missing"), "{text}");
+    call(create, json!({"body": {"name": "Rex", "kind": "dog"}})).await;
+    let sent = server.asked().remove(0);
+    assert!(
+        sent.starts_with("POST /v1/pets HTTP/1.1\r\n") && sent.ends_with("{\"kind\":\"dog\",\"name\":\"Rex\"}"),
+        "{sent}"
+    );
+
+    let get = api.tool("pets/get").unwrap().tool().unwrap();
+    assert_eq!(&*Tool::definition(&get).name, "pets_get");
+    let (status, _) = call(api.tool("pets/get").unwrap().tool().unwrap(), json!({"petId": "../admin"})).await;
+    assert_eq!(status, ToolStatus::InvalidArguments);
+    call(get, json!({"petId": "a/b"})).await;
+    let sent = server.asked().remove(0);
+    // Its list of security schemes is empty.
+    assert!(sent.starts_with("GET /v1/pets/a%2Fb HTTP/1.1\r\n") && !sent.contains("x-api-key"), "{sent}");
+}
+
+#[test]
+fn what_is_not_read_is_refused_by_its_name() {
+    let problem = |id: &str| pets().tool(id).unwrap_err().to_string();
+    assert!(problem("listPet").contains("no such operation; did you mean `listPets`?"), "{}", problem("listPet"));
+    assert!(problem("x").contains("its operations are `listPets`, `createPet`"), "{}", problem("x"));
+    assert!(problem("uploadPhoto").contains("its body is `image/png`, and `application/json` is sent"));
+    let changed = |from: &str, to: &str| {
+        assert!(PETS.contains(from), "{from}");
+        OpenApi::read(&PETS.replace(from, to))
+            .map(|api| api.base_url("https://pets.example.org").key("key", "PETS_KEY"))
+    };
+    for (from, to, says) in [
+        (
+            "schema: {type: integer, maximum: 100}",
+            "style: spaceDelimited",
+            "`limit`: `style: spaceDelimited` is not used; in `query` there is `form`",
+        ),
+        ("schema: {type: integer, maximum: 100}", "explode: false", "`limit`: `explode: false` is not used"),
+        ("schema: {type: integer, maximum: 100}", "content: {}", "`limit`: `content` is not used"),
+        ("schema: {type: integer, maximum: 100}", "schema: {type: object}", "`limit` is of the type `object`"),
+        (
+            "schema: {type: integer, maximum: 100}",
+            "schema: {$dynamicRef: '#a'}",
+            "`$dynamicRef` in a schema is not read",
+        ),
+        (
+            "in: query\n          schema: {type: integer",
+            "in: cookie\n          schema: {type: integer",
+            "`in: cookie` is not used",
+        ),
+        (
+            "'#/components/parameters/Tags'",
+            "'#/components/parameters/Tag'",
+            "the `$ref` `#/components/parameters/Tag` leads nowhere",
+        ),
+        ("'#/components/parameters/Tags'", "'https://evil.test/x.yaml'", "leads out of the document"),
+        ("type: apiKey, in: header", "type: apiKey, in: cookie", "the scheme `key` is of the type `apiKey` cookie"),
+        (
+            "type: apiKey, in: header, name: x-api-key",
+            "type: http, scheme: basic",
+            "name them with `password(\"key\", ..)`",
+        ),
+        ("security: [{key: []}]", "security: [{key: [], other: []}]", "it needs `key` and `other` at once"),
+        (
+            "security: [{key: []}]",
+            "security: [{other: []}]",
+            "it needs a key of the scheme `other`; name it with `key(\"other\", ..)`",
+        ),
+        ("name: x-api-key", "name: host", "the header `host` is not set by a tool"),
+        ("  /pets:\n", "  .evil.test/pets:\n", "the path `.evil.test/pets` does not begin with `/`"),
+        ("operationId: createPet", "operationId: listPets", "two operations of this id"),
+    ] {
+        let error = changed(from, to).unwrap().tool("listPets").unwrap_err().to_string();
+        assert!(error.contains(says), "{to}: {error}");
+    }
+    for (from, to, says) in [
+        ("openapi: 3.1.0", "openapi: 3.0.3", "it is of OpenAPI `3.0.3`, and 3.1 is read"),
+        ("openapi: 3.1.0", "swagger: '2.0'", "it is of OpenAPI `2.0`"),
+        ("openapi: 3.1.0", "opnapi: 3.1.0", "it has no `openapi`"),
+        ("operationId", "operation", "it has no operation with an `operationId`"),
+        ("paths:", "paths: [", "line "),
+    ] {
+        let error = changed(from, to).unwrap_err().to_string();
+        assert!(error.contains(says), "{to}: {error}");
+    }
+    assert!(OpenApi::read(&" ".repeat(5 << 20)).unwrap_err().to_string().contains("at most 4194304 are read"));
+    let api = OpenApi::read(PETS).unwrap().base_url("https://pets.example.org");
+    assert!(api.tool("listPets").unwrap_err().to_string().contains("it needs a key of the scheme `key`"));
+}
+
+#[test]
+fn where_it_leads_is_the_hosts_to_say() {
+    let api = || OpenApi::read(PETS).unwrap().key("key", "PETS_KEY");
+    let error = api().tool("listPets").unwrap_err().to_string();
+    let says = "the document says the server `https://eu.pets.example.org/v1`; give `base_url(..)`, or allow its host";
+    assert!(error.contains(says), "{error}");
+    let url = |api: OpenApi| {
+        let tool = api.tool("listPets").map_err(|error| error.to_string())?;
+        Ok::<_, String>(serde_json::to_value(&tool).unwrap()["url"].as_str().unwrap().to_owned())
+    };
+    let allowed = |hosts: [&str; 1]| url(api().access(ApiAccess::new().hosts(hosts)));
+    assert_eq!(allowed(["*.example.org"]).unwrap(), "https://eu.pets.example.org/v1/pets");
+    assert_eq!(allowed(["staging.example.org"]).unwrap(), "https://staging.example.org/pets");
+    assert!(allowed(["other.test"]).is_err());
+    assert_eq!(url(api().base_url("https://mine.test/x/")).unwrap(), "https://mine.test/x/pets");
+    for base in ["https://mine.test/x?y=z", "https://{h}/", "mine.test", "file:///x", "https://u:p@mine.test"] {
+        assert!(url(api().base_url(base)).is_err(), "{base}");
+    }
+}
+
+/// The document with one of its values replaced, left out or moved.
+fn mutated(value: &Value, place: usize, change: u8) -> Value {
+    fn visit(value: &mut Value, left: &mut usize, change: u8) {
+        if *left == 0 {
+            *value = match change {
+                0 => Value::Null,
+                1 => json!(7),
+                2 => json!("#/components/schemas/Pet"),
+                3 => json!({"$ref": "#/components/schemas/Pet"}),
+                4 => json!({"$ref": "#/paths/~1pets/get"}),
+                5 => json!([]),
+                6 => json!([value.clone(), value.clone()]),
+                7 => json!({"": value.clone(), "a": value.clone()}),
+                _ => json!("é\u{0}{}/../?#"),
+            };
+        }
+        *left = left.wrapping_sub(1);
+        match value {
+            Value::Array(items) => items.iter_mut().for_each(|item| visit(item, left, change)),
+            Value::Object(fields) => fields.values_mut().for_each(|item| visit(item, left, change)),
+            _ => {}
+        }
+    }
+    let mut value = value.clone();
+    visit(&mut value, &mut place.clone(), change);
+    value
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(400))]
+
+    #[test]
+    fn no_document_makes_it_panic(first in (0_usize..160, 0_u8..9), second in (0_usize..200, 0_u8..9)) {
+        let read = OpenApi::read(PETS).unwrap();
+        let ids: Vec<String> = read.operation_ids().into_iter().map(ToOwned::to_owned).collect();
+        let document: Value = serde_json::from_str(include_str!("../../fixtures/pets.json")).unwrap();
+        let document = mutated(&mutated(&document, first.0, first.1), second.0, second.1);
+        if let Ok(api) = OpenApi::read(&document.to_string()) {
+            let api = api.base_url("https://pets.example.org").key("key", "PETS_KEY");
+            for id in &ids {
+                match api.tool(id) {
+                    // What is made is a tool, and leads to the host that was given.
+                    Ok(tool) => {
+                        let url = serde_json::to_value(&tool).unwrap()["url"].as_str().unwrap().to_owned();
+                        prop_assert!(tool.tool().is_ok(), "{:?}", tool.tool());
+                        prop_assert!(url.starts_with("https://pets.example.org/") , "{}", url);
+                    }
+                    Err(error) => prop_assert!(!error.to_string().is_empty()),
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn no_text_makes_it_panic(at in 0_usize..1500, cut in 0_usize..40, put in "[a-z:{}\\[\\]&*'\"\n ]{0,6}") {
+        let mut text = PETS.to_owned();
+        let at = (0..=at.min(text.len())).rev().find(|at| text.is_char_boundary(*at)).unwrap();
+        let end = (at..=(at + cut).min(text.len())).rev().find(|end| text.is_char_boundary(*end)).unwrap();
+        text.replace_range(at..end, &put);
+        if let Ok(api) = OpenApi::read(&text) {
+            let _ = api.base_url("https://pets.example.org").key("key", "PETS_KEY").tool("listPets");
+        }
+    }
+}
