@@ -26,10 +26,10 @@ mod described;
 mod graphql_document;
 #[cfg(feature = "tool-api")]
 mod graphql_tool;
-#[cfg(feature = "a2a-push")]
-mod http_post;
 #[cfg(feature = "tool-http")]
 mod http_exchange;
+#[cfg(feature = "a2a-push")]
+mod http_post;
 #[cfg(feature = "tool-http")]
 mod http_request;
 #[cfg(feature = "tool-http")]
