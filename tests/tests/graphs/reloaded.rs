@@ -375,7 +375,7 @@ async fn a_watch_reads_what_has_changed() {
     folder.write("sum.yaml", "id: sum\nnodes: []\n");
     assert_eq!(changes.recv().await.unwrap().unwrap(), (0, 1));
     assert_eq!(run(&runtime, "sum", json!({})).await, json!(1001));
-    // A mistake is reported once, and a reading that somebody else asked for is none of the watch.
+    // A mistake is reported once, and the watch does not report a reading that somebody else asked for.
     folder.write("sum.yaml", sum(20));
     assert_eq!(names(&runtime.reload_documents().await.unwrap().changed), ["sum"]);
     folder.write("sum.yaml", sum(300_000));
