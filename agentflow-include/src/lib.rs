@@ -45,7 +45,7 @@ use quote::quote;
 /// `cx: &Context`. The function returns a `Result` whose error is made of an `agentflow::Error`.
 ///
 /// What can be known of the document alone is checked by the compiler: its syntax, its fields, the names of its nodes, cycles,
-/// and that the function has its inputs. `tools = [..]` are paths of the tools that it names; then a name that is none of
+/// and that the function has its inputs. `tools = [..]` are paths of the tools that it names; then a name that is not among
 /// them is a mistake, and the compiler sees to it that each is a tool and is linked. A tool is meant by the last name of its path;
 /// a name with a dot may be that of a toolset, and is looked up later. Without `tools`, all tools are.
 ///

@@ -223,11 +223,11 @@ async fn a_document_with_mistakes_leaves_the_former_version_in_place() {
     for (text, problem) in [
         (
             sum("reload_ad"),
-            "3:24: the node `total`: this program knows no tool `reload_ad`; did you mean `reload_add`?",
+            "3:23: the node `total`: this program knows no tool `reload_ad`; did you mean `reload_add`?",
         ),
         (
             sum("reload_add").replace("args_", "arg_"),
-            "3:41: a node has no `arg_template`; did you mean `args_template`?",
+            "3:35: a node has no `arg_template`; did you mean `args_template`?",
         ),
     ] {
         folder.write("sum.yaml", text);
@@ -345,7 +345,7 @@ async fn booting_names_the_phase_and_all_that_is_wrong_in_it() {
     );
     let BootError::Documents(FolderError::Documents(errors)) = error else { panic!("{error}") };
     let problems: Vec<String> = errors.iter().flat_map(places).collect();
-    let of_b = "3:16: the node `t`: this program knows no tool `reload_ad`; did you mean `reload_add`?";
+    let of_b = "3:19: the node `t`: this program knows no tool `reload_ad`; did you mean `reload_add`?";
     assert_eq!(problems, ["1:1: a document of tools has at least one node", of_b]);
     folder.write("a.yaml", "id: a\nnodes:\n  - {id: t, tool: reload_add, args_template: {a: 1, b: 1}}\n");
     folder.remove("b.yaml");
@@ -375,7 +375,7 @@ async fn a_watch_reads_what_has_changed() {
     folder.write("sum.yaml", "id: sum\nnodes: []\n");
     assert_eq!(changes.recv().await.unwrap().unwrap(), (0, 1));
     assert_eq!(run(&runtime, "sum", json!({})).await, json!(1001));
-    // A mistake is reported once, and a reading that somebody else asked for is none of the watch.
+    // A mistake is reported once, and the watch does not report a reading that somebody else asked for.
     folder.write("sum.yaml", sum(20));
     assert_eq!(names(&runtime.reload_documents().await.unwrap().changed), ["sum"]);
     folder.write("sum.yaml", sum(300_000));
