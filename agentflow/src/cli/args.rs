@@ -7,7 +7,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use serde_json::Value;
 
 use super::a2a_args::A2aCommand;
-use super::document_args::{DocumentArgs, ValidateArgs};
+use super::document_args::{DocumentArgs, ExportArgs, ValidateArgs};
 use super::mcp_args::McpCommand;
 use super::session_args::SessionsArgs;
 use crate::document::DocumentForm;
@@ -102,6 +102,8 @@ pub(super) enum WorkflowCommand {
     Run(WorkflowRunArgs),
     /// Check documents, YAML or JSON, and print every mistake with its place
     Validate(ValidateArgs),
+    /// Print a workflow as a document of a form; what the form cannot say is an error
+    Export(ExportArgs),
     /// Print the JSON Schema of documents, for editors that complete and underline
     Schema {
         /// Of one form alone

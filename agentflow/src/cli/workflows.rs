@@ -27,6 +27,7 @@ pub(super) async fn workflow(host: &Runtime, command: WorkflowCommand) -> Result
         }
         WorkflowCommand::Run(args) => run(&validate::with(host, &args.documents)?, args).await,
         WorkflowCommand::Validate(args) => validate::validate(host, &args).await,
+        WorkflowCommand::Export(args) => validate::export(host, &args),
         WorkflowCommand::Schema { form } => {
             json_line(&form.map_or_else(DocumentForm::schema_of_all, DocumentForm::schema))
         }

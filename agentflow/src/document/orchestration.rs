@@ -75,7 +75,7 @@ impl<'t> Member<'t> {
     pub(super) fn agent(self: &&Self) -> DocumentAgent {
         DocumentAgent {
             name: self.name.into(),
-            model: self.model.into(),
+            model: Some(self.model.into()),
             instructions: self.instructions.clone(),
             tools: self.tools.iter().map(|tool| Arc::from(*tool)).collect(),
         }
