@@ -7,7 +7,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use serde_json::Value;
 
 use super::a2a_args::A2aCommand;
-use super::document_args::{DiffArgs, DocumentArgs, DryRunArgs, ValidateArgs};
+use super::document_args::{DiffArgs, DocumentArgs, DryRunArgs, ExportArgs, ValidateArgs};
 use super::mcp_args::McpCommand;
 use super::session_args::SessionsArgs;
 use crate::document::DocumentForm;
@@ -106,6 +106,8 @@ pub(super) enum WorkflowCommand {
     DryRun(DryRunArgs),
     /// Show what differs between two versions of a workflow; the exit code is 1 when something does
     Diff(DiffArgs),
+    /// Print a workflow as a document of a form; what the form cannot say is an error
+    Export(ExportArgs),
     /// Print the JSON Schema of documents, for editors that complete and underline
     Schema {
         /// Of one form alone

@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use crate::document::DocumentForm;
+
 /// Workflows that are not in the program.
 #[derive(Debug, Args)]
 pub(super) struct DocumentArgs {
@@ -45,6 +47,20 @@ pub(super) struct ValidateArgs {
     #[arg(long)]
     pub(super) without_names: bool,
     /// Print an array of {"document", "form", "workflow", "problems"} as JSON
+    #[arg(long)]
+    pub(super) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct ExportArgs {
+    /// The workflow
+    pub(super) name: String,
+    /// The form
+    #[arg(long)]
+    pub(super) form: DocumentForm,
+    #[command(flatten)]
+    pub(super) documents: DocumentArgs,
+    /// Print JSON in the place of YAML
     #[arg(long)]
     pub(super) json: bool,
 }

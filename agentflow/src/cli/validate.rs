@@ -1,12 +1,12 @@
-//! `agentwf workflow validate`, and the documents that other commands are given. It checks nothing itself.
+//! `agentwf workflow validate` and `export`, and the documents that other commands are given. It checks nothing itself.
 
 use std::path::{Path, PathBuf};
 
 use serde_json::json;
 
-use super::document_args::{DocumentArgs, ValidateArgs};
+use super::document_args::{DocumentArgs, ExportArgs, ValidateArgs};
 use super::print::{BOLD, DIM, Stop, json_line, line, note};
-use crate::document::{Document, DocumentError};
+use crate::document::{Document, DocumentError, to_yaml};
 use crate::runtime::Runtime;
 use crate::text::OneLine;
 
@@ -53,6 +53,23 @@ pub(super) async fn validate(host: &Runtime, args: &ValidateArgs) -> Result<(), 
         json_line(&reports)?;
     }
     if failed { Err(Stop::Said) } else { Ok(()) }
+}
+
+/// Prints a workflow as a document of a form.
+pub(super) fn export(host: &Runtime, args: &ExportArgs) -> Result<(), Stop> {
+    let host = with(host, &args.documents)?;
+    let read = read_all(&args.documents.documents)?;
+    let document = read.iter().flatten().find(|document| document.name() == args.name);
+    let exported = match (document, host.given_graph(&args.name)) {
+        (Some(document), _) => document.export(args.form),
+        (None, Some(graph)) => args.form.export(&graph),
+        (None, None) => args.form.export(&host.workflow_graph(&args.name)?),
+    };
+    let exported = exported.map_err(|error| Stop::failed("export", error.to_string()))?;
+    match args.json {
+        true => json_line(&exported),
+        false => line(to_yaml(&exported).trim_end()),
+    }
 }
 
 fn show(read: &Read, error: Option<&DocumentError>) -> Result<(), Stop> {

@@ -32,6 +32,7 @@ pub(super) async fn workflow(host: &Runtime, command: WorkflowCommand) -> Result
             if args.json { json_line(&dry) } else { super::tools::dry_run(&dry) }
         }
         WorkflowCommand::Diff(args) => workflow_diff::diff(host, &args).await,
+        WorkflowCommand::Export(args) => validate::export(host, &args),
         WorkflowCommand::Schema { form } => {
             json_line(&form.map_or_else(DocumentForm::schema_of_all, DocumentForm::schema))
         }

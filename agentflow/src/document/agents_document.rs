@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::Drafted;
 use super::object_fields::{Fields, Problems};
 use super::orchestration::{Member, Orchestration};
-use super::text_tree::Tree;
+use crate::text_tree::Tree;
 use crate::workflow::{CONCURRENCY, Graph, GraphBody, GraphEdge, GraphNode, Mapping, Reference};
 
 /// The input of such a workflow.

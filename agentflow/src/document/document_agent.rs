@@ -10,7 +10,8 @@ use crate::model::ModelSource;
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct DocumentAgent {
     pub(crate) name: Arc<str>,
-    pub(crate) model: Arc<str>,
+    /// Without it, it has the model that the runtime has in place of others.
+    pub(crate) model: Option<Arc<str>>,
     /// Its constant text.
     pub(crate) instructions: String,
     pub(crate) tools: Vec<Arc<str>>,
@@ -19,7 +20,14 @@ pub(crate) struct DocumentAgent {
 impl DocumentAgent {
     /// The agent, with another model if there is one for it. What is not found is noted, and left out of the agent.
     pub(super) fn made(&self, model: Option<ModelSource>, find: FindTools<'_>, problems: &mut Vec<String>) -> Agent {
-        let model = model.unwrap_or_else(|| ModelSource::from(&*self.model));
+        let model = model.or_else(|| self.model.as_deref().map(ModelSource::from)).unwrap_or_else(|| {
+            problems.push(format!(
+                "the agent `{}` has no model; give the document a `model`, such as `openai/gpt-5-mini`, or the runtime one \
+                 with `Runtime::builder().model(..)`",
+                self.name
+            ));
+            ModelSource::from("none/none")
+        });
         let mut agent = Agent::new(model).name(Arc::clone(&self.name));
         if !self.instructions.is_empty() {
             agent = agent.instruct(&*self.instructions);

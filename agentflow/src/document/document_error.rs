@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet};
 
-use super::text_tree::Misread;
 use crate::text::OneLine;
+use crate::text_tree::Misread;
 
 /// The most problems that are shown.
 const MOST_SHOWN: usize = 100;

@@ -3,8 +3,9 @@
 use std::fmt;
 use std::str::FromStr;
 
-use super::text_tree::{Datum, Field, Misread, Tree};
+use super::tree_document::TOPOLOGY;
 use crate::text::{did_you_mean, nearest};
+use crate::text_tree::{Datum, Field, Misread, Tree};
 
 /// A form of a document. It is recognised by its fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -14,12 +15,30 @@ pub enum DocumentForm {
     Agents,
     /// Calls of tools: `id`, and `nodes` each with a `tool`.
     Tools,
+    /// Calls of servers of MCP and of agents of other programs, with edges between them: `workflow_id`, `nodes` and `edges`.
+    Edges,
+    /// The same one after another: `workflow_id` and `steps`.
+    Steps,
+    /// Parts within parts, in the words of the operators: `name` and `topology`.
+    Tree,
     /// The plan itself, as [`Graph::to_json`](crate::workflow::Graph::to_json) gives it: `nodes` and `output`.
     Graph,
 }
 
 /// The fields by which a form is recognised.
-const FIELDS: [&str; 6] = ["agents", "id", "name", "nodes", "orchestration", "output"];
+const FIELDS: [&str; 11] = [
+    "agents",
+    "edges",
+    "id",
+    "name",
+    "nodes",
+    "orchestration",
+    "output",
+    "steps",
+    "topology",
+    "workflow_id",
+    "workflowId",
+];
 
 impl DocumentForm {
     /// The word, such as `graph`.
@@ -27,6 +46,9 @@ impl DocumentForm {
         match self {
             Self::Agents => "agents",
             Self::Tools => "tools",
+            Self::Edges => "edges",
+            Self::Steps => "steps",
+            Self::Tree => "tree",
             Self::Graph => "graph",
         }
     }
@@ -35,15 +57,22 @@ impl DocumentForm {
         match self {
             Self::Agents => "`agents` and `orchestration`",
             Self::Tools => "`id` and `nodes` with a `tool` each",
+            Self::Edges => "`workflow_id`, `nodes` and `edges`",
+            Self::Steps => "`workflow_id` and `steps`",
+            Self::Tree => "`name` and `topology`",
             Self::Graph => "`name`, `nodes` and `output`",
         }
     }
 
     fn fits(self, tree: &Tree) -> bool {
         let has = |name: &str| tree.field(name).is_some();
+        let has_id = has("workflow_id") || has("workflowId");
         match self {
             Self::Agents => has("agents") && has("orchestration"),
             Self::Tools => has("id") && has("nodes"),
+            Self::Edges => has_id && has("nodes") && has("edges"),
+            Self::Steps => has_id && has("steps"),
+            Self::Tree => TOPOLOGY.into_iter().any(has),
             Self::Graph => has("nodes") && has("output"),
         }
     }
@@ -101,10 +130,20 @@ impl DocumentForm {
             ),
             ("orchestration", "a document with `orchestration` needs `agents`, a list of the agents that it names"),
             (
-                "nodes",
-                "a document with `nodes` needs `id`, where each node names a `tool`, or `output`, where it is a graph and \
-                 says whose output the workflow has",
+                "workflow_id",
+                "a document with `workflow_id` needs `nodes` and `edges`, or `steps`, which run one after another",
             ),
+            (
+                "workflowId",
+                "a document with `workflowId` needs `nodes` and `edges`, or `steps`, which run one after another",
+            ),
+            (
+                "nodes",
+                "a document with `nodes` needs `id`, where each node names a `tool`, `output`, where it is a graph and says \
+                 whose output the workflow has, or `workflow_id` and `edges`",
+            ),
+            ("steps", "a document with `steps` needs `workflow_id`, the name of the workflow"),
+            ("edges", "a document with `edges` needs `workflow_id`, the name of the workflow, and `nodes`"),
         ];
         lacks.into_iter().find_map(|(name, problem)| Some(Misread::new(tree.field(name)?.at.clone(), problem)))
     }

@@ -2,14 +2,14 @@
 
 use serde_json::{Value, json};
 
-use super::DocumentForm;
+use super::{DocumentForm, edges_schema};
 
 /// The dialect that editors understand best.
 const DIALECT: &str = "http://json-schema.org/draft-07/schema#";
 
 impl DocumentForm {
     /// All forms.
-    pub const ALL: [Self; 3] = [Self::Agents, Self::Tools, Self::Graph];
+    pub const ALL: [Self; 6] = [Self::Agents, Self::Tools, Self::Edges, Self::Steps, Self::Tree, Self::Graph];
 
     /// The JSON Schema (draft 7) of the form. A document of the form fits it; what fits may still have
     /// mistakes that a schema cannot say, such as the name of a node that is not there.
@@ -17,6 +17,9 @@ impl DocumentForm {
         let mut schema = match self {
             Self::Agents => agents(),
             Self::Tools => tools(),
+            Self::Edges => edges_schema::edges(),
+            Self::Steps => edges_schema::steps(),
+            Self::Tree => tree(),
             Self::Graph => graph(),
         };
         schema["$schema"] = DIALECT.into();
@@ -27,27 +30,32 @@ impl DocumentForm {
     /// The JSON Schema of all documents: each is of one of the forms.
     pub fn schema_of_all() -> Value {
         let mut any = Self::ALL.map(Self::schema);
-        for schema in &mut any {
-            schema.as_object_mut().map(|schema| schema.remove("$schema"));
+        let mut definitions = Value::Null;
+        for schema in any.iter_mut().filter_map(Value::as_object_mut) {
+            schema.remove("$schema");
+            // References begin at the root.
+            if let Some(own) = schema.remove("definitions") {
+                definitions = own;
+            }
         }
-        json!({"$schema": DIALECT, "title": "agentflow workflow", "anyOf": any})
+        json!({"$schema": DIALECT, "title": "agentflow workflow", "definitions": definitions, "anyOf": any})
     }
 }
 
-fn text(about: &str) -> Value {
+pub(super) fn text(about: &str) -> Value {
     json!({"type": "string", "description": about})
 }
 
 /// A text that says something.
-fn name(about: &str) -> Value {
+pub(super) fn name(about: &str) -> Value {
     json!({"type": "string", "pattern": "\\S", "description": about})
 }
 
-fn texts(about: &str) -> Value {
+pub(super) fn texts(about: &str) -> Value {
     json!({"type": ["array", "null"], "items": {"type": "string"}, "description": about})
 }
 
-fn object(about: &str, required: &[&str], properties: Value) -> Value {
+pub(super) fn object(about: &str, required: &[&str], properties: Value) -> Value {
     json!({
         "type": "object", "description": about, "required": required, "additionalProperties": false, "properties": properties
     })
@@ -133,6 +141,68 @@ fn agents() -> Value {
     )
 }
 
+fn tree() -> Value {
+    let part = || json!({"$ref": "#/definitions/part"});
+    let parts = |about: &str| json!({"type": "array", "minItems": 1, "items": part(), "description": about});
+    let rounds = json!({"type": ["integer", "null"], "minimum": 0, "maximum": u32::MAX, "description": "how often"});
+    let arm = object(
+        "an arm",
+        &["when", "then"],
+        json!({"when": name("a line of CEL over `input` and `state`"), "then": part()}),
+    );
+    let operators = json!({
+        "tool": name("a call of a tool"),
+        "agent": name("a run of an agent"),
+        "workflow": name("a run of a workflow"),
+        "value": {"description": "a value, with templates over `input`"},
+        "sequence": parts("one after another"),
+        "parallel": parts("at the same time; the output is an object by the parts' names"),
+        "fallback": parts("in order, until one succeeds"),
+        "race": parts("at the same time; the first success is the output"),
+        "loop": part(),
+        "map_over": part(),
+        "route": {"type": "array", "minItems": 1, "items": arm},
+        "gate": name("a question that a person must agree to"),
+        "timeout": part(),
+        "transform": {"type": "array", "items": {"type": "object"}, "description": "changes of the state"},
+        "tap": part(),
+    });
+    let mut fields = json!({
+        "as": text("the part's name"),
+        "with": {"description": "what a call is given, with templates over `input`"},
+        "save": text("the key of the state under which the output is saved"),
+        "retry": rounds,
+        "policy": {"type": ["object", "null"], "description": "what is done when it fails, takes long, or needs a person's word"},
+        "input": {"type": ["object", "boolean", "null"], "description": "the JSON Schema of what it is given"},
+        "output": {"type": ["object", "boolean", "null"], "description": "the JSON Schema of its output"},
+        "max": rounds,
+        "until": text("of a loop: a line of CEL over `item`, the last output"),
+        "otherwise": {"anyOf": [part(), {"type": "null"}]},
+        "when": text("of a gate: a line of CEL; the question is asked when it holds"),
+        "seconds": {"type": ["number", "null"], "minimum": 0, "description": "of a timeout"},
+    });
+    let one: Vec<Value> =
+        operators.as_object().into_iter().flatten().map(|(name, _)| json!({"required": [name]})).collect();
+    for (name, schema) in operators.as_object().into_iter().flatten() {
+        fields[name] = schema.clone();
+    }
+    let mut of_part = object("a part", &[], fields);
+    of_part["oneOf"] = one.into();
+    let mut schema = object(
+        "parts within parts",
+        &["name"],
+        json!({
+            "name": name("the name of the workflow"),
+            "description": text("what it is for"),
+            "topology": part(),
+            "root": part(),
+        }),
+    );
+    schema["oneOf"] = json!([{"required": ["topology"]}, {"required": ["root"]}]);
+    schema["definitions"] = json!({"part": of_part});
+    schema
+}
+
 fn graph() -> Value {
     let fields = json!({
         "name": name("the name of the node"),
@@ -177,6 +247,12 @@ mod tests {
 
     const TRACKER: &str = include_str!("../../tests/documents/tracker.yaml");
 
+    const REVIEW: &str = include_str!("../../tests/documents/review.yaml");
+
+    const WF_001: &str = include_str!("../../tests/documents/wf-001.yaml");
+
+    const LETTERS: &str = include_str!("../../tests/documents/letters.yaml");
+
     /// What a form's reader takes and refuses for its fields, its schema takes and refuses.
     #[test]
     fn the_schema_of_a_form_agrees_with_its_reader() {
@@ -190,6 +266,11 @@ mod tests {
             (DocumentForm::Tools, RESEARCH),
             (DocumentForm::Agents, TRACKER),
             (DocumentForm::Agents, &loops),
+            (DocumentForm::Edges, REVIEW),
+            (DocumentForm::Edges, &REVIEW.replace("from_node_id", "fromNodeId").replace("workflow_id", "workflowId")),
+            (DocumentForm::Steps, WF_001),
+            (DocumentForm::Tree, LETTERS),
+            (DocumentForm::Tree, &LETTERS.replace("topology", "root")),
         ] {
             assert_eq!(Document::read("it.yaml", text).unwrap().form(), form);
             assert!(fits(form, text), "{form}");
@@ -207,6 +288,18 @@ mod tests {
             (DocumentForm::Agents, TRACKER, "model: openai-chat/gpt-5-mini\n    instruction: F", "instruction: F"),
             (DocumentForm::Graph, COUNT, "output: count", "outputs: count"),
             (DocumentForm::Graph, COUNT, "name: topic", "nam: topic"),
+            (DocumentForm::Edges, REVIEW, "kind: router", "kind: routre"),
+            (DocumentForm::Edges, REVIEW, "node_id: read", "node: read"),
+            (DocumentForm::Edges, REVIEW, "edge_type: sequential", "edge_type: serial"),
+            (DocumentForm::Edges, REVIEW, "timeout_ms: 5000", "timeout_ms: soon"),
+            (DocumentForm::Edges, REVIEW, "to_node_id: end", "to_node_id: end, toNodeId: end"),
+            (DocumentForm::Edges, REVIEW, "resolution_mode: fixed", "resolution_mode: pool"),
+            (DocumentForm::Steps, WF_001, "kind: mcp", "kind: router"),
+            (DocumentForm::Steps, WF_001, "capability: code", "capabilty: code"),
+            (DocumentForm::Tree, LETTERS, "tool: doc_twice", "tol: doc_twice"),
+            (DocumentForm::Tree, LETTERS, "tool: doc_twice", "tool: doc_twice, agent: x"),
+            (DocumentForm::Tree, LETTERS, "max: 5", "max: many"),
+            (DocumentForm::Tree, LETTERS, "as: words", "is: words"),
         ] {
             let text = text.replacen(from, to, 1);
             assert!(Document::read("it.yaml", text.as_str()).is_err(), "{from}");

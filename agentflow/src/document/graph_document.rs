@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use super::Drafted;
 use super::object_fields::{Fields, Problems, read as read_value};
-use super::text_tree::{Datum, Tree};
+use crate::text_tree::{Datum, Tree};
 use crate::workflow::{CONCURRENCY, Graph, GraphNode};
 
 pub(super) fn read(tree: &Tree, problems: &mut Problems) -> Option<Drafted> {

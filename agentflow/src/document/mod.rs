@@ -3,17 +3,26 @@
 #![doc = include_str!("../docs/document.md")]
 
 mod agents_document;
+mod bound_server;
 mod document_agent;
 mod document_error;
+mod document_export;
 mod document_folder;
 mod document_form;
+mod edges_document;
+mod edges_node;
+mod edges_schema;
+mod export_edges;
+mod export_tools;
 mod form_schema;
 mod graph_document;
 pub(crate) mod included;
 mod object_fields;
 mod orchestration;
+mod steps_document;
 mod template_text;
 mod tool_document;
+mod tree_document;
 
 use std::collections::HashMap;
 use std::fmt;
@@ -25,13 +34,14 @@ use serde_json::Value;
 
 use self::document_agent::DocumentAgent;
 pub use self::document_error::{DocumentError, Problem};
+pub use self::document_export::{ExportError, to_yaml};
 pub use self::document_folder::FolderError;
 pub use self::document_form::DocumentForm;
 pub(crate) use self::included::{DocumentTypes, included};
-use self::object_fields::Problems;
+use self::object_fields::{Fields, Problems};
 use crate::agent::Agent;
 use crate::definition::hash_of;
-use crate::model::ModelSource;
+use crate::model::{ModelRef, ModelSource};
 use crate::text_tree::{self, Misread, Tree};
 use crate::tool::ToolList;
 use crate::workflow::{Graph, ReferenceKind};
@@ -101,8 +111,11 @@ impl Document {
         let mut problems = Problems::default();
         let drafted = match form {
             DocumentForm::Agents => agents_document::read(&tree, &mut problems),
+            DocumentForm::Edges => edges_document::read(&tree, &mut problems),
+            DocumentForm::Steps => steps_document::read(&tree, &mut problems),
             DocumentForm::Graph => graph_document::read(&tree, &mut problems),
             DocumentForm::Tools => tool_document::read(&tree, &mut problems),
+            DocumentForm::Tree => tree_document::read(&tree, &mut problems),
         };
         let Some(Drafted { graph, inner, agents, parts, card }) = drafted.filter(|_| problems.0.is_empty()) else {
             return Err(failed(problems.0));
@@ -180,7 +193,7 @@ impl Document {
 
     /// The models of its agents, each with the agent's name.
     pub(crate) fn models(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.agents.iter().map(|agent| (&*agent.name, &*agent.model))
+        self.agents.iter().filter_map(|agent| Some((&*agent.name, agent.model.as_deref()?)))
     }
 
     /// The workflows that belong to it, those first that others call.
@@ -208,6 +221,16 @@ impl Document {
 
 /// What a name in an agent's list of tools leads to, or a sentence that says that there is no such tool.
 pub(crate) type FindTools<'a> = &'a dyn Fn(&str) -> Result<ToolList, String>;
+
+/// The model of the agents that a document makes of its nodes.
+fn model_of<'t>(fields: &mut Fields<'t>, problems: &mut Problems) -> Option<&'t str> {
+    let tree = fields.text("model", problems)?;
+    let model = tree.text()?;
+    if let Err(error) = model.parse::<ModelRef>() {
+        problems.note(&tree.at, error.to_string());
+    }
+    Some(model)
+}
 
 /// A file's text, if it is not too large.
 fn text_of(path: &Path) -> std::io::Result<String> {

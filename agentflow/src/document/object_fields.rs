@@ -7,8 +7,8 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use serde_path_to_error::Segment;
 
-use super::text_tree::{Datum, Field, Misread, Tree};
 use crate::text::{did_you_mean, nearest};
+use crate::text_tree::{Datum, Field, Misread, Tree};
 use crate::workflow::in_words;
 
 /// The mistakes found so far.
@@ -28,13 +28,15 @@ pub(super) struct Fields<'t> {
     /// What the object is, such as `a node`.
     what: &'static str,
     asked: Vec<&'static str>,
+    /// Whether `node_id` may be written as `nodeId`.
+    is_camel: bool,
 }
 
 impl<'t> Fields<'t> {
     /// The fields of what has to be an object.
     pub(super) fn of(tree: &'t Tree, what: &'static str, problems: &mut Problems) -> Option<Self> {
         match &tree.datum {
-            Datum::Object(fields) => Some(Self { tree, fields, what, asked: Vec::new() }),
+            Datum::Object(fields) => Some(Self { tree, fields, what, asked: Vec::new(), is_camel: false }),
             _ => {
                 problems.note(&tree.at, format!("{what} is an object, and this is {}", tree.what()));
                 None
@@ -42,11 +44,67 @@ impl<'t> Fields<'t> {
         }
     }
 
+    /// Reads `nodeId`, too, where `node_id` is asked for.
+    pub(super) fn or_camel(mut self) -> Self {
+        self.is_camel = true;
+        self
+    }
+
     /// The value of a field, where it is given and not `null`.
     pub(super) fn get(&mut self, name: &'static str) -> Option<&'t Tree> {
         self.asked.push(name);
-        let field = self.fields.iter().find(|field| field.name == name)?;
+        let field = self.fields.iter().find(|field| self.is_named(field, name))?;
         (field.value.datum != Datum::Null).then_some(&field.value)
+    }
+
+    fn is_named(&self, field: &Field, name: &str) -> bool {
+        field.name == name || (self.is_camel && field.name == camel(name))
+    }
+
+    /// Texts by their names; none where the field is absent.
+    pub(super) fn texts_by_name(
+        &mut self,
+        name: &'static str,
+        problems: &mut Problems,
+    ) -> Vec<(&'t str, &'t str, &'t Tree)> {
+        let Some(tree) = self.get(name) else { return Vec::new() };
+        let Datum::Object(fields) = &tree.datum else {
+            problems.note(&tree.at, format!("`{name}` is an object, and this is {}", tree.what()));
+            return Vec::new();
+        };
+        let texts = fields.iter().filter(|field| is_text(&field.value, &field.name, problems));
+        texts.filter_map(|field| Some((field.name.as_str(), field.value.text()?, &field.value))).collect()
+    }
+
+    /// `true` or `false`; an absent one is `default`.
+    pub(super) fn flag(&mut self, name: &'static str, default: bool, problems: &mut Problems) -> bool {
+        match self.get(name) {
+            Some(Tree { datum: Datum::Bool(value), .. }) => *value,
+            Some(other) => {
+                problems.note(&other.at, format!("`{name}` is `true` or `false`, and this is {}", other.what()));
+                default
+            }
+            None => default,
+        }
+    }
+
+    /// One of some words.
+    pub(super) fn word(
+        &mut self,
+        name: &'static str,
+        words: &[&'static str],
+        problems: &mut Problems,
+    ) -> Option<&'static str> {
+        let tree = self.text(name, problems)?;
+        let given = tree.text()?;
+        let found = words.iter().find(|word| **word == given).copied();
+        if found.is_none() {
+            let near = nearest(given, words.iter().copied());
+            let hint =
+                if near.is_some() { did_you_mean(near) } else { format!("; it is one of `{}`", words.join("`, `")) };
+            problems.note(&tree.at, format!("`{name}` of {} cannot be `{given}`{hint}", self.what));
+        }
+        found
     }
 
     /// The value of a field that has to be given.
@@ -100,7 +158,13 @@ impl<'t> Fields<'t> {
     /// Notes what was not asked for.
     pub(super) fn end(self, problems: &mut Problems) {
         for field in self.fields {
-            if !self.asked.contains(&field.name.as_str()) {
+            if let Some(name) = self.asked.iter().find(|name| self.is_named(field, name)) {
+                let first = self.fields.iter().find(|other| self.is_named(other, name));
+                if first.is_some_and(|first| first.at != field.at) {
+                    let first = first.map_or("", |first| &first.name);
+                    problems.note(&field.at, format!("`{first}` and `{}` are one field; keep one", field.name));
+                }
+            } else {
                 let near = nearest(&field.name, self.asked.iter().copied());
                 let hint = match near {
                     Some(_) => did_you_mean(near),
@@ -115,6 +179,16 @@ impl<'t> Fields<'t> {
     fn start(&self) -> Range<usize> {
         self.fields.first().map_or(self.tree.at.clone(), |field| field.at.clone())
     }
+}
+
+/// `nodeId` for `node_id`.
+pub(super) fn camel(name: &str) -> String {
+    let mut parts = name.split('_');
+    let first = parts.next().unwrap_or_default().to_owned();
+    parts.fold(first, |camel, part| {
+        let (head, tail) = part.split_at(part.len().min(1));
+        camel + &head.to_ascii_uppercase() + tail
+    })
 }
 
 fn is_text(tree: &Tree, name: &str, problems: &mut Problems) -> bool {

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use super::agents_document::{LAST, MESSAGE};
 use super::document_agent::DocumentAgent;
 use super::object_fields::{Fields, Problems};
-use super::text_tree::Tree;
 use crate::model::ModelRef;
 use crate::template::Template;
 use crate::text::{did_you_mean, nearest};
+use crate::text_tree::Tree;
 use crate::workflow::{GraphBody, GraphNode, Mapping, Reference};
 
 /// The tool by which an agent ends a loop.
@@ -75,7 +75,7 @@ impl<'t> Member<'t> {
     pub(super) fn agent(self: &&Self) -> DocumentAgent {
         DocumentAgent {
             name: self.name.into(),
-            model: self.model.into(),
+            model: Some(self.model.into()),
             instructions: self.instructions.clone(),
             tools: self.tools.iter().map(|tool| Arc::from(*tool)).collect(),
         }

@@ -4,8 +4,8 @@
 use serde_json::Value;
 
 use super::object_fields::Problems;
-use super::text_tree::{Datum, Field, Tree};
 use crate::template::Template;
+use crate::text_tree::{Datum, Field, Tree};
 use crate::workflow::Mapping;
 
 /// How a value of a document is made: each text in it is a template. What is wrong with one is noted. The first names of

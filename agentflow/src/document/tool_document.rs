@@ -5,8 +5,8 @@ use std::collections::{BTreeSet, HashMap};
 use super::Drafted;
 use super::object_fields::{Fields, Problems};
 use super::template_text::mapping;
-use super::text_tree::Tree;
 use crate::text::{did_you_mean, nearest};
+use crate::text_tree::Tree;
 use crate::workflow::{
     CONCURRENCY, Graph, GraphBody, GraphEdge, GraphNode, Mapping, NodePolicy, Reference, RetryPolicy,
 };

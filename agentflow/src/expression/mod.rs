@@ -95,6 +95,12 @@ impl Expression {
     pub(crate) fn problems_of_condition(&self, known: &dyn KnownKinds) -> Vec<ExpressionError> {
         types::problems_of_condition(&self.root, known)
     }
+
+    #[cfg(feature = "dynamic")]
+    /// What is wrong with it as a value of any type.
+    pub(crate) fn problems_of_value(&self, known: &dyn KnownKinds) -> Vec<ExpressionError> {
+        types::problems_of_value(&self.root, known)
+    }
 }
 
 /// The fields of a JSON object as variables.

@@ -80,6 +80,12 @@ pub(super) fn problems_of_condition(root: &Node, known: &dyn KnownKinds) -> Vec<
     check.problems
 }
 
+pub(super) fn problems_of_value(root: &Node, known: &dyn KnownKinds) -> Vec<ExpressionError> {
+    let mut check = Check { known, items: Vec::new(), problems: Vec::new() };
+    check.kind(root);
+    check.problems
+}
+
 struct Check<'c> {
     known: &'c dyn KnownKinds,
     items: Vec<&'c str>,

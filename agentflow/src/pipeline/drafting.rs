@@ -60,7 +60,7 @@ impl<'n> Drafting<'n> {
     /// A part as one call, with the value that it is given.
     fn call(&mut self, part: &Part, given: Mapping) -> Reference {
         match part.call() {
-            Some((kind, name)) => Reference { kind, name: name.to_owned(), with: given },
+            Some((kind, name)) => Reference { kind, name: name.to_owned(), with: given, gives: None },
             None => self.inner(part, given),
         }
     }

@@ -3,6 +3,8 @@
 #![doc = include_str!("../docs/pipeline.md")]
 
 mod choice;
+#[cfg(feature = "documents")]
+mod described;
 mod drafting;
 mod graph_in_work;
 mod input_names;

@@ -164,6 +164,15 @@ impl Runtime {
     }
 }
 
+#[cfg(feature = "cli")]
+impl Runtime {
+    /// A graph as it was given, by its name.
+    pub(crate) fn given_graph(&self, name: &str) -> Option<Arc<Graph>> {
+        let found = graphs(self.host()).iter().find(|(graph, _)| graph.graph.name == name && graph.problem.is_none());
+        found.map(|(graph, _)| Arc::clone(&graph.graph))
+    }
+}
+
 /// The toolsets that a graph names, and the graphs that it calls.
 fn toolsets_of(host: &Host, graph: &Graph) -> Vec<ToolsetRef> {
     named_among(&given(host, |given| &given.toolsets), &graphs(host), graph)

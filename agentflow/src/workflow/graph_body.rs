@@ -111,6 +111,9 @@ pub struct Reference {
     /// What it is given: the arguments of a tool and the inputs of a workflow as an object, the message to an agent as a
     /// text, or as any other value, which it is shown as JSON.
     pub with: Mapping,
+    /// What is made of its answer, which is `{"item": ""}` here; without it, the answer as it is. It reads nothing else.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gives: Option<Mapping>,
 }
 
 /// What a [`Reference`] is to.
@@ -140,17 +143,24 @@ impl ReferenceKind {
 impl Reference {
     /// A call of a tool with an object of arguments.
     pub fn tool(name: impl Into<String>, with: Mapping) -> Self {
-        Self { kind: ReferenceKind::Tool, name: name.into(), with }
+        Self { kind: ReferenceKind::Tool, name: name.into(), with, gives: None }
     }
 
     /// A run of an agent with a message; of an `#[agent]` function, with an object of its arguments.
     pub fn agent(name: impl Into<String>, with: Mapping) -> Self {
-        Self { kind: ReferenceKind::Agent, name: name.into(), with }
+        Self { kind: ReferenceKind::Agent, name: name.into(), with, gives: None }
     }
 
     /// A run of a workflow with an object of inputs.
     pub fn workflow(name: impl Into<String>, with: Mapping) -> Self {
-        Self { kind: ReferenceKind::Workflow, name: name.into(), with }
+        Self { kind: ReferenceKind::Workflow, name: name.into(), with, gives: None }
+    }
+
+    /// Makes something of the answer, which is `{"item": ""}` in it: see [`gives`](Self::gives).
+    #[must_use]
+    pub fn giving(mut self, gives: Mapping) -> Self {
+        self.gives = Some(gives);
+        self
     }
 }
 

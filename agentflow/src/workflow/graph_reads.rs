@@ -109,6 +109,11 @@ impl Reading<'_> {
             Mapping::First(all) => return all.iter().for_each(|of| self.parts(of, true, problems)),
             Mapping::List(all) => return all.iter().for_each(|of| self.parts(of, may_miss, problems)),
             Mapping::Template(template) => return self.placeholders(template, problems),
+            Mapping::Cel(expression) => {
+                let found = expression.problems_of_value(self);
+                problems.extend(found.iter().map(|problem| format!("{}: `{expression}`, {problem}", self.place)));
+                return;
+            }
             Mapping::ErrorOf(_) | Mapping::Value(_) | Mapping::State { .. } => return,
         };
         if let Some(lack) = lacks(whole, at, may_miss) {

@@ -7,8 +7,10 @@ use std::sync::Arc;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
+use super::cel_names::{CelNames, cel_reads, cel_state_keys};
 use super::outputs::{NodeIndex, Outputs};
 use super::step_error::StepError;
+use crate::expression::Expression;
 use crate::failure::FailureKind;
 use crate::state::{SavedByStep, StateOwner, is_reserved};
 use crate::template::{Placeholder, Template, part_of};
@@ -31,6 +33,7 @@ use crate::value::Encoded;
 /// | `{"error_of": "fetch"}` | the failure of a node, `{"kind": .., "message": ..}`, or `null` |
 /// | `{"item": ""}` | the item of a node that runs for each item, or the last output of one that is repeated; or a part of it |
 /// | `{"value": 5}` | a constant |
+/// | `{"cel": "size(page.links) + 1"}` | the value of a line of [CEL](crate::expression), whose variables are those of [`Condition::Cel`](super::Condition::Cel) |
 /// | `{"first": [{"from": "a"}, {"from": "b"}]}` | the first of these that has a value: nodes that were skipped have none |
 /// | `{"object": {"url": {"from": "page"}}}` | an object |
 /// | `{"list": [{"from": "page"}]}` | a list |
@@ -79,6 +82,8 @@ pub enum Mapping {
     Item(String),
     /// A constant.
     Value(Value),
+    /// The value of an expression. Its variables are those of [`Condition::Cel`](super::Condition::Cel).
+    Cel(Expression),
     /// The first of these that has a value. An output, a part or a key of the state that is not there has none; all else has.
     First(Vec<Mapping>),
     /// An object.
@@ -123,6 +128,7 @@ impl Mapping {
                 });
                 of_nodes.collect()
             }
+            Self::Cel(expression) => cel_reads(expression, is_node),
             Self::First(all) => all.iter().flat_map(|of| of.reads(is_node)).map(|(node, _)| (node, true)).collect(),
             Self::Object(fields) => fields.values().flat_map(|of| of.reads(is_node)).collect(),
             Self::List(all) => all.iter().flat_map(|of| of.reads(is_node)).collect(),
@@ -140,6 +146,7 @@ impl Mapping {
                 });
                 keys.collect()
             }
+            Self::Cel(expression) => cel_state_keys(expression, is_node),
             Self::Object(fields) => fields.values().flat_map(|of| of.state_keys(is_node)).collect(),
             Self::List(all) | Self::First(all) => all.iter().flat_map(|of| of.state_keys(is_node)).collect(),
             Self::From { .. } | Self::ErrorOf(_) | Self::Item(_) | Self::Value(_) => Vec::new(),
@@ -166,6 +173,7 @@ impl Mapping {
             | Self::ErrorOf(_)
             | Self::Item(_)
             | Self::Value(_)
+            | Self::Cel(_)
             | Self::First(_) => Vec::new(),
         }
     }
@@ -178,6 +186,19 @@ impl Mapping {
             Self::List(all) | Self::First(all) => all.iter().any(Self::has_item),
             _ => false,
         }
+    }
+
+    /// Whether it is made of an item and of constants alone.
+    #[cfg_attr(not(feature = "dynamic"), allow(dead_code, reason = "graphs are executed with the feature `dynamic`"))]
+    pub(super) fn is_of_item_alone(&self) -> bool {
+        self.reads(&|_| true).is_empty() && self.state_keys(&|_| true).is_empty()
+    }
+
+    /// What it makes of an item.
+    #[cfg_attr(not(feature = "dynamic"), allow(dead_code, reason = "graphs are executed with the feature `dynamic`"))]
+    pub(super) fn of_item(&self, item: &Encoded, most: usize) -> Result<Encoded, Unmade> {
+        let scope = Scope { names: &HashMap::new(), outputs: &super::condition::NoOutputs, item: Some(item) };
+        self.encoded(&scope, || most)
     }
 
     /// Whether it is left out where there is no value.
@@ -236,6 +257,10 @@ impl Mapping {
                 part(item, at)?.ok_or_else(|| format!("the item has nothing at `{at}`: {item}"))
             }
             Self::Value(value) => Ok(value.clone()),
+            Self::Cel(expression) => {
+                let value = expression.value(&CelNames(scope));
+                value.map_err(|error| format!("`{expression}` has no value: {error}"))
+            }
             Self::First(all) => Self::first_of(all, scope)?.value(scope),
             Self::Object(fields) => {
                 let fields = fields.iter().filter(|(_, value)| !value.is_left_out(scope));

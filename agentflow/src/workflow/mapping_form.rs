@@ -10,7 +10,7 @@ use super::mapping::Mapping;
 use crate::text::{did_you_mean, nearest};
 
 /// The keys of a mapping's JSON form.
-const KEYS: [&str; 9] = ["from", "state", "template", "error_of", "item", "value", "first", "object", "list"];
+const KEYS: [&str; 10] = ["from", "state", "template", "error_of", "item", "value", "cel", "first", "object", "list"];
 
 impl From<Mapping> for Value {
     fn from(mapping: Mapping) -> Self {
@@ -27,6 +27,7 @@ impl From<Mapping> for Value {
             Mapping::ErrorOf(node) => json!({"error_of": node}),
             Mapping::Item(at) => json!({"item": at}),
             Mapping::Value(value) => json!({"value": value}),
+            Mapping::Cel(expression) => json!({"cel": expression}),
             Mapping::First(all) => json!({"first": all.into_iter().map(Self::from).collect::<Vec<_>>()}),
             Mapping::Object(fields) => {
                 let fields: Map<String, Self> = fields.into_iter().map(|(name, value)| (name, value.into())).collect();
@@ -76,6 +77,7 @@ impl<'de> Visitor<'de> for MappingReader {
                 "error_of" => Mapping::ErrorOf(map.next_value()?),
                 "item" => Mapping::Item(map.next_value::<Pointer>()?.0),
                 "value" => Mapping::Value(map.next_value()?),
+                "cel" => Mapping::Cel(map.next_value()?),
                 "first" => Mapping::First(map.next_value()?),
                 "object" => Mapping::Object(map.next_value()?),
                 "list" => Mapping::List(map.next_value()?),

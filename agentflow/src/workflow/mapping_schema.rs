@@ -61,6 +61,8 @@ fn whole_schema_of(mapping: &Mapping, outputs: Schemas<'_>, item: &Value) -> Val
         }
         // What steps save is not known before they run.
         Mapping::State { .. } => Value::Bool(true),
+        // Its type is checked where it is a condition.
+        Mapping::Cel(_) => Value::Bool(true),
         Mapping::Template(template) => schema_of_text(template, outputs),
         Mapping::ErrorOf(_) => json!({"anyOf": [{"type": "null"}, {
             "type": "object",

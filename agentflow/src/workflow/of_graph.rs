@@ -20,9 +20,11 @@ use super::mapping_schema::{Schemas, list_of, one_of, schema_of};
 use super::names;
 use super::node_problems::{problems_of_nodes, problems_of_plan};
 use super::node_schema::{Fits, NodeSchema};
-use super::reference_steps::{Callee, item_step, step};
-use super::spec::{After, Body, Branch, Derived, NodeIndex, NodeKind, NodeSpec, OrderReason, Spec};
+use super::reference_steps::{Called, Callee, item_step, step};
+use super::spec::{After, Body, Branch, Derived, NodeIndex, NodeKind, NodeSpec, OrderReason, Spec, Step};
+use super::step_error::StepError;
 use crate::dry_run::DryCall;
+use crate::failure::FailureKind;
 use crate::path::StepPath;
 use crate::run::Approval;
 use crate::schema::{Assignable, SchemaMismatch, is_assignable_as_stated, part_at};
@@ -313,11 +315,13 @@ impl<'a> Loading<'a> {
 
     fn body(&mut self, node: &GraphNode) -> (NodeKind, Body, Vec<Callee>) {
         let name = &node.name;
-        let unusable = (NodeKind::Join, Body::Join, Vec::new());
+        // What it would call is not known: it is some step, of which nothing else is said, and which is never executed.
+        let unknown: Step = Arc::new(|_, _| Err(StepError::new(FailureKind::NotFound, "what it calls is not known")));
+        let unusable = (NodeKind::Step, Body::Step(unknown), Vec::new());
         let Some(does) = &node.does else {
             return match node.kind {
                 NodeKind::Input => (NodeKind::Input, Body::Input { fits: self.fits(name, &node.schema) }, Vec::new()),
-                NodeKind::Join => unusable,
+                NodeKind::Join => (NodeKind::Join, Body::Join, Vec::new()),
                 _ => {
                     self.problems.push(format!(
                         "the node `{name}` is code, which a graph does not have; give it a `does` that calls a tool, an \
@@ -355,17 +359,25 @@ impl<'a> Loading<'a> {
             }
         }
         let names = Arc::clone(&self.names);
-        let bodies = || does.calls().iter().zip(&callees).map(|(call, callee)| (call, callee.clone()));
+        for call in does.calls().iter().filter(|call| call.gives.as_ref().is_some_and(|of| !of.is_of_item_alone())) {
+            self.problems.push(format!(
+                "the node `{name}`: what `gives` makes of the answer of `{}` reads `item` alone; read other outputs in a \
+                 node of `value` behind it",
+                call.name
+            ));
+        }
+        let bodies =
+            || does.calls().iter().zip(&callees).map(|(call, callee)| (call, Called::new(callee.clone(), call)));
         let one = |call: &Reference| Given::new(call.with.clone(), Arc::clone(&names));
         let branches = |problems: &mut Vec<String>| {
             let mut taken = BTreeSet::new();
             let mut all = Vec::new();
-            for (call, callee) in bodies() {
+            for (call, called) in bodies() {
                 let branch =
                     (1..).map(|number| branch_name(&call.name, number)).find(|branch| taken.insert(branch.clone()));
                 let branch = branch.unwrap_or_default();
                 problems.extend(names::problem_of_branch(name, &branch));
-                all.push(Branch { name: branch.into(), step: step(callee, one(call), SeenTo::Here), inner: None });
+                all.push(Branch { name: branch.into(), step: step(called, one(call), SeenTo::Here), inner: None });
             }
             if all.is_empty() {
                 problems.push(format!("the node `{name}` has no branches; give it at least one"));
@@ -373,8 +385,8 @@ impl<'a> Loading<'a> {
             all
         };
         let (kind, body) = match does {
-            GraphBody::Call(call) => match callees.first() {
-                Some(callee) => (NodeKind::Step, Body::Step(step(callee.clone(), one(call), SeenTo::ByNode))),
+            GraphBody::Call(_) => match bodies().next() {
+                Some((call, called)) => (NodeKind::Step, Body::Step(step(called, one(call), SeenTo::ByNode))),
                 None => return unusable,
             },
             GraphBody::Value(value) => {
@@ -388,21 +400,21 @@ impl<'a> Loading<'a> {
             GraphBody::Transform(transforms) => (NodeKind::Step, Body::Step(super::transform_step::step(transforms))),
             GraphBody::Route(_) => self.router(node, does),
             GraphBody::Ask(question) => self.gate(name, question),
-            GraphBody::Map { items, call } => {
+            GraphBody::Map { items, .. } => {
                 let Some(items) = self.named(name, items) else { return unusable };
-                let Some(callee) = callees.first() else { return unusable };
-                (NodeKind::Map, Body::Map { items, step: item_step(callee.clone(), one(call)), collects: true })
+                let Some((call, called)) = bodies().next() else { return unusable };
+                (NodeKind::Map, Body::Map { items, step: item_step(called, one(call)), collects: true })
             }
             GraphBody::Race(_) => (NodeKind::Race, Body::Race(branches(&mut self.problems))),
             GraphBody::Fallback(_) => (NodeKind::Fallback, Body::Fallback(branches(&mut self.problems))),
-            GraphBody::Repeat { first, call, until, max } => {
+            GraphBody::Repeat { first, until, max, .. } => {
                 let Some(first) = self.named(name, first) else { return unusable };
-                let Some(callee) = callees.first() else { return unusable };
+                let Some((call, called)) = bodies().next() else { return unusable };
                 if *max == 0 {
                     self.problems.push(format!("the node `{name}` is repeated at most 0 times; give it at least 1"));
                 }
                 let until = until.as_ref().map(|until| self.until(name, until));
-                (NodeKind::Repeat, Body::Repeat { first, step: item_step(callee.clone(), one(call)), until, max: *max })
+                (NodeKind::Repeat, Body::Repeat { first, step: item_step(called, one(call)), until, max: *max })
             }
         };
         (kind, body, callees)
@@ -411,7 +423,12 @@ impl<'a> Loading<'a> {
     /// The schema of a node's output: what is declared, or else what follows from what it does.
     fn derive(&mut self, node: &'a GraphNode, callees: &[Callee]) {
         let of = |mapping: &Mapping| schema_of(mapping, self.outputs(), &Value::Bool(true));
-        let output = || callees.first().map_or(Value::Bool(true), Callee::output_schema);
+        let calls = node.does.as_ref().map(GraphBody::calls).unwrap_or_default();
+        let given = |(call, callee): (&Reference, &Callee)| match &call.gives {
+            Some(gives) => schema_of(gives, self.outputs(), &callee.output_schema()),
+            None => callee.output_schema(),
+        };
+        let output = || calls.iter().zip(callees).next().map_or(Value::Bool(true), given);
         let derived = match &node.does {
             None | Some(GraphBody::Route(_)) => Value::Bool(true),
             Some(GraphBody::Call(_)) => output(),
@@ -421,9 +438,7 @@ impl<'a> Loading<'a> {
                 question.answer.as_ref().map_or_else(|| closed(Approval::schema()), NodeSchema::to_value)
             }
             Some(GraphBody::Map { .. }) => list_of(&output()),
-            Some(GraphBody::Race(_) | GraphBody::Fallback(_)) => {
-                one_of(callees.iter().map(Callee::output_schema).collect())
-            }
+            Some(GraphBody::Race(_) | GraphBody::Fallback(_)) => one_of(calls.iter().zip(callees).map(given).collect()),
             // It is the last round's, since there is one at least.
             Some(GraphBody::Repeat { .. }) => output(),
         };

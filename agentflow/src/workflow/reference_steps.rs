@@ -7,6 +7,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::given_value::Given;
+use super::graph_body::Reference;
 use super::mapping::Mapping;
 use super::policy::NodePolicy;
 use super::run_by_names;
@@ -188,17 +189,38 @@ impl Callee {
     }
 }
 
+/// A call, with what is made of its answer.
+#[derive(Clone)]
+pub(super) struct Called {
+    pub(super) callee: Callee,
+    pub(super) gives: Option<Arc<Mapping>>,
+}
+
+impl Called {
+    pub(super) fn new(callee: Callee, reference: &Reference) -> Self {
+        Self { callee, gives: reference.gives.clone().map(Arc::new) }
+    }
+
+    fn begun(self, cx: Context, given: Encoded, seen_to: SeenTo) -> StepFuture {
+        let Self { callee, gives } = self;
+        let Some(gives) = gives else { return call(callee, cx, given, seen_to) };
+        let most = cx.host().max_output_bytes;
+        let answer = call(callee, cx, given, seen_to);
+        Box::pin(async move { Ok(gives.of_item(&answer.await?, most)?) })
+    }
+}
+
 /// A step that is one call; `seen_to` says who sees to the limits of a tool.
-pub(super) fn step(callee: Callee, given: Given, seen_to: SeenTo) -> Step {
+pub(super) fn step(called: Called, given: Given, seen_to: SeenTo) -> Step {
     Arc::new(move |cx, outputs| {
-        given.then(cx, outputs, None, callee.clone(), move |callee, cx, given| call(callee, cx, given, seen_to))
+        given.then(cx, outputs, None, called.clone(), move |called, cx, given| called.begun(cx, given, seen_to))
     })
 }
 
 /// The same for each item.
-pub(super) fn item_step(callee: Callee, given: Given) -> ItemStep {
+pub(super) fn item_step(called: Called, given: Given) -> ItemStep {
     Arc::new(move |cx, item, outputs| {
-        given.then(cx, outputs, Some(item), callee.clone(), |callee, cx, given| call(callee, cx, given, SeenTo::ByNode))
+        given.then(cx, outputs, Some(item), called.clone(), |called, cx, given| called.begun(cx, given, SeenTo::ByNode))
     })
 }
 

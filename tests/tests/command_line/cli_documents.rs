@@ -71,9 +71,28 @@ fn a_folder_of_documents_is_checked_in_one_pass() {
 }
 
 #[test]
+fn a_workflow_is_exported_in_a_form() {
+    let place = Place::new();
+    let file = write(&place, "sum.yaml", SUM);
+    let yaml = done(&["workflow", "export", "sum_up", "--form", "graph", "--document", &file]).stdout;
+    let plan = write(&place, "plan.yaml", &yaml);
+    assert_eq!(done(&["workflow", "validate", &plan]).stdout, format!("sum_up {plan}: form graph, 2 nodes\n"));
+    let json = done(&["workflow", "export", "sum_up", "--form", "tools", "--json", "--document", &plan]).stdout;
+    let written: Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(
+        written["nodes"][1],
+        json!({"id": "total", "tool": "add", "args_template": {"a": "{first}", "b": "{first}"}})
+    );
+    let refused = failure(&["workflow", "export", "sum_up", "--form", "tree", "--document", &file]);
+    assert!(refused.starts_with("the workflow `sum_up` cannot be written in the form `tree`: "), "{refused}");
+    let unknown = failure(&["workflow", "export", "sum", "--form", "graph", "--document", &file]);
+    assert!(unknown.contains("`sum`"), "{unknown}");
+}
+
+#[test]
 fn editors_are_given_a_schema() {
     let all: Value = serde_json::from_str(&done(&["workflow", "schema"]).stdout).unwrap();
-    assert_eq!(all["anyOf"].as_array().unwrap().len(), 3);
+    assert_eq!(all["anyOf"].as_array().unwrap().len(), 6);
     let tools: Value = serde_json::from_str(&done(&["workflow", "schema", "--form", "tools"]).stdout).unwrap();
     let check = jsonschema::validator_for(&tools).unwrap();
     assert!(check.is_valid(&json!({"id": "x", "nodes": [{"id": "a", "tool": "add"}]})));

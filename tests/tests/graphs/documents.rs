@@ -111,8 +111,10 @@ fn a_form_that_is_not_complete_says_what_it_lacks() {
     );
     begins(
         "name: w\nnodes: []\n",
-        "2:1: a document with `nodes` needs `id`, where each node names a `tool`, or `output`,",
+        "2:1: a document with `nodes` needs `id`, where each node names a `tool`, `output`, where it is a graph",
     );
+    begins("workflow_id: w\nnodes: []\n", "1:1: a document with `workflow_id` needs `nodes` and `edges`, or `steps`");
+    begins("steps: []\n", "1:1: a document with `steps` needs `workflow_id`");
     begins("name: w\n", "1:1: the document has none of the known forms; the forms are ");
 }
 
@@ -186,6 +188,12 @@ fn a_placeholder_without_quotes_is_named() {
         read(&text(value));
     }
 }
+
+pub(super) const REVIEW: &str = include_str!("../../../agentflow/tests/documents/review.yaml");
+
+pub(super) const WF_001: &str = include_str!("../../../agentflow/tests/documents/wf-001.yaml");
+
+pub(super) const LETTERS: &str = include_str!("../../../agentflow/tests/documents/letters.yaml");
 
 const RESEARCH: &str = include_str!("../../../agentflow/tests/documents/research.yaml");
 
@@ -436,7 +444,7 @@ fn no_change_of_a_document_breaks_its_reader() {
     const WORDS: [&str; 16] =
         ["{", "}", "[", "]", ":", "- ", "\n", "  ", "&a ", "*a", "!!str ", "null", "\"", "{task}", "{a..b}", "nodes"];
     let mut rng = fastrand::Rng::with_seed(7);
-    for text in [COUNT, RESEARCH, TRACKER] {
+    for text in [COUNT, RESEARCH, TRACKER, REVIEW, WF_001, LETTERS] {
         for _ in 0..400 {
             let mut changed = text.to_owned();
             for _ in 0..=rng.usize(..3) {
@@ -491,7 +499,11 @@ async fn doc_in_code(cx: &Context, task: String) -> Result<usize> {
 }
 
 /// The output of a document's workflow, which is the same after a crash at each of its writes.
-async fn after_every_crash(text: &str, input: Value, with: impl Fn(RuntimeBuilder) -> RuntimeBuilder) -> Value {
+pub(super) async fn after_every_crash(
+    text: &str,
+    input: Value,
+    with: impl Fn(RuntimeBuilder) -> RuntimeBuilder,
+) -> Value {
     let document = read(text);
     let described = || with(Runtime::builder()).document(document.clone());
     let whole = run(&described().store(MemoryStore::new()).build(), document.name(), input.clone()).await;
@@ -528,7 +540,7 @@ async fn a_run_of_a_document_survives_every_crash() {
 
 /// Answers with what it is asked.
 #[derive(Debug)]
-struct Echo(ModelInfo);
+pub(super) struct Echo(ModelInfo);
 
 impl Default for Echo {
     fn default() -> Self {

@@ -55,9 +55,9 @@ const ROOMS: [&str; 52] = [
     // What is run.
     "agent",
     "workflow",
-    // What is read from a file, and put together with operators.
-    "document",
+    // What is put together with operators, and read from a file.
     "pipeline",
+    "document",
     // The only room that knows both.
     "runtime",
     // The surfaces.

@@ -1,0 +1,143 @@
+//! Workflows written as documents of a form. What a form cannot say is refused, with the node and the reason; what is
+//! written is read again and is the same workflow. It executes nothing.
+
+use std::fmt;
+
+use serde_json::Value;
+
+use super::{Document, DocumentForm, export_edges, export_tools};
+use crate::workflow::{Graph, GraphNode, NodeKind};
+
+/// Why a workflow cannot be written in a form: one sentence that names the node, where there is one.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the workflow `{workflow}` cannot be written in the form `{form}`: {problem}")]
+pub struct ExportError {
+    workflow: String,
+    form: DocumentForm,
+    problem: String,
+}
+
+impl Document {
+    /// The workflow as a document of a form: as it is written, where that is its own form, with what aliases repeat; else
+    /// written anew, so that it is read as the same workflow with the same definition hash. [`to_yaml`] writes it as YAML.
+    ///
+    /// # Errors
+    /// When the form cannot say what the workflow is.
+    pub fn export(&self, form: DocumentForm) -> Result<Value, ExportError> {
+        if form == self.form {
+            return Ok(self.source.tree.to_json());
+        }
+        let refused = |problem: String| Err(ExportError::new(&self.graph, form, problem));
+        if let Some(agent) = self.agents.first() {
+            return refused(format!(
+                "the document describes the agent `{}`, and a document of that form only names agents",
+                agent.name
+            ));
+        }
+        if let Some(inner) = self.inner.first() {
+            return refused(format!(
+                "it calls the workflow `{}`, which belongs to it; a document of that form describes one workflow",
+                inner.name
+            ));
+        }
+        form.export(&self.graph)
+    }
+}
+
+impl DocumentForm {
+    /// A workflow as a document of the form; read again, it has the same definition hash.
+    ///
+    /// # Errors
+    /// When the form cannot say what the workflow is: nodes that are code, and what the form has no words for.
+    pub fn export(self, graph: &Graph) -> Result<Value, ExportError> {
+        let refused = |problem: String| ExportError::new(graph, self, problem);
+        let is_code = |node: &&GraphNode| node.does.is_none() && !matches!(node.kind, NodeKind::Input | NodeKind::Join);
+        if let Some(node) = graph.nodes.iter().find(is_code) {
+            return Err(refused(format!("the node `{}` is code, and documents are data", node.name)));
+        }
+        let written = match self {
+            Self::Graph => Ok(graph.to_json()),
+            Self::Tools => export_tools::written(graph),
+            Self::Edges => export_edges::written(graph),
+            Self::Steps => export_edges::steps_written(graph),
+            Self::Agents => Err("it describes its agents, and a workflow only names them".to_owned()),
+            Self::Tree => Err("a graph does not say with which operators it was made".to_owned()),
+        };
+        let written = written.map_err(refused)?;
+        // What the form would say otherwise than it was meant is not written.
+        let again = Document::read("written", written.to_string()).map_err(|error| {
+            let problem = error.problems().first().map(|problem| problem.message.clone()).unwrap_or_default();
+            refused(format!("it would not be read again: {problem}"))
+        })?;
+        match again.graph.hash() == graph.hash() {
+            true => Ok(written),
+            false => Err(refused(first_difference(graph, &again.graph))),
+        }
+    }
+}
+
+/// The first node that a form would say otherwise.
+fn first_difference(graph: &Graph, again: &Graph) -> String {
+    let differs = |node: &&GraphNode| again.node(&node.name).is_none_or(|other| other != *node);
+    match graph.nodes.iter().find(differs) {
+        Some(node) => match again.node(&node.name) {
+            Some(_) => format!("the node `{}` would be another one there", node.name),
+            None => format!("there is no word for the node `{}`", node.name),
+        },
+        None => "its nodes would be in another order".to_owned(),
+    }
+}
+
+impl ExportError {
+    fn new(graph: &Graph, form: DocumentForm, problem: String) -> Self {
+        Self { workflow: graph.name.clone(), form, problem }
+    }
+}
+
+/// A value as YAML, which is read as the same value: texts are in quotes.
+pub fn to_yaml(value: &Value) -> String {
+    Yaml { value, indent: 0 }.to_string().trim_start().to_owned() + "\n"
+}
+
+struct Yaml<'v> {
+    value: &'v Value,
+    indent: usize,
+}
+
+impl fmt::Display for Yaml<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let space = "  ".repeat(self.indent);
+        let within = |value| Yaml { value, indent: self.indent + 1 };
+        match self.value {
+            Value::Object(fields) if !fields.is_empty() => {
+                for (name, value) in fields {
+                    write!(f, "\n{space}{}:{}", Name(name), within(value))?;
+                }
+                Ok(())
+            }
+            Value::Array(items) if !items.is_empty() => {
+                for item in items {
+                    let item = within(item).to_string();
+                    // The first field of an object stands behind the dash.
+                    write!(f, "\n{space}- {}", item.trim_start())?;
+                }
+                Ok(())
+            }
+            // JSON is YAML.
+            other => write!(f, " {other}"),
+        }
+    }
+}
+
+/// The name of a field: as it is where nothing else can be meant.
+struct Name<'n>(&'n str);
+
+impl fmt::Display for Name<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = self.0;
+        let is_plain = name.starts_with(|letter: char| letter.is_ascii_alphabetic())
+            && name.chars().all(|letter| letter.is_ascii_alphanumeric() || letter == '_')
+            && !matches!(name.to_ascii_lowercase().as_str(), "null" | "true" | "false");
+        if is_plain { f.write_str(name) } else { write!(f, "{}", Value::from(name)) }
+    }
+}

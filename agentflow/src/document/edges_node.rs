@@ -1,0 +1,367 @@
+//! A node of the form `edges`: its fields, and what a graph's node does for each of its kinds. It knows no edges.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+
+use super::bound_server::Bound;
+use super::document_agent::DocumentAgent;
+use super::object_fields::{Fields, Problems};
+use crate::error::FailureClass;
+use crate::expression::Expression;
+use crate::text_tree::{Datum, Tree};
+use crate::workflow::{GraphBody, GraphNode, Mapping, NodePolicy, OnError, Reference, RetryPolicy};
+
+/// The input of such a workflow, an object whose fields are the first values of the state.
+pub(super) const INPUT: &str = "input";
+
+/// How long an attempt may take unless the node says otherwise, in milliseconds.
+const TIMEOUT_MS: u64 = 30_000;
+
+/// What all nodes of a document have in common.
+pub(super) struct Common<'t> {
+    /// The name of the workflow.
+    pub(super) workflow: &'t str,
+    /// The model that chooses among the tools of a server.
+    pub(super) model: Option<&'t str>,
+    /// The servers that its nodes may be bound to; empty for all.
+    pub(super) servers: Vec<&'t str>,
+}
+
+/// A node, as it is written.
+pub(super) struct EdgesNode<'t> {
+    pub(super) tree: &'t Tree,
+    pub(super) id: &'t str,
+    pub(super) does: Does<'t>,
+    pub(super) agent: Option<DocumentAgent>,
+    pub(super) join_group: Option<(&'t str, &'t Tree)>,
+    pub(super) on_error: Failed<'t>,
+    policy: NodePolicy,
+    saves: BTreeMap<String, String>,
+}
+
+/// What a node does.
+pub(super) enum Does<'t> {
+    Call(Reference),
+    /// An agent of another program is asked, and shown a value.
+    Ask {
+        agent: &'t str,
+        task: &'t str,
+        context: Mapping,
+    },
+    Router(Option<Expression>),
+    Join,
+    Terminal,
+}
+
+/// What follows when a node has failed.
+#[derive(Clone, Copy)]
+pub(super) enum Failed<'t> {
+    Fails,
+    Skips,
+    /// Another node begins; without its name, the one that an edge with `condition_key: error` leads to.
+    Routes(Option<(&'t str, &'t Tree)>, &'t Tree),
+}
+
+impl<'t> EdgesNode<'t> {
+    pub(super) fn read(tree: &'t Tree, common: &Common<'t>, problems: &mut Problems) -> Option<Self> {
+        const KINDS: [&str; 5] = ["mcp", "a2a", "router", "join", "terminal"];
+        let mut fields = Fields::of(tree, "a node", problems)?.or_camel();
+        let id = fields.need_text("node_id", problems).map(|(id, _)| id);
+        let kind = match fields.need("kind", problems) {
+            Some(_) => fields.word("kind", &KINDS, problems),
+            None => None,
+        };
+        fields.text("label", problems);
+        let only = |name, of: &str, fields: &mut Fields<'t>, problems: &mut Problems| {
+            let found = fields.text(name, problems).and_then(|tree| Some((tree.text()?, tree)));
+            if let (Some((_, at)), Some(kind)) = (found, kind)
+                && kind != of
+            {
+                problems.note(&at.at, format!("only a node of the kind `{of}` has `{name}`, and this is a `{kind}`"));
+            }
+            found
+        };
+        let capability = only("capability", "mcp", &mut fields, problems);
+        let task = only("task", "a2a", &mut fields, problems);
+        let condition = only("condition_expr", "router", &mut fields, problems);
+        let join_group = only("join_group", "join", &mut fields, problems);
+        let dependencies = fields.list("dependencies", problems);
+        let retry = fields.get("retry_policy").map(|tree| retry_policy(tree, problems));
+        let timeout: Option<u64> = fields.read("timeout_ms", problems);
+        let on_error = on_error(&mut fields, problems);
+        let permissions = fields.get("permissions");
+        let inputs = fields.texts_by_name("input_mapping", problems);
+        let outputs = fields.texts_by_name("output_mapping", problems);
+        let calls = matches!(kind, Some("mcp" | "a2a"));
+        if !calls && kind.is_some() {
+            for (name, camel) in [
+                ("dependencies", "dependencies"),
+                ("retry_policy", "retryPolicy"),
+                ("timeout_ms", "timeoutMs"),
+                ("input_mapping", "inputMapping"),
+                ("output_mapping", "outputMapping"),
+            ] {
+                let field = tree.field(name).or_else(|| tree.field(camel));
+                let is_said = |field: &&super::text_tree::Field| match &field.value.datum {
+                    Datum::Null => false,
+                    Datum::List(items) => !items.is_empty(),
+                    Datum::Object(fields) => name == "retry_policy" || !fields.is_empty(),
+                    _ => true,
+                };
+                // An editor writes the defaults everywhere.
+                let is_default = timeout == Some(TIMEOUT_MS) && name == "timeout_ms"
+                    || name == "retry_policy" && retry == Some(retry_of_nothing());
+                if let Some(field) = field.filter(is_said).filter(|_| !is_default) {
+                    let kind = kind.unwrap_or_default();
+                    problems.note(&field.at, format!("a `{kind}` calls nothing, so it has no `{name}`; remove it"));
+                }
+            }
+        }
+        fields.end(problems);
+        let (approves, servers) = permissions.map_or((false, Vec::new()), |tree| node_permissions(tree, problems));
+        let bound = Bound::read(dependencies, &[servers, common.servers.clone()], problems);
+        let id = id?;
+        let mut agent = None;
+        let does = match kind? {
+            "mcp" => {
+                let (reference, made) = mcp(tree, id, common, &bound, capability, &inputs, problems)?;
+                agent = made;
+                Does::Call(reference)
+            }
+            "a2a" => {
+                let (agent, task) = a2a(tree, id, &bound, task, problems)?;
+                Does::Ask { agent, task, context: mapped(&inputs) }
+            }
+            "router" => Does::Router(condition.and_then(|(text, at)| over_state(text, at, problems))),
+            "join" => Does::Join,
+            _ => Does::Terminal,
+        };
+        let mut policy = NodePolicy::default();
+        if calls {
+            policy = policy.retry_policy(retry.unwrap_or_else(retry_of_nothing));
+            policy.timeout_ms = Some(timeout.unwrap_or(TIMEOUT_MS));
+        }
+        if approves {
+            policy = policy.approve(approval_of(id));
+        }
+        if let Failed::Skips = on_error {
+            policy = policy.on_error(OnError::Skip);
+        }
+        let saves = match (calls, outputs.is_empty()) {
+            (true, true) => BTreeMap::from([("*".to_owned(), String::new())]),
+            _ => outputs.iter().map(|(key, part, _)| ((*key).to_owned(), pointer(part))).collect(),
+        };
+        Some(Self { tree, id, does, agent, join_group, on_error, policy, saves })
+    }
+
+    /// The node of the graph, without its edges.
+    pub(super) fn node(&self, does: GraphBody) -> GraphNode {
+        let node = GraphNode::new(self.id, does).policy(self.policy.clone());
+        self.saves.iter().fold(node, |node, (key, at)| node.save(key, at))
+    }
+}
+
+/// The question before a node.
+pub(super) fn approval_of(node: &str) -> String {
+    format!("may `{node}` begin?")
+}
+
+/// The field of an object as a JSON Pointer.
+fn pointer(field: &str) -> String {
+    format!("/{}", field.replace('~', "~0").replace('/', "~1"))
+}
+
+/// How often a node is tried that says nothing.
+fn retry_of_nothing() -> RetryPolicy {
+    RetryPolicy::retries(2).retry_on([FailureClass::Timeout, FailureClass::RateLimit])
+}
+
+fn retry_policy(tree: &Tree, problems: &mut Problems) -> RetryPolicy {
+    let mut policy = retry_of_nothing();
+    let Some(fields) = Fields::of(tree, "a retry policy", problems) else { return policy };
+    let mut fields = fields.or_camel();
+    if let Some(attempts) = fields.read::<u32>("max_attempts", problems) {
+        policy.max_attempts = attempts;
+    }
+    if let Some(pause) = fields.read::<u64>("backoff_ms", problems) {
+        policy.backoff_ms = pause;
+    }
+    if let Some(factor) = fields.read::<f64>("backoff_multiplier", problems) {
+        policy.backoff_multiplier = factor;
+    }
+    if let Some(classes) = fields.read::<Vec<FailureClass>>("retry_on", problems) {
+        policy.retry_on = classes;
+    }
+    fields.end(problems);
+    policy
+}
+
+fn on_error<'t>(fields: &mut Fields<'t>, problems: &mut Problems) -> Failed<'t> {
+    let word = fields.word("on_error", &["fail_workflow", "skip_node", "route_to_node"], problems);
+    let tree = fields.tree;
+    let target = fields.text("on_error_node_id", problems).and_then(|tree| Some((tree.text()?, tree)));
+    match (word, target) {
+        (Some("route_to_node"), target) => Failed::Routes(target, tree),
+        (word, Some((_, at))) => {
+            problems.note(&at.at, "`on_error_node_id` belongs to `on_error: route_to_node`; say so, or remove it");
+            if word == Some("skip_node") { Failed::Skips } else { Failed::Fails }
+        }
+        (Some("skip_node"), None) => Failed::Skips,
+        _ => Failed::Fails,
+    }
+}
+
+/// Whether a person must agree, and the servers that the node may be bound to.
+fn node_permissions<'t>(tree: &'t Tree, problems: &mut Problems) -> (bool, Vec<&'t str>) {
+    let Some(fields) = Fields::of(tree, "`permissions`", problems) else { return (false, Vec::new()) };
+    let mut fields = fields.or_camel();
+    let approves = fields.flag("require_approval", false, problems);
+    let servers = fields.texts("acl_server_ids", problems).into_iter().map(|(id, _)| id).collect();
+    people(&mut fields, problems);
+    fields.end(problems);
+    (approves, servers)
+}
+
+/// Who may run it: that is the program's to say, where it starts a run.
+pub(super) fn people(fields: &mut Fields<'_>, problems: &mut Problems) {
+    for name in ["allowed_roles", "allowed_users"] {
+        if let Some((_, at)) = fields.texts(name, problems).first() {
+            problems.note(
+                &at.at,
+                format!(
+                    "`{name}` is not read: who may do what is said where a run starts, by the scopes that it is granted; \
+                     leave the list empty"
+                ),
+            );
+        }
+    }
+}
+
+/// The inputs of a call: values of the state by their keys, those that are there; without a mapping, all of the state.
+fn mapped(inputs: &[(&str, &str, &Tree)]) -> Mapping {
+    let of_key = |key: &str| Mapping::State { key: key.to_owned(), at: String::new(), or: None, optional: true };
+    match inputs.is_empty() {
+        true => Mapping::state(""),
+        false => Mapping::object(inputs.iter().map(|(name, key, _)| (*name, of_key(key)))),
+    }
+}
+
+fn mcp<'t>(
+    tree: &'t Tree,
+    id: &'t str,
+    common: &Common<'t>,
+    bound: &Bound<'t>,
+    capability: Option<(&'t str, &'t Tree)>,
+    inputs: &[(&str, &str, &Tree)],
+    problems: &mut Problems,
+) -> Option<(Reference, Option<DocumentAgent>)> {
+    if !bound.agents.is_empty() {
+        problems.note(&tree.at, format!("`{id}` is bound to an agent, and a node of the kind `mcp` to a server"));
+        return None;
+    }
+    let shaped = |tool: Value, server: &str| {
+        Mapping::object([
+            ("output", Mapping::Item(String::new())),
+            ("tool_used", Mapping::Value(tool)),
+            ("server_id", Mapping::Value(json!(server))),
+        ])
+    };
+    let servers = bound.servers.as_slice();
+    let direct = servers.first().filter(|_| servers.len() == 1).and_then(|server| Some((server.id, server.tool?)));
+    if let Some((server, tool)) = direct {
+        let call = Reference::tool(format!("mcp.{server}.{tool}"), mapped(inputs));
+        return Some((call.giving(shaped(json!(tool), server)), None));
+    }
+    match servers {
+        [] => {
+            if !bound.is_broken {
+                let problem =
+                    "is bound to no server; give it one in `dependencies`, with a `fixed_ref` that has a `server_id`";
+                problems.note(&tree.at, format!("`{id}` {problem}"));
+            }
+            None
+        }
+        [first, ..] => {
+            let Some((capability, _)) = capability.filter(|(text, _)| !text.trim().is_empty()) else {
+                let problem = "needs `capability`, by which a model chooses among the tools of its server, or `tool_name` in \
+                               its `fixed_ref`";
+                problems.note(&tree.at, format!("`{id}` {problem}"));
+                return None;
+            };
+            if let Some(tool) = servers.iter().find_map(|server| server.tool) {
+                let place = tree.place_of(tool).unwrap_or_else(|| tree.at.clone());
+                problems.note(
+                    &place,
+                    format!("`{id}` is bound to several servers, so a model chooses the tool; remove `tool_name`"),
+                );
+            }
+            let name = format!("{}.{id}", common.workflow);
+            let agent = DocumentAgent {
+                name: name.as_str().into(),
+                model: common.model.map(Into::into),
+                instructions: capability.to_owned(),
+                tools: servers.iter().map(|server| format!("mcp.{}", server.id).into()).collect(),
+            };
+            let call = Reference::agent(name, mapped(inputs)).giving(shaped(Value::Null, first.id));
+            Some((call, Some(agent)))
+        }
+    }
+}
+
+fn a2a<'t>(
+    tree: &Tree,
+    id: &str,
+    bound: &Bound<'t>,
+    task: Option<(&'t str, &Tree)>,
+    problems: &mut Problems,
+) -> Option<(&'t str, &'t str)> {
+    let task = task.filter(|(text, _)| !text.trim().is_empty());
+    if task.is_none() {
+        problems.note(&tree.at, format!("`{id}` needs `task`, what the agent is asked to do"));
+    }
+    let agent = match (bound.agents.as_slice(), bound.servers.is_empty()) {
+        ([agent], true) => Some(*agent),
+        ([], true) if bound.is_broken => None,
+        _ => {
+            let problem = "is bound to exactly one agent, by a dependency of the type `a2a_agent`";
+            problems.note(&tree.at, format!("`{id}` {problem}"));
+            None
+        }
+    };
+    Some((agent?, task?.0))
+}
+
+/// A message to an agent: its task, and the value of a node below it.
+pub(super) fn asked(agent: &str, task: &str, context: &str) -> Reference {
+    let text = format!("{}\n\n{{{context}}}", task.replace('{', "{{").replace('}', "}}"));
+    let message = text.parse().map_or_else(|_| Mapping::Value(json!(task)), Mapping::Template);
+    Reference::tool(format!("a2a.{agent}"), Mapping::object([("message", message)]))
+}
+
+/// An expression over the state, whose variables are keys: `score` is `state.score`.
+fn over_state(text: &str, at: &Tree, problems: &mut Problems) -> Option<Expression> {
+    let read = |text: &str, problems: &mut Problems| match text.parse::<Expression>() {
+        Ok(expression) => Some(expression),
+        Err(error) => {
+            problems.note(&at.at, format!("`condition_expr`: {error}"));
+            None
+        }
+    };
+    let expression = read(text, problems)?;
+    let mut places: Vec<usize> = Vec::new();
+    for path in expression.paths() {
+        let Some(root) = path.parts.first().filter(|root| !matches!(root.as_str(), "state" | "nodes")) else {
+            continue;
+        };
+        match text.get(path.at..).and_then(|rest| rest.find(root.as_str())) {
+            Some(found) => places.push(path.at + found),
+            None => problems.note(&at.at, format!("`condition_expr`: write `state.{root}` for the key `{root}`")),
+        }
+    }
+    places.sort_unstable();
+    places.dedup();
+    let mut text = text.to_owned();
+    places.iter().rev().for_each(|place| text.insert_str(*place, "state."));
+    read(&text, problems)
+}

@@ -1,0 +1,316 @@
+//! A workflow in the forms `edges` and `steps`. What a form has no word for is an error; that the rest is the same, whoever
+//! calls checks.
+
+use serde_json::{Map, Value, json};
+
+use super::edges_node::INPUT;
+use crate::workflow::{
+    Condition, Graph, GraphBody, GraphEdge, GraphNode, Mapping, NodeKind, OnError, Reference, ReferenceKind,
+};
+
+/// The edges of a document, each with the router whose arm it is and the node that it leads to.
+struct Line {
+    json: Value,
+    arm: Option<(String, usize)>,
+    to: String,
+}
+
+/// The document of a graph.
+///
+/// # Errors
+/// What the form cannot say.
+pub(super) fn written(graph: &Graph) -> Result<Value, String> {
+    let mut document = json!({"workflow_id": graph.name, "name": graph.name});
+    let fields = document.as_object_mut().ok_or("it is not an object")?;
+    if !graph.description.is_empty() {
+        fields.insert("description".to_owned(), json!(graph.description));
+    }
+    if graph.concurrency != 4 {
+        fields.insert("concurrency_limit".to_owned(), json!(graph.concurrency));
+    }
+    let begin = begin_of(graph)?;
+    if begin.policy.approve.is_some() {
+        fields.insert("permissions".to_owned(), json!({"require_approval": true}));
+    }
+    let (mut nodes, mut lines) = (Vec::new(), Vec::new());
+    let mut failures: Vec<(&str, &str)> = Vec::new();
+    for node in own_nodes(graph, begin) {
+        let context = context_of(graph, node);
+        nodes.push(node_written(node, context, begin)?);
+        for edge in &context.unwrap_or(node).edges {
+            if edge.from == begin.name {
+                continue;
+            }
+            if edge.failed {
+                failures.push((&edge.from, &node.name));
+            } else {
+                lines.push(line(graph, edge, &node.name)?);
+            }
+        }
+    }
+    for (from, to) in failures {
+        let failing = nodes.iter_mut().find(|node| node["node_id"] == from);
+        let failing =
+            failing.and_then(Value::as_object_mut).ok_or_else(|| format!("`{from}` is not a node of the form"))?;
+        failing.insert("on_error".to_owned(), json!("route_to_node"));
+        if failing.insert("on_error_node_id".to_owned(), json!(to)).is_some() {
+            return Err(format!("the failure of `{from}` leads to several nodes"));
+        }
+    }
+    fields.insert("nodes".to_owned(), Value::Array(nodes));
+    fields.insert("edges".to_owned(), in_order(lines)?);
+    Ok(document)
+}
+
+/// The node that has the input.
+fn begin_of(graph: &Graph) -> Result<&GraphNode, String> {
+    let reads_input =
+        |node: &&GraphNode| matches!(&node.does, Some(GraphBody::Value(Mapping::From { node, .. })) if node == INPUT);
+    match (graph.inputs().collect::<Vec<_>>().as_slice(), graph.nodes.iter().find(reads_input)) {
+        ([input], Some(begin)) if input.name == INPUT => Ok(begin),
+        _ => Err(format!("its only input is not `{INPUT}`, an object whose fields are the first values of the state")),
+    }
+}
+
+/// The nodes that a document names: the first one, the last one and values that only one node is shown are made of others.
+fn own_nodes<'g>(graph: &'g Graph, begin: &'g GraphNode) -> impl Iterator<Item = &'g GraphNode> {
+    let is_context = |node: &GraphNode| {
+        graph.nodes.iter().any(|other| context_of(graph, other).is_some_and(|of| of.name == node.name))
+    };
+    graph.nodes.iter().filter(move |node| {
+        let is_result = node.name == graph.output && !node.ends && is_state(node);
+        node.kind != NodeKind::Input && node.name != begin.name && !is_result && !is_context(node)
+    })
+}
+
+fn is_state(node: &GraphNode) -> bool {
+    matches!(&node.does, Some(GraphBody::Value(value)) if *value == Mapping::state(""))
+}
+
+/// The node whose value an agent of another program is shown.
+fn context_of<'g>(graph: &'g Graph, node: &GraphNode) -> Option<&'g GraphNode> {
+    let Some(GraphBody::Call(call)) = &node.does else { return None };
+    match node.edges.as_slice() {
+        [edge] if call.name.starts_with("a2a.") => graph.node(&edge.from),
+        _ => None,
+    }
+}
+
+fn node_written(node: &GraphNode, context: Option<&GraphNode>, begin: &GraphNode) -> Result<Value, String> {
+    let name = &node.name;
+    let mut fields = Map::from_iter([("node_id".to_owned(), json!(name)), ("label".to_owned(), json!(name))]);
+    let mut say = |field: &str, value: Value| drop(fields.insert(field.to_owned(), value));
+    let bound = |kind: &str, reference: Value| json!([{"dependency_id": "d1", "dependency_type": kind, "resolution_mode": "fixed", "fixed_ref": reference}]);
+    let mut inputs = None;
+    match &node.does {
+        Some(GraphBody::Call(call)) => {
+            match called(call, context)? {
+                Called::Tool { server, tool } => {
+                    say("kind", json!("mcp"));
+                    say("dependencies", bound("mcp_tool", json!({"server_id": server, "tool_name": tool})));
+                    inputs = Some(&call.with);
+                }
+                Called::Agent { agent, task } => {
+                    say("kind", json!("a2a"));
+                    say("task", json!(task));
+                    say("dependencies", bound("a2a_agent", json!({"agent_id": agent})));
+                    inputs = match context.and_then(|context| context.does.as_ref()) {
+                        Some(GraphBody::Value(value)) => Some(value),
+                        _ => None,
+                    };
+                }
+            }
+            let retry = &node.policy.retry;
+            say(
+                "retry_policy",
+                json!({
+                    "max_attempts": retry.max_attempts, "backoff_ms": retry.backoff_ms,
+                    "backoff_multiplier": retry.backoff_multiplier, "retry_on": retry.retry_on,
+                }),
+            );
+            let time = node.policy.timeout_ms.ok_or_else(|| format!("the node `{name}` has no time limit"))?;
+            say("timeout_ms", json!(time));
+        }
+        Some(GraphBody::Value(Mapping::Cel(expression))) => {
+            say("kind", json!("router"));
+            say("condition_expr", json!(expression));
+        }
+        Some(GraphBody::Value(Mapping::Value(Value::Null))) => {
+            let is_first = node.edges.iter().any(|edge| edge.from == begin.name);
+            say("kind", json!(if is_first { "router" } else { "join" }));
+        }
+        Some(GraphBody::Route(routes)) => {
+            say("kind", json!("router"));
+            if let Some(expression) = routes.arms.iter().find_map(|arm| expression_of(arm.when.as_ref()?)) {
+                say("condition_expr", expression);
+            }
+        }
+        _ if node.ends => say("kind", json!("terminal")),
+        _ => return Err(format!("there is no word for the node `{name}`")),
+    }
+    if let Some(inputs) = inputs
+        && *inputs != Mapping::state("")
+    {
+        say(
+            "input_mapping",
+            keys_of(inputs).ok_or_else(|| format!("the node `{name}` is given more than keys of the state"))?,
+        );
+    }
+    if !node.saves.is_empty() && !node.saves.contains_key("*") {
+        let part = |at: &str| at.strip_prefix('/').map(|part| part.replace("~1", "/").replace("~0", "~"));
+        let parts = node.saves.iter().map(|(key, at)| Some((key.clone(), json!(part(at)?))));
+        let parts: Option<Map<_, _>> = parts.collect();
+        say("output_mapping", Value::Object(parts.ok_or_else(|| format!("the node `{name}` saves its whole output"))?));
+    }
+    if node.policy.on_error == OnError::Skip {
+        say("on_error", json!("skip_node"));
+    }
+    if node.policy.approve.is_some() {
+        say("permissions", json!({"require_approval": true}));
+    }
+    Ok(Value::Object(fields))
+}
+
+enum Called<'g> {
+    Tool { server: String, tool: &'g str },
+    Agent { agent: &'g str, task: String },
+}
+
+fn called<'g>(call: &'g Reference, context: Option<&GraphNode>) -> Result<Called<'g>, String> {
+    if call.kind != ReferenceKind::Tool {
+        return Err(format!("it calls the {} `{}`, which the form describes", call.kind.as_str(), call.name));
+    }
+    if let (Some(agent), Some(context)) = (call.name.strip_prefix("a2a."), context) {
+        let Mapping::Object(fields) = &call.with else { return Err(format!("`{}` is given no message", call.name)) };
+        let Some(Mapping::Template(message)) = fields.get("message") else {
+            return Err(format!("the message to `{}` does not show what it is about", call.name));
+        };
+        let end = format!("\n\n{{{}}}", context.name);
+        let task = message.as_str().strip_suffix(&end);
+        let task = task.ok_or_else(|| format!("the message to `{}` does not end with what it is about", call.name))?;
+        return Ok(Called::Agent { agent, task: task.replace("{{", "{").replace("}}", "}") });
+    }
+    let tool = call.name.strip_prefix("mcp.").ok_or_else(|| {
+        format!("it calls the tool `{}`, and the form calls those of servers and agents of other programs", call.name)
+    })?;
+    // The name of a server may have dots.
+    let server = match &call.gives {
+        Some(Mapping::Object(fields)) => match fields.get("server_id") {
+            Some(Mapping::Value(Value::String(server))) => server.clone(),
+            _ => String::new(),
+        },
+        _ => tool.split('.').next().unwrap_or_default().to_owned(),
+    };
+    let tool = tool.strip_prefix(&server).and_then(|tool| tool.strip_prefix('.'));
+    let tool = tool.ok_or_else(|| format!("`{}` names no tool of a server", call.name))?;
+    Ok(Called::Tool { server, tool })
+}
+
+/// The keys of the state that an object is made of, by their fields.
+fn keys_of(mapping: &Mapping) -> Option<Value> {
+    let Mapping::Object(fields) = mapping else { return None };
+    let keys = fields.iter().map(|(name, value)| match value {
+        Mapping::State { key, .. } => Some((name.clone(), json!(key))),
+        _ => None,
+    });
+    keys.collect::<Option<Map<_, _>>>().map(Value::Object)
+}
+
+fn line(graph: &Graph, edge: &GraphEdge, to: &str) -> Result<Line, String> {
+    let mut json = json!({"from_node_id": edge.from, "to_node_id": to});
+    let mut arm = None;
+    let conditional = |json: &mut Value, key: Option<String>| {
+        json["edge_type"] = json!("conditional");
+        if let Some(key) = key {
+            json["condition_key"] = json!(key);
+        }
+    };
+    let unknown = || format!("the edge from `{}` to `{to}` has a condition of another kind", edge.from);
+    if let Some(name) = &edge.arm {
+        let Some(GraphBody::Route(routes)) = graph.node(&edge.from).and_then(|node| node.does.as_ref()) else {
+            return Err(unknown());
+        };
+        let at = routes.arms.iter().position(|route| route.arm == *name).ok_or_else(unknown)?;
+        arm = Some((edge.from.clone(), at));
+        let when = routes.arms[at].when.as_ref().ok_or_else(unknown)?;
+        conditional(&mut json, key_of(when, to).ok_or_else(unknown)?);
+    } else if let Some(when) = &edge.when {
+        conditional(&mut json, key_of(when, to).ok_or_else(unknown)?);
+    } else {
+        json["edge_type"] = json!("sequential");
+    }
+    Ok(Line { json, arm, to: to.to_owned() })
+}
+
+/// The expression that a condition compares.
+fn expression_of(condition: &Condition) -> Option<Value> {
+    match condition {
+        Condition::Any(all) => match all.first()? {
+            Condition::Equals(Mapping::Cel(expression), _) => Some(json!(expression)),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+/// The key of a condition's edge, which may have none.
+fn key_of(condition: &Condition, to: &str) -> Option<Option<String>> {
+    match condition {
+        Condition::All(all) => match all.first()? {
+            Condition::Exists(Mapping::State { key, .. }) => Some(Some(key.clone())),
+            _ => None,
+        },
+        Condition::Any(all) => match all.as_slice() {
+            [Condition::Equals(_, Mapping::Value(Value::String(text))), Condition::Equals(..)] if text == to => {
+                Some(None)
+            }
+            [Condition::Equals(_, Mapping::Value(Value::String(text))), _] => Some(Some(text.clone())),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+/// The edges in an order that keeps that of each node and that of each router's arms.
+fn in_order(mut lines: Vec<Line>) -> Result<Value, String> {
+    let mut written = Vec::new();
+    while !lines.is_empty() {
+        let is_next = |at: usize| {
+            let line: &Line = &lines[at];
+            let before = |other: &Line| match (&line.arm, &other.arm) {
+                (Some((router, arm)), Some((of, other))) => router == of && other < arm,
+                _ => false,
+            };
+            !lines[..at].iter().any(|other| other.to == line.to) && !lines.iter().any(before)
+        };
+        let at = (0..lines.len()).find(|at| is_next(*at)).ok_or("its edges have no order that the form keeps")?;
+        written.push(lines.remove(at).json);
+    }
+    Ok(Value::Array(written))
+}
+
+/// The document of a graph in the form `steps`.
+///
+/// # Errors
+/// What the form cannot say.
+pub(super) fn steps_written(graph: &Graph) -> Result<Value, String> {
+    let begin = begin_of(graph)?;
+    let mut steps = Vec::new();
+    for node in own_nodes(graph, begin) {
+        let name = &node.name;
+        let Some(GraphBody::Call(call)) = &node.does else {
+            return Err(format!("the node `{name}` calls neither a server nor an agent"));
+        };
+        steps.push(match called(call, context_of(graph, node))? {
+            Called::Tool { server, tool } => json!({
+                "node_id": name, "kind": "mcp", "capability": server, "server_id": server, "tool_name": tool
+            }),
+            Called::Agent { agent, task } => json!({"node_id": name, "kind": "a2a", "task": task, "agent_id": agent}),
+        });
+    }
+    let mut document = json!({"workflow_id": graph.name, "steps": steps});
+    if !graph.description.is_empty() {
+        document["description"] = json!(graph.description);
+    }
+    Ok(document)
+}

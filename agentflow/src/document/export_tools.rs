@@ -1,0 +1,81 @@
+//! A workflow in the form `tools`. What the form has no word for is an error; that the rest is the same, whoever calls checks.
+
+use serde_json::{Map, Value, json};
+
+use crate::workflow::{Graph, GraphBody, GraphNode, Mapping, NodeKind, ReferenceKind};
+
+/// The document of a graph.
+///
+/// # Errors
+/// What the form cannot say.
+pub(super) fn written(graph: &Graph) -> Result<Value, String> {
+    let mut nodes = Vec::new();
+    for node in graph.nodes.iter().filter(|node| node.kind != NodeKind::Input) {
+        // The object of the last outputs, which the form makes by itself.
+        if node.name == graph.output && matches!(node.does, Some(GraphBody::Value(_))) {
+            continue;
+        }
+        nodes.push(call(node)?);
+    }
+    let mut document = json!({"id": graph.name, "nodes": nodes});
+    if !graph.description.is_empty() {
+        document["description"] = json!(graph.description);
+    }
+    Ok(document)
+}
+
+fn call(node: &GraphNode) -> Result<Value, String> {
+    let name = &node.name;
+    let Some(GraphBody::Call(call)) = &node.does else {
+        return Err(format!("the node `{name}` does not call a tool"));
+    };
+    if call.kind != ReferenceKind::Tool {
+        return Err(format!("the node `{name}` calls the {} `{}`, and not a tool", call.kind.as_str(), call.name));
+    }
+    let arguments = value(&call.with).map_err(|what| format!("the node `{name}` is given {what}"))?;
+    let mut written = json!({"id": name, "tool": call.name});
+    if arguments != json!({}) {
+        written["args_template"] = arguments;
+    }
+    let mut depends: Vec<&str> = Vec::new();
+    for edge in &node.edges {
+        if edge.failed || edge.arm.is_some() || edge.when.is_some() {
+            return Err(format!("the edge from `{}` to `{name}` has a condition", edge.from));
+        }
+        depends.push(&edge.from);
+    }
+    if !depends.is_empty() {
+        written["depends_on"] = json!(depends);
+    }
+    match node.policy.retry.max_attempts.saturating_sub(1) {
+        2 => {}
+        retries => written["retry_limit"] = json!(retries),
+    }
+    Ok(written)
+}
+
+/// A value with templates.
+///
+/// # Errors
+/// What is in it that is not one.
+fn value(mapping: &Mapping) -> Result<Value, String> {
+    Ok(match mapping {
+        Mapping::Template(template) => json!(template.as_str()),
+        Mapping::Value(value) => constant(value),
+        Mapping::Object(fields) => {
+            let fields = fields.iter().map(|(name, of)| Ok((name.clone(), value(of)?)));
+            Value::Object(fields.collect::<Result<Map<_, _>, String>>()?)
+        }
+        Mapping::List(items) => Value::Array(items.iter().map(value).collect::<Result<_, _>>()?),
+        other => return Err(format!("`{}`, which no template says", Value::from(other.clone()))),
+    })
+}
+
+/// A constant, in whose texts a brace is written twice.
+fn constant(value: &Value) -> Value {
+    match value {
+        Value::String(text) => json!(text.replace('{', "{{").replace('}', "}}")),
+        Value::Array(items) => items.iter().map(constant).collect(),
+        other => other.clone(),
+    }
+}

@@ -1,0 +1,147 @@
+//! The form `steps`: calls of servers and agents, one after another. It finds no names.
+
+use std::collections::{BTreeSet, HashMap};
+
+use serde_json::json;
+
+use super::Drafted;
+use super::document_agent::DocumentAgent;
+use super::edges_document::free_name;
+use super::edges_node::{INPUT, asked};
+use super::object_fields::{Fields, Problems};
+use crate::text_tree::Tree;
+use crate::workflow::{Graph, GraphBody, GraphEdge, GraphNode, Mapping, Reference};
+
+pub(super) fn read(tree: &Tree, problems: &mut Problems) -> Option<Drafted> {
+    let mut fields = Fields::of(tree, "a document of steps", problems)?.or_camel();
+    let name = fields.need_text("workflow_id", problems).map(|(name, _)| name);
+    let description = fields.text("description", problems).and_then(Tree::text).unwrap_or_default();
+    let model = super::model_of(&mut fields, problems);
+    let items = fields.list("steps", problems);
+    fields.end(problems);
+    if items.is_empty() {
+        problems.note(&tree.at, "a document of steps has at least one step");
+    }
+    let mut seen = BTreeSet::new();
+    let mut steps = Vec::new();
+    for item in items {
+        let step = Step::read(item, problems);
+        let id = item.field("node_id").or_else(|| item.field("nodeId")).and_then(|field| field.value.text());
+        if let Some(id) = id.filter(|id| *id == INPUT || !seen.insert(*id)) {
+            let place = item.place_of(id).unwrap_or_else(|| item.at.clone());
+            let problem = match id == INPUT {
+                true => format!("`{INPUT}` is the name of the workflow's input; give the step another one"),
+                false => format!("two steps are named `{id}`; rename one"),
+            };
+            problems.note(&place, problem);
+        }
+        steps.extend(step);
+    }
+    if !problems.0.is_empty() {
+        return None;
+    }
+    let workflow = name?;
+    let mut graph = Graph::new(workflow, "");
+    graph.description = description.to_owned();
+    graph.nodes.push(GraphNode::input(INPUT, json!({"type": "object"})));
+    let mut taken: BTreeSet<String> = steps.iter().map(|step| step.id.to_owned()).collect();
+    let mut free = |wanted: &str| {
+        let name = free_name(wanted, &|name| !taken.contains(name));
+        taken.insert(name.clone());
+        name
+    };
+    let mut before = free("begin");
+    graph.nodes.push(GraphNode::new(&before, GraphBody::Value(Mapping::from(INPUT))).save("*", ""));
+    let (mut parts, mut agents) = (HashMap::new(), Vec::new());
+    for step in &steps {
+        parts.insert(step.id.to_owned(), step.tree.clone());
+        let all = Mapping::state("");
+        let call = match (step.whom, step.tool) {
+            (Whom::Server(server), Some(tool)) => Reference::tool(format!("mcp.{server}.{tool}"), all),
+            (Whom::Server(server), None) => {
+                let agent = format!("{workflow}.{}", step.id);
+                parts.insert(agent.clone(), step.tree.clone());
+                agents.push(DocumentAgent {
+                    name: agent.as_str().into(),
+                    model: model.map(Into::into),
+                    instructions: step.text.to_owned(),
+                    tools: vec![format!("mcp.{server}").into()],
+                });
+                Reference::agent(agent, all)
+            }
+            (Whom::Agent(agent), _) => {
+                let shown = free("context");
+                let node = GraphNode::new(&shown, GraphBody::Value(all));
+                graph.nodes.push(node.edge(GraphEdge::from(std::mem::replace(&mut before, shown.clone()))));
+                asked(agent, step.text, &shown)
+            }
+        };
+        // What is given to a step does not name the step before it, so an edge does.
+        let node = GraphNode::new(step.id, GraphBody::Call(call)).save(step.id, "");
+        graph.nodes.push(node.edge(GraphEdge::from(std::mem::replace(&mut before, step.id.to_owned()))));
+    }
+    graph.output = before;
+    Some(Drafted { agents, ..Drafted::of(graph, parts) })
+}
+
+/// A step, as it is written.
+struct Step<'t> {
+    tree: &'t Tree,
+    id: &'t str,
+    whom: Whom<'t>,
+    tool: Option<&'t str>,
+    text: &'t str,
+}
+
+#[derive(Clone, Copy)]
+enum Whom<'t> {
+    Server(&'t str),
+    Agent(&'t str),
+}
+
+impl<'t> Step<'t> {
+    fn read(tree: &'t Tree, problems: &mut Problems) -> Option<Self> {
+        let mut fields = Fields::of(tree, "a step", problems)?.or_camel();
+        let id = fields.need_text("node_id", problems).map(|(id, _)| id);
+        let kind = match fields.need("kind", problems) {
+            Some(_) => fields.word("kind", &["mcp", "a2a"], problems),
+            None => None,
+        };
+        // What belongs to the other kind is known, and said to be wrong here.
+        let (own, others): (&str, &[&'static str]) = match kind {
+            Some("a2a") => ("task", &["capability", "server_id", "tool_name"]),
+            _ => ("capability", &["task", "agent_id"]),
+        };
+        let mut text = |name: &'static str, problems: &mut Problems| {
+            fields.text(name, problems).and_then(|tree| Some((tree.text()?, tree)))
+        };
+        let all = ["capability", "task", "server_id", "tool_name", "agent_id"].map(|name| (name, text(name, problems)));
+        let of = |wanted: &str| all.iter().find(|(name, _)| *name == wanted).and_then(|(_, found)| *found);
+        fields.end(problems);
+        let kind = kind?;
+        for (name, (_, at)) in others.iter().filter_map(|name| Some((name, of(name)?))) {
+            problems.note(&at.at, format!("a step of the kind `{kind}` has no `{name}`; it says `{own}`"));
+        }
+        let Some((text, at)) = of(own).filter(|(text, _)| !text.trim().is_empty()) else {
+            problems.note(&tree.at, format!("a step of the kind `{kind}` needs `{own}`"));
+            return None;
+        };
+        let (given, what) = if kind == "a2a" { ("agent_id", "an agent") } else { ("server_id", "a server") };
+        let whom = match of(given) {
+            Some((name, _)) => name,
+            None if is_name(text) => text,
+            None => {
+                let problem = format!("`{own}` is a text and not the name of {what}; add `{given}`");
+                problems.note(&at.at, problem);
+                return None;
+            }
+        };
+        let whom = if kind == "a2a" { Whom::Agent(whom) } else { Whom::Server(whom) };
+        Some(Self { tree, id: id?, whom, tool: of("tool_name").map(|(tool, _)| tool), text })
+    }
+}
+
+/// Whether a text can be the name of a server or an agent.
+fn is_name(text: &str) -> bool {
+    !text.is_empty() && text.chars().all(|letter| letter.is_ascii_alphanumeric() || matches!(letter, '_' | '-' | '.'))
+}

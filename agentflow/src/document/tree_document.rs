@@ -1,0 +1,313 @@
+//! The form `tree`: parts within parts, in the words of the operators. It makes no graph: a [`Pipeline`] does.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use super::Drafted;
+use super::object_fields::{Fields, Problems, read as read_value};
+use super::template_text::mapping;
+use crate::expression::Expression;
+use crate::pipeline::{Choice, Pipeline, until};
+use crate::state::StateTransform;
+use crate::text::{did_you_mean, nearest};
+use crate::text_tree::{Datum, Tree};
+use crate::workflow::{NodePolicy, NodeSchema};
+
+/// What a part is, by the field that says so.
+const OPERATORS: [&str; 14] = [
+    "tool",
+    "agent",
+    "workflow",
+    "value",
+    "sequence",
+    "parallel",
+    "fallback",
+    "race",
+    "loop",
+    "map_over",
+    "route",
+    "gate",
+    "timeout",
+    "transform",
+];
+
+/// The one that stands beside what follows it.
+const TAP: &str = "tap";
+
+/// The field of the tree.
+pub(super) const TOPOLOGY: [&str; 2] = ["topology", "root"];
+
+pub(super) fn read(tree: &Tree, problems: &mut Problems) -> Option<Drafted> {
+    let mut fields = Fields::of(tree, "a tree", problems)?;
+    let name = fields.need_text("name", problems).map(|(name, _)| name);
+    let description = fields.text("description", problems).and_then(Tree::text).unwrap_or_default();
+    let roots = TOPOLOGY.map(|name| fields.get(name));
+    fields.end(problems);
+    let root = match roots {
+        [Some(_), Some(root)] => {
+            problems.note(&root.at, "`topology` and `root` are one field; keep one");
+            root
+        }
+        [Some(root), None] | [None, Some(root)] => root,
+        [None, None] => {
+            problems.note(&tree.at, "a tree needs `topology`, the part that the workflow consists of");
+            return None;
+        }
+    };
+    let mut reading = Reading { problems, parts: Vec::new() };
+    let pipeline = reading.part(root);
+    let parts = reading.into_parts();
+    let (pipeline, name) = (pipeline?, name?);
+    if !problems.0.is_empty() {
+        return None;
+    }
+    match pipeline.graphs(name) {
+        Ok(mut graphs) => {
+            let mut graph = graphs.pop()?;
+            graph.description = description.to_owned();
+            Some(Drafted { inner: graphs, ..Drafted::of(graph, parts) })
+        }
+        Err(error) => {
+            for sentence in error.to_string().lines() {
+                let words = sentence.split('`').skip(1).step_by(2);
+                let part = words.clone().find_map(|word| parts.get(word)).unwrap_or(root);
+                let place = words.filter_map(|word| part.place_of(word)).last();
+                problems.note(&place.unwrap_or_else(|| part.at.clone()), sentence);
+            }
+            None
+        }
+    }
+}
+
+struct Reading<'p> {
+    problems: &'p mut Problems,
+    /// What each part was made of, by what it is called.
+    parts: Vec<(String, Tree)>,
+}
+
+impl Reading<'_> {
+    /// The parts by the names of their nodes: one that has the name of an earlier one has a number behind it.
+    fn into_parts(self) -> HashMap<String, Tree> {
+        let mut parts = HashMap::new();
+        let mut seen: HashMap<String, u32> = HashMap::new();
+        for (label, tree) in self.parts {
+            let number = seen.entry(label.clone()).and_modify(|number| *number += 1).or_insert(1);
+            parts.insert(if *number == 1 { label } else { format!("{label}_{number}") }, tree);
+        }
+        parts
+    }
+
+    fn part(&mut self, tree: &Tree) -> Option<Pipeline> {
+        let Datum::Object(of) = &tree.datum else {
+            let example = "`tool: count_words` or `sequence: [..]`";
+            self.problems.note(&tree.at, format!("a part is an object such as {example}, and this is {}", tree.what()));
+            return None;
+        };
+        let operators = || OPERATORS.into_iter().chain([TAP]);
+        let said: Vec<&str> = operators().filter(|name| of.iter().any(|field| field.name == *name)).collect();
+        let [operator] = said.as_slice() else {
+            match said.as_slice() {
+                [one, other, ..] => {
+                    let place = tree.field(other).map_or(&tree.at, |field| &field.at);
+                    self.problems.note(place, format!("a part is either `{one}` or `{other}`; put one in the other"));
+                }
+                _ => {
+                    let near = of.iter().find_map(|field| Some((field, nearest(&field.name, operators())?)));
+                    match near {
+                        Some((field, near)) => self
+                            .problems
+                            .note(&field.at, format!("a part has no `{}`{}", field.name, did_you_mean(Some(near)))),
+                        None => {
+                            let all: Vec<&str> = operators().collect();
+                            let problem = format!("a part says what it is by one of `{}`", all.join("`, `"));
+                            self.problems.note(&tree.at, problem);
+                        }
+                    }
+                }
+            }
+            return None;
+        };
+        let mut fields = Fields::of(tree, "a part", self.problems)?;
+        let value = fields.need(operator, self.problems);
+        let made = self.operator(operator, value, &mut fields);
+        let made = self.described(made, operator, &mut fields);
+        fields.end(self.problems);
+        let made = made?;
+        self.parts.push((made.label(), tree.clone()));
+        Some(made)
+    }
+
+    /// The part without what else is said of it.
+    fn operator(&mut self, operator: &str, value: Option<&Tree>, fields: &mut Fields<'_>) -> Option<Pipeline> {
+        // What belongs to an operator is asked for also when the operator itself has a mistake.
+        match operator {
+            "loop" => {
+                let most: Option<u32> = fields.read("max", self.problems);
+                let condition = fields.text("until", self.problems);
+                let condition = condition.and_then(|tree| self.condition(tree));
+                let body = self.part(value?)?;
+                match (condition, most) {
+                    // One that has a mistake was noted.
+                    (None, None) if ["max", "until"].iter().any(|name| fields.tree.field(name).is_some()) => None,
+                    (None, None) => {
+                        let place = fields.tree.field("loop").map_or(&fields.tree.at, |field| &field.at);
+                        self.problems.note(place, "a `loop` needs `max`, the most rounds, or `until`, a condition");
+                        None
+                    }
+                    (None, Some(most)) => Some(body * most),
+                    (Some(condition), None) => Some(body * until(condition)),
+                    (Some(condition), Some(most)) => Some(body * until(condition).max(most)),
+                }
+            }
+            "route" => {
+                let otherwise = fields.get("otherwise").map(|tree| self.part(tree));
+                let arms = self.arms(value?);
+                let mut choice: Option<Choice> = None;
+                for (condition, part) in arms? {
+                    choice = Some(match choice {
+                        None => Pipeline::when(condition, part),
+                        Some(choice) => choice.when(condition, part),
+                    });
+                }
+                match otherwise {
+                    Some(part) => Some(choice?.otherwise(part?)),
+                    None => Some(choice?.into()),
+                }
+            }
+            "gate" => {
+                let condition = fields.text("when", self.problems).and_then(|tree| self.condition(tree));
+                let gate = Pipeline::gate(self.text(value?, "gate")?);
+                match condition {
+                    Some(condition) => Some(Pipeline::when(condition, gate).otherwise(Pipeline::value("{input}"))),
+                    None => Some(gate),
+                }
+            }
+            "timeout" => {
+                let seconds: Option<f64> = fields.read("seconds", self.problems);
+                let body = self.part(value?);
+                let Some(seconds) = seconds else {
+                    if fields.tree.field("seconds").is_none() {
+                        let place = fields.tree.field("timeout").map_or(&fields.tree.at, |field| &field.at);
+                        self.problems.note(place, "a `timeout` needs `seconds`, how long the part may take");
+                    }
+                    return None;
+                };
+                let Ok(time) = Duration::try_from_secs_f64(seconds).map_err(|_| ()) else {
+                    let place = fields.tree.field("seconds").map_or(&fields.tree.at, |field| &field.value.at);
+                    self.problems.note(place, format!("`seconds` is a number above 0, and this is {seconds}"));
+                    return None;
+                };
+                Some(body?.timeout(time))
+            }
+            _ => self.plain(operator, value?),
+        }
+    }
+
+    /// An operator that is said by its value alone.
+    fn plain(&mut self, operator: &str, value: &Tree) -> Option<Pipeline> {
+        match operator {
+            "tool" => self.text(value, "tool").map(Pipeline::tool),
+            "agent" => self.text(value, "agent").map(Pipeline::agent),
+            "workflow" => self.text(value, "workflow").map(Pipeline::workflow),
+            "value" => {
+                self.templates(value);
+                Some(Pipeline::value(value.to_json()))
+            }
+            "sequence" => self.parts_of(value, "sequence").map(Pipeline::sequence),
+            "parallel" => self.parts_of(value, "parallel").map(Pipeline::parallel),
+            "fallback" => self.parts_of(value, "fallback").map(Pipeline::fallbacks),
+            "race" => self.parts_of(value, "race").map(Pipeline::race),
+            "map_over" => self.part(value).map(Pipeline::map_over),
+            TAP => self.part(value).map(Pipeline::tapped),
+            _ => {
+                let read: Option<Vec<StateTransform>> = read_value(value, self.problems);
+                read.map(Pipeline::transform)
+            }
+        }
+    }
+
+    /// What else is said of a part.
+    fn described(&mut self, made: Option<Pipeline>, operator: &str, fields: &mut Fields<'_>) -> Option<Pipeline> {
+        let name = fields.text("as", self.problems).and_then(Tree::text);
+        let with = match matches!(operator, "tool" | "agent" | "workflow") {
+            true => fields.get("with"),
+            false => None,
+        };
+        if let Some(with) = with {
+            self.templates(with);
+        }
+        let keys = fields.text("save", self.problems).and_then(Tree::text);
+        let policy: Option<NodePolicy> = fields.read("policy", self.problems);
+        let retries: Option<u32> = fields.read("retry", self.problems);
+        let schema = |of: Option<&Tree>| of.map(|tree| NodeSchema::from(tree.to_json()));
+        let (input, output) = (schema(fields.get("input")), schema(fields.get("output")));
+        let mut made = made?;
+        // A time limit is one of the policy.
+        if let Some(policy) = policy {
+            made = made.policy_with(policy);
+        }
+        made = name.into_iter().fold(made, Pipeline::named);
+        made = with.into_iter().fold(made, |made, with| made.with(with.to_json()));
+        made = keys.into_iter().fold(made, Pipeline::save);
+        made = retries.into_iter().fold(made, Pipeline::retry);
+        Some(made.schemas(input, output))
+    }
+
+    fn parts_of(&mut self, tree: &Tree, operator: &str) -> Option<Vec<Pipeline>> {
+        let Datum::List(items) = &tree.datum else {
+            self.problems.note(&tree.at, format!("`{operator}` is a list of parts, and this is {}", tree.what()));
+            return None;
+        };
+        if items.is_empty() {
+            self.problems.note(&tree.at, format!("`{operator}` has at least one part"));
+        }
+        let parts: Vec<Option<Pipeline>> = items.iter().map(|item| self.part(item)).collect();
+        parts.into_iter().collect::<Option<Vec<_>>>().filter(|parts| !parts.is_empty())
+    }
+
+    fn arms(&mut self, tree: &Tree) -> Option<Vec<(String, Pipeline)>> {
+        let Datum::List(items) = &tree.datum else {
+            let problem = format!("`route` is a list such as [{{when: .., then: ..}}], and this is {}", tree.what());
+            self.problems.note(&tree.at, problem);
+            return None;
+        };
+        if items.is_empty() {
+            self.problems.note(&tree.at, "`route` has at least one arm");
+            return None;
+        }
+        let mut arms = Vec::new();
+        for item in items {
+            let Some(mut fields) = Fields::of(item, "an arm", self.problems) else { continue };
+            let when = fields.need_text("when", self.problems).and_then(|(_, tree)| self.condition(tree));
+            let then = fields.need("then", self.problems).and_then(|tree| self.part(tree));
+            fields.end(self.problems);
+            arms.extend(when.zip(then));
+        }
+        (arms.len() == items.len()).then_some(arms)
+    }
+
+    fn condition(&mut self, tree: &Tree) -> Option<String> {
+        let text = tree.text()?;
+        match text.parse::<Expression>() {
+            Ok(_) => Some(text.to_owned()),
+            Err(error) => {
+                self.problems.note(&tree.at, error.to_string());
+                None
+            }
+        }
+    }
+
+    fn templates(&mut self, tree: &Tree) {
+        mapping(tree, &mut Vec::new(), self.problems);
+    }
+
+    fn text(&mut self, tree: &Tree, operator: &str) -> Option<String> {
+        match tree.text().filter(|text| !text.trim().is_empty()) {
+            Some(text) => Some(text.to_owned()),
+            None => {
+                self.problems.note(&tree.at, format!("`{operator}` is a text, and this is {}", tree.what()));
+                None
+            }
+        }
+    }
+}

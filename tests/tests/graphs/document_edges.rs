@@ -1,0 +1,306 @@
+//! Documents of nodes and edges, and of steps: what each node calls and is given, which edges are taken, and what the state
+//! has afterwards.
+
+use agentflow::document::{Document, DocumentForm};
+use agentflow::prelude::*;
+use agentflow::runtime::RuntimeBuilder;
+use agentflow::store::MemoryStore;
+use agentflow::tool::{FnTool, ToolPolicy, ToolRef, Toolset, ToolsetRef};
+use agentflow::value::Encoded;
+use agentflow::{Approval, async_trait};
+use agentflow_testing::{ScriptedModel, Turn};
+use serde_json::{Map, Value, json};
+
+use crate::documents::{REVIEW, WF_001, after_every_crash, read, run};
+
+/// A server or an agent of another program: its name, and its tools.
+struct Far(&'static str, Vec<ToolRef>);
+
+#[async_trait]
+impl Toolset for Far {
+    fn name(&self) -> &str {
+        self.0
+    }
+
+    async fn tools(&self) -> Result<Vec<ToolRef>, Box<dyn std::error::Error + Send + Sync>> {
+        Ok(self.1.clone())
+    }
+}
+
+/// What the servers and agents of the tests are.
+fn with_far(builder: RuntimeBuilder) -> RuntimeBuilder {
+    let read = FnTool::new("read", "Read a file.", |_: Context, of: Map<String, Value>| async move {
+        match of.get("path").and_then(Value::as_str) {
+            Some("large") => Ok("a text that is large".to_owned()),
+            Some("broken") => Err("it cannot be read".to_owned()),
+            _ => Ok("small".to_owned()),
+        }
+    });
+    // After a crash they may be called again.
+    let again = || ToolPolicy::default().idempotent();
+    let read = read.policy(again());
+    let echo = |name: &'static str| {
+        FnTool::new(name, "Give back what is given.", |_: Context, of: Map<String, Value>| async move {
+            Ok::<_, String>(of)
+        })
+        .policy(again())
+    };
+    let ask = |name: &'static str| {
+        FnTool::new("", "Ask.", move |_: Context, of: Map<String, Value>| async move {
+            let message = of.get("message").and_then(Value::as_str).unwrap_or_default();
+            Ok::<_, String>(json!({"output": format!("[{message}]"), "agent_id": name, "endpoint": "http://it"}))
+        })
+        .policy(again())
+    };
+    builder
+        .toolset(ToolsetRef::new(Far("mcp.code", vec![read.into(), echo("echo").into()])))
+        .toolset(ToolsetRef::new(Far("mcp.code_review", vec![echo("review").into()])))
+        .toolset(ToolsetRef::new(Far("mcp.notes", vec![echo("note").into()])))
+        .toolset(ToolsetRef::new(Far("a2a.reviewer", vec![ask("reviewer").into()])))
+        .toolset(ToolsetRef::new(Far("a2a.summarize_findings", vec![ask("summarize_findings").into()])))
+}
+
+fn echoes(builder: RuntimeBuilder) -> RuntimeBuilder {
+    with_far(builder).model(crate::documents::Echo::default())
+}
+
+/// A node that calls a tool of the server `code`.
+fn calls(id: &str, tool: &str, more: &str) -> String {
+    format!(
+        "  - {{node_id: {id}, kind: mcp, dependencies: [{{dependency_id: d, dependency_type: mcp_tool, fixed_ref: {{server_id: \
+         code, tool_name: {tool}}}}}]{more}}}\n"
+    )
+}
+
+fn document(nodes: &str, edges: &str) -> String {
+    format!("workflow_id: it\nnodes:\n{nodes}edges:\n{edges}")
+}
+
+async fn output_of(text: &str, input: Value) -> Value {
+    let document = read(text);
+    let runtime = with_far(Runtime::builder()).document(document.clone()).build();
+    runtime.check(&document).await.unwrap_or_else(|error| panic!("{error}"));
+    run(&runtime, document.name(), json!({"input": input})).await
+}
+
+async fn failure_of(text: &str, input: Value) -> String {
+    let runtime = with_far(Runtime::builder()).document(read(text)).build();
+    let input = Encoded::new(&json!({"input": input})).unwrap();
+    runtime.start_named("it", input).await.unwrap().result().await.unwrap_err().to_string()
+}
+
+#[tokio::test]
+async fn a_router_chooses_among_the_nodes_of_servers_and_agents() {
+    let document = read(REVIEW);
+    assert_eq!((document.form(), document.name()), (DocumentForm::Edges, "review"));
+    assert_eq!(document.agents().collect::<Vec<_>>(), ["review.note"]);
+    let model = ScriptedModel::new([
+        Turn::call("mcp__notes__note", json!({"text": "small"})).expect_last("{\"text\":\"small\"}"),
+        Turn::text("noted"),
+    ])
+    .capturing();
+    let runtime = with_far(Runtime::builder()).model(model.clone()).document(document.clone()).build();
+    runtime.check(&document).await.unwrap();
+    let large = run(&runtime, "review", json!({"input": {"path": "large"}})).await;
+    let verdict = "[Say whether this can be merged.\n\n{\"change\":\"a text that is large\"}]";
+    assert_eq!(large, json!({"path": "large", "text": "a text that is large", "verdict": verdict}));
+    let small = run(&runtime, "review", json!({"input": {"path": "?"}})).await;
+    assert_eq!(small, json!({"path": "?", "text": "small", "noted": "noted"}));
+    let asked = &model.requests()[0];
+    assert_eq!(asked.messages.messages()[0].text().to_string(), "Note the text.");
+    // Without the tools of other servers.
+    assert_eq!(
+        asked.tools.definitions().iter().map(|tool| tool.name.to_string()).collect::<Vec<_>>(),
+        ["mcp__notes__note"]
+    );
+}
+
+#[tokio::test]
+async fn without_mappings_the_state_is_given_and_the_output_merged() {
+    let text = document(&calls("a", "echo", ""), "[]").replace("edges:\n[]", "edges: []");
+    let output = output_of(&text, json!({"n": 1})).await;
+    assert_eq!(output, json!({"n": 1, "output": {"n": 1}, "tool_used": "echo", "server_id": "code"}));
+    // What is not there is left out of what is given.
+    let text = text.replace("]}\n", "], input_mapping: {x: n, y: missing}, output_mapping: {got: output}}\n");
+    assert_eq!(output_of(&text, json!({"n": 1})).await, json!({"n": 1, "got": {"x": 1}}));
+    // The keys of an editor.
+    let camel = text
+        .replace("workflow_id", "workflowId")
+        .replace("node_id", "nodeId")
+        .replace("dependency_", "dependency")
+        .replace("dependencytype", "dependencyType")
+        .replace("dependencyid", "dependencyId")
+        .replace("fixed_ref", "fixedRef")
+        .replace("server_id", "serverId")
+        .replace("tool_name", "toolName")
+        .replace("input_mapping", "inputMapping")
+        .replace("output_mapping", "outputMapping");
+    assert_eq!(read(&camel).graph(), read(&text).graph());
+}
+
+/// Which edges a router takes, for each kind of value.
+#[tokio::test]
+async fn a_routers_value_is_compared_with_its_edges() {
+    let nodes = |expression: &str| {
+        let arm = |id: &str| calls(id, "echo", &format!(", output_mapping: {{{id}: tool_used}}"));
+        format!("  - {{node_id: r, kind: router{expression}}}\n{}{}{}", arm("a"), arm("b"), arm("c"))
+    };
+    let conditional =
+        |to: &str, key: &str| format!("  - {{from_node_id: r, to_node_id: {to}, edge_type: conditional{key}}}\n");
+    let always = "  - {from_node_id: r, to_node_id: c}\n";
+    let by_key = [conditional("a", ", condition_key: x"), conditional("b", ", condition_key: y")].concat();
+    let by_name = [conditional("a", ""), conditional("b", ", condition_key: 'false'")].concat();
+    for (expression, edges, input, taken) in [
+        (", condition_expr: kind", by_key.clone(), json!({"kind": "y"}), "b"),
+        (", condition_expr: state.kind", by_key.clone(), json!({"kind": "x", "y": 1}), "a"),
+        // A text that is the name of the node.
+        (", condition_expr: kind", by_name.clone(), json!({"kind": "a"}), "a"),
+        (", condition_expr: n > 1", by_name.clone(), json!({"n": 2}), "a"),
+        (", condition_expr: n > 1", by_name.clone(), json!({"n": 1}), "b"),
+        // Any other key of a value that is true or false: what the state has.
+        (", condition_expr: n > 1", by_key.clone(), json!({"n": 1, "x": [], "y": "yes"}), "b"),
+        ("", by_key.clone(), json!({"x": 1, "y": 0}), "a"),
+        ("", by_key.clone(), json!({"x": "", "y": {"z": null}}), "b"),
+        // Several at once, and those that are always taken.
+        ("", by_key.clone(), json!({"x": 1, "y": 1}), "ab"),
+        ("", format!("{by_key}{always}"), json!({"x": 1}), "ac"),
+        ("", format!("{by_key}{always}"), json!({}), "c"),
+    ] {
+        let output = output_of(&document(&nodes(expression), &edges), input.clone()).await;
+        let found: String = ["a", "b", "c"].into_iter().filter(|id| output.get(id).is_some()).collect();
+        // Nothing leads to `c` without an edge, so it begins at once.
+        let expected = if edges.contains("to_node_id: c") { taken.to_owned() } else { format!("{taken}c") };
+        assert_eq!(found, expected, "{expression} {input} {edges}");
+    }
+    let error = failure_of(&document(&nodes(", condition_expr: kind"), &by_key), json!({})).await;
+    assert!(error.contains("the state has no `kind`"), "{error}");
+    let error = failure_of(&document(&nodes(", condition_expr: kind"), &by_key), json!({"kind": "z"})).await;
+    assert!(error.contains("`r`"), "{error}");
+}
+
+#[tokio::test]
+async fn a_join_waits_for_branches_that_may_be_skipped() {
+    let nodes = |more: &str| {
+        [
+            calls("a", "read", ", input_mapping: {path: path}, output_mapping: {a: output}, on_error: skip_node"),
+            calls("b", "echo", ", output_mapping: {b: tool_used}"),
+            format!("  - {{node_id: j, kind: join{more}}}\n"),
+            calls("after", "echo", ", output_mapping: {after: output}"),
+        ]
+        .concat()
+    };
+    let edges = |group: &str| {
+        format!(
+            "  - {{from_node_id: a, to_node_id: j{group}}}\n  - {{from_node_id: b, to_node_id: j{group}}}\n  - {{from_node_id: j, \
+             to_node_id: after}}\n"
+        )
+    };
+    let text = document(&nodes(", join_group: g"), &edges(", edge_type: parallel, join_group: g"));
+    let output = output_of(&text, json!({"path": "broken"})).await;
+    assert_eq!(output, json!({"path": "broken", "b": "echo", "after": {"path": "broken", "b": "echo"}}));
+    let output = output_of(&text, json!({"path": "x"})).await;
+    assert_eq!(output["after"], json!({"path": "x", "a": "small", "b": "echo"}));
+}
+
+#[tokio::test]
+async fn a_failure_leads_to_another_node() {
+    let by_id = [
+        calls("a", "read", ", input_mapping: {path: path}, on_error: route_to_node, on_error_node_id: b"),
+        calls("b", "echo", ", output_mapping: {instead: tool_used}"),
+    ]
+    .concat();
+    let text = document(&by_id, "[]").replace("edges:\n[]", "edges: []");
+    assert_eq!(output_of(&text, json!({"path": "broken"})).await, json!({"path": "broken", "instead": "echo"}));
+    assert_eq!(output_of(&text, json!({"path": "x"})).await["output"], "small");
+    let by_edge = by_id.replace(", on_error_node_id: b", "");
+    let edge = "  - {from_node_id: a, to_node_id: b, edge_type: conditional, condition_key: error}\n";
+    let by_edge = document(&by_edge, edge);
+    assert_eq!(output_of(&by_edge, json!({"path": "broken"})).await, json!({"path": "broken", "instead": "echo"}));
+    assert_eq!(read(&by_edge).graph().hash(), read(&text).graph().hash());
+    let fails = text.replace("route_to_node, on_error_node_id: b", "fail_workflow");
+    assert!(failure_of(&fails, json!({"path": "broken"})).await.contains("it cannot be read"));
+}
+
+#[tokio::test]
+async fn a_terminal_ends_the_workflow() {
+    let nodes = [
+        calls("a", "echo", ", output_mapping: {a: tool_used}"),
+        "  - {node_id: end, kind: terminal}\n".to_owned(),
+        calls("b", "echo", ", output_mapping: {b: tool_used}"),
+    ]
+    .concat();
+    // What waits for the router behind the end never begins.
+    let edges = "  - {from_node_id: a, to_node_id: end}\n  - {from_node_id: a, to_node_id: b, edge_type: conditional, \
+                 condition_key: nothing}\n";
+    assert_eq!(output_of(&document(&nodes, edges), json!({})).await, json!({"a": "echo"}));
+}
+
+#[tokio::test(start_paused = true)]
+async fn people_are_asked_before_a_node_and_before_the_workflow() {
+    let nodes = calls("a", "echo", ", permissions: {require_approval: true}, output_mapping: {a: tool_used}");
+    let text = document(&nodes, "[]").replace("edges:\n[]", "permissions: {require_approval: true}\nedges: []");
+    let runtime = with_far(Runtime::builder()).store(MemoryStore::new()).document(read(&text)).build();
+    let handle = runtime.start_named("it", Encoded::new(&json!({"input": {}})).unwrap()).await.unwrap();
+    let run = handle.run_id().clone();
+    for (node, asks) in [("begin", "may `it` begin?"), ("a", "may `a` begin?")] {
+        loop {
+            let report = runtime.inspect(&run).await.unwrap();
+            assert!(!report.run.status.has_ended(), "nobody was asked");
+            let question = report.nodes.iter().find(|of| &*of.name == node).and_then(|of| of.question.clone());
+            if report.run.pause_reason.is_some() && question.is_some() {
+                assert_eq!(question.unwrap(), asks);
+                break;
+            }
+            tokio::task::yield_now().await;
+        }
+        runtime.approve(&run, node, Approval::granted(), "ada").await.unwrap();
+    }
+    assert_eq!(handle.result().await.unwrap().decode::<Value>().unwrap(), json!({"a": "echo"}));
+}
+
+#[tokio::test]
+async fn steps_follow_each_other() {
+    let document = read(WF_001);
+    assert_eq!(document.form(), DocumentForm::Steps);
+    let review = json!({"pr_url": "u"});
+    let message = "[summarize_findings\n\n{\"pr_url\":\"u\",\"review\":{\"pr_url\":\"u\"}}]";
+    let output = output_of(WF_001, review).await;
+    assert_eq!(output, json!({"output": message, "agent_id": "summarize_findings", "endpoint": "http://it"}));
+}
+
+#[tokio::test]
+async fn a_model_that_nobody_names_is_a_problem() {
+    let document = read(REVIEW);
+    let runtime = with_far(Runtime::builder()).document(document.clone()).build();
+    let error = runtime.check(&document).await.unwrap_err();
+    assert_eq!(error.problems().len(), 1, "{error}");
+    assert!(
+        error.problems()[0].message.starts_with("the agent `review.note` has no model; give the document a `model`")
+    );
+    let named = read(&REVIEW.replace("version: 2", "model: openai/gpt-5-mini"));
+    runtime.check(&named).await.unwrap_or_else(|error| panic!("{error}"));
+    let unknown = read(&REVIEW.replace("server_id: notes", "server_id: note").replace("version: 2", "model: openai/x"));
+    let error = runtime.check(&unknown).await.unwrap_err();
+    assert!(error.problems()[0].message.contains("`mcp.note`; did you mean `mcp.notes`?"), "{error}");
+}
+
+#[tokio::test]
+async fn runs_of_edges_and_steps_survive_every_crash() {
+    let whole = after_every_crash(REVIEW, json!({"input": {"path": "large"}}), echoes).await;
+    assert_eq!(whole["text"], "a text that is large");
+    let whole = after_every_crash(REVIEW, json!({"input": {"path": "x"}}), echoes).await;
+    assert_eq!(whole["text"], "small");
+    after_every_crash(WF_001, json!({"input": {"pr_url": "u"}}), with_far).await;
+}
+
+/// Nothing is searched for: a document names what it is bound to.
+#[test]
+fn a_document_of_edges_is_json_too() {
+    let text = serde_json::to_string(&json!({
+        "workflow_id": "j",
+        "nodes": [{"node_id": "a", "kind": "router"}, {"node_id": "b", "kind": "terminal"}],
+        "edges": [{"from_node_id": "a", "to_node_id": "b"}],
+    }))
+    .unwrap();
+    assert_eq!(Document::read("j.json", text).unwrap().form(), DocumentForm::Edges);
+}

@@ -1,0 +1,200 @@
+//! Mistakes of documents of edges, of steps and of trees: each document gives all of its own, each where it stands.
+
+use crate::documents::problems;
+
+/// Documents, each with all that is said of it.
+const BROKEN: &[(&str, &[&str])] = &[
+    (
+        "workflow_id: w\nnodes: []\n",
+        &["1:1: a document with `workflow_id` needs `nodes` and `edges`, or `steps`, which run one after another"],
+    ),
+    (
+        "workflow_id: w\nsteps: []\nnodes: []\nedges: []\n",
+        &[
+            "1:1: the document has two forms: edges, by `workflow_id`, `nodes` and `edges`, and steps, by `workflow_id` and `steps`; remove what belongs to one of them",
+        ],
+    ),
+    (
+        "workflow_id: w\nid: x\nnodes: []\nedges: []\n",
+        &[
+            "1:1: the document has two forms: tools, by `id` and `nodes` with a `tool` each, and edges, by `workflow_id`, `nodes` and `edges`; remove what belongs to one of them",
+        ],
+    ),
+    (
+        "workflow_id: 5\nversion: two\nconcurency_limit: 3\nnodes:\n  - {node_id: a, kind: joi}\nedges: []\n",
+        &[
+            "1:14: `workflow_id` is a text, and this is the number 5; put it in quotes",
+            "2:10: invalid type: string \"two\", expected a whole number, 0 or more",
+            "3:1: a document of nodes and edges has no `concurency_limit`; did you mean `concurrency_limit`?",
+            "5:24: `kind` of a node cannot be `joi`; did you mean `join`?",
+        ],
+    ),
+    (
+        "workflow_id: w\nnodes:\n  - {node_id: a, kind: router, task: x, input_mapping: {a: b}, dependencies: [7], timeout_ms: 30000}\n  - {node_id: a, kind: terminal, condition_expr: x}\nedges: {}\n",
+        &[
+            "3:38: only a node of the kind `a2a` has `task`, and this is a `router`",
+            "3:41: a `router` calls nothing, so it has no `input_mapping`; remove it",
+            "3:64: a `router` calls nothing, so it has no `dependencies`; remove it",
+            "3:79: a dependency is an object, and this is the number 7",
+            "4:15: two nodes are named `a`; rename one",
+            "4:50: only a node of the kind `router` has `condition_expr`, and this is a `terminal`",
+            "5:8: `edges` is a list, and this is an object",
+        ],
+    ),
+    (
+        "workflow_id: w\nnodes:\n  - {node_id: a, kind: router, condition_expr: 'x >'}\n  - {node_id: b, kind: terminal}\nedges:\n  - {from_node_id: a, to_node_id: c}\n  - {from_node_id: b, to_node_id: a}\n  - {from_node_id: a, to_node_id: a}\n  - {from: a, to_node_id: b}\n",
+        &[
+            "3:48: `condition_expr`: the expression ends at byte 3, and a value should follow",
+            "6:35: the edge leads to `c`, and there is no such node; did you mean `a`?",
+            "7:5: `b` ends the workflow, so no edge leads from it",
+            "8:5: the edge leads from `a` to itself",
+            "9:6: an edge has no `from`; its fields are `edge_id`, `from_node_id`, `to_node_id`, `edge_type`, `condition_key`, `join_group`",
+            "9:6: an edge needs `from_node_id`",
+        ],
+    ),
+    (
+        "workflow_id: w\nnodes:\n  - {node_id: a, kind: router}\n  - {node_id: b, kind: join, join_group: g}\n  - {node_id: c, kind: join, join_group: h}\nedges:\n  - {edge_id: e, from_node_id: a, to_node_id: b, join_group: h}\n  - {edge_id: e, from_node_id: a, to_node_id: b, edge_type: conditional}\n",
+        &[
+            "5:5: no edge leads to the join `c`",
+            "7:62: the edge is of the group `h`, and the join `b` joins `g`",
+            "8:5: a second edge leads from `a` to `b` in the same way; remove one",
+            "8:5: the edge from `a` to `b` has no condition; give it a `condition_key`, or the router a `condition_expr`",
+            "8:15: two edges have the id `e`; rename one",
+        ],
+    ),
+    (
+        "workflow_id: w\nnodes:\n  - {node_id: a, kind: join}\n  - {node_id: b, kind: join}\nedges:\n  - {from_node_id: a, to_node_id: b}\n  - {from_node_id: b, to_node_id: a}\n",
+        &["6:5: these nodes wait for each other: `a`, `b`; a workflow has no cycle"],
+    ),
+    (
+        "workflow_id: w\nnodes:\n  - {node_id: a, kind: mcp}\n  - {node_id: b, kind: a2a}\n  - {node_id: input, kind: terminal}\nedges: []\n",
+        &[
+            "3:5: `a` is bound to no server; give it one in `dependencies`, with a `fixed_ref` that has a `server_id`",
+            "4:5: `b` is bound to exactly one agent, by a dependency of the type `a2a_agent`",
+            "4:5: `b` needs `task`, what the agent is asked to do",
+            "5:15: `input` is the name of the workflow's input; give the node another one",
+        ],
+    ),
+    (
+        "workflow_id: w\nnodes:\n  - node_id: a\n    kind: mcp\n    dependencies:\n      - {dependency_id: d, dependency_type: mcp_tol, fixed_ref: {server_id: s}}\n      - {dependency_id: d, dependency_type: mcp_tool}\n      - {dependency_type: mcp_tool, fixed_ref: {tool_name: t}}\nedges: []\n",
+        &[
+            "6:45: `dependency_type` of a dependency cannot be `mcp_tol`; did you mean `mcp_tool`?",
+            "7:9: a dependency with `resolution_mode: fixed` needs `fixed_ref`",
+            "8:10: a dependency needs `dependency_id`",
+            "8:48: the `fixed_ref` of a tool needs `server_id`, the name that the program gave the server",
+        ],
+    ),
+    (
+        "workflow_id: w\nnodes:\n  - node_id: a\n    kind: mcp\n    capability: do it\n    dependencies:\n      - {dependency_id: d, dependency_type: mcp_tool, resolution_mode: pool, pool_refs: [{server_id: a}, {server_id: b}, {server_id: c}, {server_id: d}, {server_id: e}, {server_id: f}]}\nedges: []\n",
+        &[
+            "7:78: a pool, of which a model picks one when the node begins, is not read; write `resolution_mode: fixed` and a `fixed_ref`",
+            "7:78: pool_refs must contain at most 5 candidates",
+        ],
+    ),
+    (
+        "workflow_id: w\npermissions: {acl_scope: [x], allowed_roles: [admin]}\nnodes:\n  - node_id: a\n    kind: mcp\n    permissions: {require_approval: maybe, allowed_users: [ada]}\n    dependencies: [{dependency_id: d, dependency_type: mcp_tool, fixed_ref: {server_id: s, tool_name: t}}]\nedges: []\n",
+        &[
+            "2:47: `allowed_roles` is not read: who may do what is said where a run starts, by the scopes that it is granted; leave the list empty",
+            "6:37: `require_approval` is `true` or `false`, and this is the text \"maybe\"",
+            "6:60: `allowed_users` is not read: who may do what is said where a run starts, by the scopes that it is granted; leave the list empty",
+            "7:89: the server `s` is not among the servers that may be bound, by `acl_server_ids` or `acl_scope`",
+        ],
+    ),
+    (
+        "workflow_id: w\nnodes:\n  - {node_id: a, kind: terminal, on_error: route_to_node}\n  - {node_id: b, kind: terminal, on_error: skip, on_error_node_id: a}\n  - {node_id: c, kind: join, on_error: route_to_node, on_error_node_id: c}\nedges: []\n",
+        &[
+            "3:44: `a` needs `on_error_node_id`, or an edge with `condition_key: error`, for `route_to_node`",
+            "4:44: `on_error` of a node cannot be `skip`; it is one of `fail_workflow`, `skip_node`, `route_to_node`",
+            "4:68: `on_error_node_id` belongs to `on_error: route_to_node`; say so, or remove it",
+            "5:5: no edge leads to the join `c`",
+            "5:73: `c` cannot follow its own failure; name another node",
+        ],
+    ),
+    (
+        "workflow_id: w\nnodes:\n  - {node_id: a, nodeId: b, kind: terminal, retryPolicy: {max_atempts: 3}}\nedges: []\n",
+        &[
+            "3:18: `node_id` and `nodeId` are one field; keep one",
+            "3:59: a retry policy has no `max_atempts`; did you mean `max_attempts`?",
+        ],
+    ),
+    (
+        "workflow_id: w\nnodes:\n  - node_id: a\n    kind: a2a\n    task: it\n    retry_policy: {retry_on: [timeouts], backoff_ms: -1}\n    dependencies: [{dependency_id: d, dependency_type: mcp_tool, fixed_ref: {server_id: s, tool_name: t}}]\nedges: []\n",
+        &[
+            "3:5: `a` is bound to exactly one agent, by a dependency of the type `a2a_agent`",
+            "6:31: unknown variant `timeouts`; did you mean `timeout`?",
+            "6:54: invalid value: integer `-1`, expected a whole number, 0 or more",
+        ],
+    ),
+    (
+        "workflow_id: w\nmodel: gpt\nsteps:\n  - {node_id: a, kind: router}\n  - {node_id: b, kind: mcp, task: x}\n  - {node_id: c, kind: mcp, capability: review the code}\n  - {node_id: c, kind: a2a, task: t, server_id: s}\n  - {kind: a2a}\n",
+        &[
+            "2:8: the model `gpt` cannot be used: name its provider too, as in `openai-chat/gpt-5-mini`",
+            "4:24: `kind` of a step cannot be `router`; it is one of `mcp`, `a2a`",
+            "5:5: a step of the kind `mcp` needs `capability`",
+            "5:35: a step of the kind `mcp` has no `task`; it says `capability`",
+            "6:41: `capability` is a text and not the name of a server; add `server_id`",
+            "7:15: two steps are named `c`; rename one",
+            "7:49: a step of the kind `a2a` has no `server_id`; it says `task`",
+            "8:5: a step of the kind `a2a` needs `task`",
+            "8:6: a step needs `node_id`",
+        ],
+    ),
+    ("workflow_id: w\nsteps: []\n", &["1:1: a document of steps has at least one step"]),
+    ("steps: []\n", &["1:1: a document with `steps` needs `workflow_id`, the name of the workflow"]),
+    (
+        "name: t\ntopology: []\n",
+        &["2:11: a part is an object such as `tool: count_words` or `sequence: [..]`, and this is a list"],
+    ),
+    ("name: t\ntopology: {sequnce: []}\n", &["2:12: a part has no `sequnce`; did you mean `sequence`?"]),
+    ("name: t\ntopology: {sequence: []}\n", &["2:22: `sequence` has at least one part"]),
+    ("name: t\nroot: {tool: a, agent: b}\n", &["2:17: a part is either `tool` or `agent`; put one in the other"]),
+    (
+        "name: t\nroot: {loop: {tool: a}}\ntopology: {tool: a}\n",
+        &[
+            "2:7: `topology` and `root` are one field; keep one",
+            "2:8: a `loop` needs `max`, the most rounds, or `until`, a condition",
+        ],
+    ),
+    (
+        "name: t\ntopology:\n  sequence:\n    - {tool: 5}\n    - {loop: {tool: a}, max: many}\n    - {loop: {tool: a}}\n    - {timeout: {tool: a}}\n    - {timeout: {tool: a}, seconds: -1}\n    - {gate: [x]}\n    - {route: [{when: 'x >', then: {tool: a}}, {wen: x}]}\n    - tool\n    - {tool: a, as: a b, safe: k}\n",
+        &[
+            "4:14: `tool` is a text, and this is the number 5",
+            "5:30: invalid type: string \"many\", expected a whole number, 0 or more",
+            "6:8: a `loop` needs `max`, the most rounds, or `until`, a condition",
+            "7:8: a `timeout` needs `seconds`, how long the part may take",
+            "8:37: `seconds` is a number above 0, and this is -1",
+            "9:14: `gate` is a text, and this is a list",
+            "10:23: the expression ends at byte 3, and a value should follow",
+            "10:49: an arm has no `wen`; did you mean `when`?",
+            "10:49: an arm needs `then`",
+            "10:49: an arm needs `when`",
+            "11:7: a part is an object such as `tool: count_words` or `sequence: [..]`, and this is the text \"tool\"",
+            "12:26: a part has no `safe`; did you mean `save`?",
+        ],
+    ),
+    (
+        "name: t\ntopology:\n  parallel:\n    - {tool: a, with: {x: '{input'}}\n    - {tool: a, polcy: {}}\n",
+        &[
+            "4:27: the `{` at byte 0 has no `}` on its line; write `{{` for a brace",
+            "5:17: a part has no `polcy`; did you mean `policy`?",
+        ],
+    ),
+    (
+        "name: t\ntopology:\n  parallel:\n    - {tool: a}\n    - {tool: a}\n    - {tool: b, as: a-b}\n",
+        &[
+            "4:14: two parts that run at the same time are named `a`, and their outputs are fields of one object; name one with `named`",
+            "6:21: a part cannot be named `a-b`: its name is used in templates and conditions; use letters, digits and `_`",
+        ],
+    ),
+    (
+        "name: t\ntopology:\n  sequence: [{transform: [{dorp: [k]}]}, {value: '{x}'}]\n",
+        &["3:28: unknown variant `dorp`; did you mean `drop`?"],
+    ),
+];
+
+#[test]
+fn every_mistake_of_a_document_is_named_where_it_stands() {
+    for (text, says) in BROKEN {
+        assert_eq!(problems(text), *says, "{text}");
+    }
+}
