@@ -103,7 +103,7 @@ impl<'t> EdgesNode<'t> {
                 ("output_mapping", "outputMapping"),
             ] {
                 let field = tree.field(name).or_else(|| tree.field(camel));
-                let is_said = |field: &&super::text_tree::Field| match &field.value.datum {
+                let is_said = |field: &&crate::text_tree::Field| match &field.value.datum {
                     Datum::Null => false,
                     Datum::List(items) => !items.is_empty(),
                     Datum::Object(fields) => name == "retry_policy" || !fields.is_empty(),

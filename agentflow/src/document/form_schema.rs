@@ -238,7 +238,7 @@ fn graph() -> Value {
 #[cfg(test)]
 mod tests {
     use super::super::Document;
-    use super::super::text_tree::Tree;
+    use crate::text_tree::Tree;
     use super::*;
 
     const COUNT: &str = include_str!("../../tests/documents/count.yaml");
