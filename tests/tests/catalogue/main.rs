@@ -25,6 +25,7 @@ mod raw_http;
 mod run_programs;
 mod served;
 mod served_asks;
+mod served_attacked;
 mod served_clients;
 mod served_over_http;
 mod served_tasks;
