@@ -22,7 +22,7 @@ use crate::error::Error;
 use crate::event::{EventKind, PauseReason, RunId};
 use crate::run::RunHandle;
 use crate::runtime::{EntryKind, OpenQuestion, StartRun};
-use crate::store::{RunFilter, RunRecord};
+use crate::store::{RunFilter, RunRecord, StoreErrorKind};
 use crate::value::Encoded;
 
 /// The tag of a run that a client of a server has begun: the server's name.
@@ -124,14 +124,31 @@ pub(super) fn state_of(record: &RunRecord) -> Option<String> {
     Some(format!("{}.{token}", record.run_id))
 }
 
-/// The run that a client names, when this server has begun it for this caller.
-pub(super) async fn own(shared: &Shared, state: &str, context: &RequestContext<RoleServer>) -> Option<RunRecord> {
-    let (run, _) = state.rsplit_once('.')?;
-    let record = shared.runtime.run_record(&RunId::new(run)).await.ok()?;
+/// The run that a client names, when this server has begun it for this caller; `None` when there is no such run.
+///
+/// # Errors
+/// When the store does not say whether there is.
+pub(super) async fn own(
+    shared: &Shared,
+    state: &str,
+    context: &RequestContext<RoleServer>,
+) -> Result<Option<RunRecord>, ErrorData> {
+    let Some((run, _)) = state.rsplit_once('.') else { return Ok(None) };
+    let record = match shared.runtime.run_record(&RunId::new(run)).await {
+        Ok(record) => record,
+        Err(Error::Store(error)) if error.kind() == StoreErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(unreadable(shared, &error)),
+    };
     let is_its = record.tags.get(TAG) == Some(&shared.settings.name)
         && state_of(&record).is_some_and(|of_run| of_run == state)
         && record.caller.as_deref() == served_call::caller(context).as_deref();
-    is_its.then_some(record)
+    Ok(is_its.then_some(record))
+}
+
+/// What a client reads of a store that does not do what it is to: nothing of the store.
+pub(super) fn unreadable(shared: &Shared, error: &Error) -> ErrorData {
+    tracing::warn!(error = shared.runtime.host().redacted(error), "a run of a client could not be read or changed");
+    ErrorData::internal_error("the run cannot be read or changed now; ask again later", None)
 }
 
 /// Whether the caller may begin a further run.
@@ -183,10 +200,10 @@ pub(super) async fn continued(
     context: &RequestContext<RoleServer>,
 ) -> Result<Continued, ErrorData> {
     let unknown = || ErrorData::invalid_params("`requestState` is not one that this server gave for this call", None);
-    let internal = |error: Error| ErrorData::internal_error(error.to_string(), None);
+    let internal = |error: Error| unreadable(shared, &error);
     let (state, asked) = state.rsplit_once(ASKED).ok_or_else(unknown)?;
     asked.parse::<usize>().map_err(|_| unknown())?;
-    let record = own(shared, state, context).await.filter(|record| record.name == offer.name).ok_or_else(unknown)?;
+    let record = own(shared, state, context).await?.filter(|record| record.name == offer.name).ok_or_else(unknown)?;
     let (runtime, caller) = (&shared.runtime, served_call::caller(context));
     let by = caller.as_deref().unwrap_or(SOMEBODY);
     let (mut problems, mut is_declined) = (BTreeMap::new(), false);

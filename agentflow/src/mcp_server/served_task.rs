@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use super::offered::Offer;
 use super::served_question::{Said, is_approval};
-use super::served_run::{SOMEBODY, has_forms, may_approve};
+use super::served_run::{SOMEBODY, has_forms, may_approve, unreadable};
 use super::server_settings::Shared;
 use super::{served_answer, served_call, served_question, served_run};
 use crate::error::{ControlErrorKind, Error};
@@ -134,7 +134,7 @@ async fn found(
     context: &RequestContext<RoleServer>,
 ) -> Result<(Arc<Offer>, RunRecord), ErrorData> {
     let unknown = || ErrorData::invalid_params("there is no task with this `taskId`; it is as the call gave it", None);
-    let record = served_run::own(shared, task, context).await.ok_or_else(unknown)?;
+    let record = served_run::own(shared, task, context).await?.ok_or_else(unknown)?;
     let kind = if record.definition.is_some() { EntryKind::Workflow } else { EntryKind::Agent };
     let offered = shared.offered().await;
     let offer = offered.iter().find(|offer| offer.kind == kind && offer.name == record.name).ok_or_else(unknown)?;
@@ -215,10 +215,4 @@ fn task(id: String, record: &RunRecord) -> Task {
 /// A time as the protocol writes it: ISO 8601 in UTC, with milliseconds.
 fn written(time: Timestamp) -> String {
     humantime::format_rfc3339_millis(UNIX_EPOCH + Duration::from_millis(time.as_millis())).to_string()
-}
-
-/// What a client reads of a store that does not do what it is to: nothing of the store.
-fn unreadable(shared: &Shared, error: &Error) -> ErrorData {
-    tracing::warn!(error = shared.runtime.host().redacted(error), "a task of a client could not be read or changed");
-    ErrorData::internal_error("the task cannot be read or changed now; ask again later", None)
 }

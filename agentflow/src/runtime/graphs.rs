@@ -168,7 +168,8 @@ impl Runtime {
 impl Runtime {
     /// A graph as it was given, by its name.
     pub(crate) fn given_graph(&self, name: &str) -> Option<Arc<Graph>> {
-        let found = graphs(self.host()).iter().find(|(graph, _)| graph.graph.name == name && graph.problem.is_none());
+        let graphs = graphs(self.host());
+        let found = graphs.iter().find(|(graph, _)| graph.graph.name == name && graph.problem.is_none());
         found.map(|(graph, _)| Arc::clone(&graph.graph))
     }
 }

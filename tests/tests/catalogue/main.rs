@@ -35,6 +35,7 @@ mod raw_http;
 mod run_programs;
 mod served;
 mod served_asks;
+mod served_attacked;
 mod served_clients;
 mod served_over_http;
 mod served_reads;

@@ -26,17 +26,17 @@ async fn fail(text: &str) -> Result<String, String> {
     Err(format!("no {text}"))
 }
 
-fn durable(store: &MemoryStore) -> Runtime {
+pub(crate) fn durable(store: &MemoryStore) -> Runtime {
     Runtime::builder().store(store.clone()).build()
 }
 
-fn server(store: &MemoryStore) -> McpServer {
+pub(crate) fn server(store: &MemoryStore) -> McpServer {
     let workflows = ["asked_booking", "asked_publish", "tasked_failure", "double"];
     McpServer::from_runtime(&durable(store)).tools(["add"]).workflows(workflows)
 }
 
 /// The parameters of a client that speaks tasks, and whose person can be asked.
-fn with_meta(mut params: Value) -> Value {
+pub(crate) fn with_meta(mut params: Value) -> Value {
     params["_meta"] = json!({
         "io.modelcontextprotocol/protocolVersion": "2026-07-28",
         "io.modelcontextprotocol/clientInfo": {"name": "lines", "version": "1"},
@@ -45,11 +45,11 @@ fn with_meta(mut params: Value) -> Value {
     params
 }
 
-async fn ask(lines: &mut Lines, method: &str, params: Value) -> Value {
+pub(crate) async fn ask(lines: &mut Lines, method: &str, params: Value) -> Value {
     lines.ask(1, method, with_meta(params)).await
 }
 
-async fn begin(lines: &mut Lines, workflow: &str, arguments: Value) -> String {
+pub(crate) async fn begin(lines: &mut Lines, workflow: &str, arguments: Value) -> String {
     let begun = ask(lines, "tools/call", json!({"name": workflow, "arguments": arguments})).await;
     assert_eq!(
         (&begun["result"]["resultType"], &begun["result"]["status"]),
@@ -59,14 +59,14 @@ async fn begin(lines: &mut Lines, workflow: &str, arguments: Value) -> String {
     begun["result"]["taskId"].as_str().unwrap().to_owned()
 }
 
-async fn get(lines: &mut Lines, task: &str) -> Value {
+pub(crate) async fn get(lines: &mut Lines, task: &str) -> Value {
     let got = ask(lines, "tasks/get", json!({"taskId": task})).await;
     assert_eq!(got["result"]["resultType"], "complete", "{got}");
     got["result"].clone()
 }
 
 /// The task as soon as it is in this status.
-async fn until(lines: &mut Lines, task: &str, status: &str) -> Value {
+pub(crate) async fn until(lines: &mut Lines, task: &str, status: &str) -> Value {
     loop {
         let now = get(lines, task).await;
         if now["status"] == status {
@@ -81,11 +81,11 @@ async fn update(lines: &mut Lines, task: &str, key: &str, response: Value) -> Va
     ask(lines, "tasks/update", json!({"taskId": task, "inputResponses": {key: response}})).await
 }
 
-fn accepted(content: Value) -> Value {
+pub(crate) fn accepted(content: Value) -> Value {
     json!({"action": "accept", "content": content})
 }
 
-fn only(task: &Value) -> (String, Value) {
+pub(crate) fn only(task: &Value) -> (String, Value) {
     let requests = task["inputRequests"].as_object().unwrap_or_else(|| panic!("{task}"));
     assert_eq!(requests.len(), 1, "{task}");
     requests.iter().next().map(|(key, request)| (key.clone(), request.clone())).unwrap()
@@ -211,7 +211,7 @@ async fn an_approval_is_the_input_of_a_task_only_where_the_host_says_so() {
 }
 
 /// A request without a handshake over HTTP, of somebody.
-async fn ask_at(address: SocketAddr, who: &str, method: &str, name: &str, params: Value) -> Value {
+pub(crate) async fn ask_at(address: SocketAddr, who: &str, method: &str, name: &str, params: Value) -> Value {
     let head = format!(
         "authorization: Bearer {who}\r\nmcp-protocol-version: 2026-07-28\r\nmcp-method: {method}\r\nmcp-name: {name}\r\n"
     );
