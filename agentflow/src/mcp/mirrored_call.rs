@@ -113,7 +113,7 @@ impl MirroredCall {
             );
         }
         let server = self.link.name();
-        let questions = requests.iter().map(|(_, request)| elicited::question(server, request));
+        let questions = requests.values().map(|request| elicited::question(server, request));
         let questions = questions.collect::<Result<Vec<_>, _>>().map_err(|problem| self.problem(&problem))?;
         if !can_wait {
             return Err(ToolError::new(format!(
