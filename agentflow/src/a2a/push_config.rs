@@ -9,7 +9,7 @@ use super::lenient;
 
 /// Where a client is notified of the changes of a task: each is a `POST` of one [`A2aUpdate`](super::A2aUpdate) to an address.
 ///
-/// [`Debug`] shows neither the token nor the credentials.
+/// [`Debug`](fmt::Debug) shows neither the token nor the credentials.
 ///
 /// ```
 /// use agentflow::a2a::A2aPushConfig;
