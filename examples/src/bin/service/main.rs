@@ -1,0 +1,190 @@
+//! A service for a container: a workflow behind the Agent2Agent protocol, a health check, and an end on SIGTERM that interrupts
+//! nothing. `Dockerfile` and `compose.yaml` beside this file run it.
+//!
+//! `service [--listen ADDRESS] [--host NAME] [--store FILE]` serves; `service --check ADDRESS` asks a service for its health, for
+//! a container without other programs. The address that it listens on goes to standard output.
+
+use std::io::Write;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use agentflow::a2a_server::A2aServer;
+use agentflow::prelude::*;
+use agentflow::serde_json::json;
+use agentflow::store::SqliteStore;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::routing::get;
+use axum::{Json, Router};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+use tokio::time::timeout;
+
+const USAGE: &str = "usage: service [--listen ADDRESS] [--host NAME] [--store FILE]
+       service --check ADDRESS
+  It listens on 127.0.0.1:8080 if not said otherwise; port 0 takes any free one. NAME is what clients call it by.
+  The file, `service.db` if not said otherwise, has the runs; started again, the service continues them.
+  --check asks the service at an address for its health and ends with 0 when it is well.";
+
+/// How long runs may take to reach a quiet place when the service is stopped: below the ten seconds that a container is given.
+const REST: Duration = Duration::from_secs(8);
+/// How long a health check may take.
+const PATIENCE: Duration = Duration::from_secs(3);
+
+struct Serving {
+    listen: SocketAddr,
+    hosts: Vec<String>,
+    store: PathBuf,
+}
+
+enum Arguments {
+    Serve(Serving),
+    Check(SocketAddr),
+}
+
+fn arguments(mut given: impl Iterator<Item = String>) -> Result<Arguments, String> {
+    let mut serving = Serving { listen: ([127, 0, 0, 1], 8080).into(), hosts: Vec::new(), store: "service.db".into() };
+    let address = |text: String| text.parse().map_err(|_| format!("`{text}` is not an address such as 127.0.0.1:8080"));
+    while let Some(argument) = given.next() {
+        let mut value = |what: &str| given.next().ok_or(format!("{argument} needs {what}"));
+        match argument.as_str() {
+            "--help" | "-h" => return Err(String::new()),
+            "--check" => return Ok(Arguments::Check(address(value("an address")?)?)),
+            "--listen" => serving.listen = address(value("an address")?)?,
+            "--host" => serving.hosts.push(value("a name")?),
+            "--store" => serving.store = value("a file")?.into(),
+            other => return Err(format!("there is no option {other}")),
+        }
+    }
+    Ok(Arguments::Serve(serving))
+}
+
+/// What a text consists of.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+struct Digest {
+    words: usize,
+    longest: String,
+}
+
+/// Count the words of a text.
+#[tool(effects = "none")]
+async fn count_words(text: String, pause_ms: u64) -> usize {
+    // Stands for work that takes a while; it is what is not interrupted when the service is stopped.
+    tokio::time::sleep(Duration::from_millis(pause_ms.min(5_000))).await;
+    text.split_whitespace().count()
+}
+
+/// Find the longest word of a text.
+#[tool(effects = "none")]
+fn longest_word(text: String) -> String {
+    text.split_whitespace().max_by_key(|word| word.chars().count()).unwrap_or_default().to_owned()
+}
+
+/// Says what a text consists of.
+#[workflow]
+async fn digest(text: String, pause_ms: u64) -> Result<Digest> {
+    let words = count_words(text, pause_ms).await;
+    let longest = longest_word(text);
+    Ok(Digest { words, longest })
+}
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    let done = match arguments(std::env::args().skip(1)) {
+        Ok(Arguments::Serve(serving)) => serve(serving).await,
+        Ok(Arguments::Check(address)) => check(address).await,
+        Err(problem) if problem.is_empty() => {
+            println!("{USAGE}");
+            return ExitCode::SUCCESS;
+        }
+        Err(problem) => {
+            eprintln!("service: {problem}\n{USAGE}");
+            return ExitCode::from(2);
+        }
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(problem) => {
+            eprintln!("service: {problem}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn serve(serving: Serving) -> Result<(), Box<dyn std::error::Error>> {
+    // Asked for before anything begins, so that no signal is missed.
+    let mut asked_to_end = end_signals()?;
+    let runtime = Runtime::builder().store(SqliteStore::open(&serving.store).await?).build();
+    for (run, problem) in runtime.recover().await?.left {
+        eprintln!("not resumed: {run}: {problem}");
+    }
+    let agents = A2aServer::from_runtime(&runtime).workflows(["digest"]).hosts(serving.hosts).router().await?;
+    let (draining, is_draining) = watch::channel(false);
+    let health = Router::new().route("/healthz", get(healthz)).with_state(is_draining.clone());
+    let listener = TcpListener::bind(serving.listen).await?;
+    println!("http://{}", listener.local_addr()?);
+    std::io::stdout().flush()?;
+    let mut stopped = is_draining;
+    let stopped = async move {
+        let _ = stopped.wait_for(|draining| *draining).await;
+    };
+    let server =
+        tokio::spawn(axum::serve(listener, health.merge(agents)).with_graceful_shutdown(stopped).into_future());
+    asked_to_end.recv().await;
+    eprintln!("asked to end; runs that are busy have {REST:?}");
+    // No new requests; those that are being served, and the runs, are finished as far as they get.
+    draining.send_replace(true);
+    let drained = runtime.drain(REST).await;
+    let _ = timeout(Duration::from_secs(1), server).await;
+    eprintln!("ended; {} runs are left for the next process", drained.left.len());
+    Ok(())
+}
+
+/// One message for SIGTERM or Ctrl-C.
+fn end_signals() -> std::io::Result<tokio::sync::mpsc::Receiver<()>> {
+    let (asked, asks) = tokio::sync::mpsc::channel(1);
+    let by_hand = asked.clone();
+    tokio::spawn(async move {
+        let _ = tokio::signal::ctrl_c().await;
+        let _ = by_hand.send(()).await;
+    });
+    #[cfg(unix)]
+    {
+        let mut terminate = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate())?;
+        tokio::spawn(async move {
+            terminate.recv().await;
+            let _ = asked.send(()).await;
+        });
+    }
+    Ok(asks)
+}
+
+/// Well, as long as it takes requests.
+async fn healthz(State(draining): State<watch::Receiver<bool>>) -> (StatusCode, Json<agentflow::serde_json::Value>) {
+    match *draining.borrow() {
+        false => (StatusCode::OK, Json(json!({"status": "ok"}))),
+        true => (StatusCode::SERVICE_UNAVAILABLE, Json(json!({"status": "draining"}))),
+    }
+}
+
+/// Asks a service for its health.
+async fn check(address: SocketAddr) -> Result<(), Box<dyn std::error::Error>> {
+    let asked = async {
+        let mut stream = TcpStream::connect(address).await?;
+        let request = format!("GET /healthz HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n\r\n");
+        stream.write_all(request.as_bytes()).await?;
+        let mut answer = String::new();
+        stream.take(4096).read_to_string(&mut answer).await?;
+        Ok::<_, std::io::Error>(answer)
+    };
+    let answer = timeout(PATIENCE, asked).await.map_err(|_| format!("{address} did not answer in {PATIENCE:?}"))??;
+    match answer.starts_with("HTTP/1.1 200 ") {
+        true => Ok(()),
+        false => Err(format!("{address} is not well: {}", answer.lines().next().unwrap_or("no answer")).into()),
+    }
+}

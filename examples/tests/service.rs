@@ -1,0 +1,167 @@
+//! Runs the service as a program: its health, its tasks, its end on SIGTERM in the middle of a request; and holds the files for
+//! containers against it. No container engine is used.
+#![cfg(unix)]
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::Duration;
+
+use agentflow::serde_json::{self, Value, json};
+
+/// The longest that anything here may take.
+const LIMIT: Duration = Duration::from_secs(60);
+
+struct Service {
+    process: Option<Child>,
+    address: String,
+}
+
+impl Service {
+    fn start(folder: &Path) -> Self {
+        let mut process = Command::new(env!("CARGO_BIN_EXE_service"))
+            .args(["--listen", "127.0.0.1:0", "--store", "service.db"])
+            .current_dir(folder)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        BufReader::new(process.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
+        let address = line.trim().strip_prefix("http://").expect("the service did not start").to_owned();
+        Self { process: Some(process), address }
+    }
+
+    fn signal(&self, name: &str) {
+        let id = self.process.as_ref().unwrap().id().to_string();
+        assert!(Command::new("kill").args([&format!("-{name}"), &id]).status().unwrap().success());
+    }
+
+    fn end(mut self) -> Output {
+        self.process.take().unwrap().wait_with_output().unwrap()
+    }
+
+    fn begin(&self, method: &str, path: &str, body: &str) -> TcpStream {
+        let mut stream = TcpStream::connect(&self.address).unwrap();
+        stream.set_read_timeout(Some(LIMIT)).unwrap();
+        let head = "host: localhost\r\nconnection: close\r\na2a-version: 1.0\r\ncontent-type: application/json\r\n";
+        write!(stream, "{method} {path} HTTP/1.1\r\n{head}content-length: {}\r\n\r\n{body}", body.len()).unwrap();
+        stream
+    }
+
+    fn ask(&self, method: &str, path: &str, body: &str) -> (String, Value) {
+        answer(self.begin(method, path, body))
+    }
+}
+
+impl Drop for Service {
+    fn drop(&mut self) {
+        if let Some(process) = &mut self.process {
+            let _ = process.kill();
+            let _ = process.wait();
+        }
+    }
+}
+
+/// The status and the JSON of an answer.
+fn answer(mut stream: TcpStream) -> (String, Value) {
+    let mut text = String::new();
+    stream.read_to_string(&mut text).unwrap();
+    let (head, body) = text.split_once("\r\n\r\n").unwrap_or_else(|| panic!("half an answer: {text:?}"));
+    let status = head.lines().next().unwrap().split(' ').nth(1).unwrap().to_owned();
+    (status, serde_json::from_str(body).unwrap_or_else(|error| panic!("{error}: {text}")))
+}
+
+fn message(id: &str, text: &str, pause_ms: u64) -> String {
+    let part = json!({"data": {"text": text, "pause_ms": pause_ms}});
+    json!({"message": {"messageId": id, "role": "ROLE_USER", "parts": [part]}}).to_string()
+}
+
+fn result_of(task: &Value) -> &Value {
+    &task["task"]["artifacts"][0]["parts"][0]["data"]
+}
+
+#[test]
+fn it_answers_its_health_check_and_its_tasks() {
+    let folder = tempfile::tempdir().unwrap();
+    let service = Service::start(folder.path());
+    assert_eq!(service.ask("GET", "/healthz", ""), ("200".to_owned(), json!({"status": "ok"})));
+    let (status, card) = service.ask("GET", "/.well-known/agent-card.json", "");
+    assert_eq!((&*status, &card["skills"][0]["id"]), ("200", &json!("digest")));
+    let (status, task) = service.ask("POST", "/message:send", &message("m1", "the tide comes in", 0));
+    assert_eq!((&*status, result_of(&task)), ("200", &json!({"words": 4, "longest": "comes"})), "{task}");
+    // As the container asks for it.
+    let check =
+        |address: &str| Command::new(env!("CARGO_BIN_EXE_service")).args(["--check", address]).output().unwrap();
+    assert!(check(&service.address).status.success());
+    let address = service.address.clone();
+    service.signal("INT");
+    assert!(service.end().status.success());
+    assert_eq!(check(&address).status.code(), Some(1));
+    for (arguments, problem) in
+        [(&["--lsten"][..], "there is no option --lsten"), (&["--listen", "8080"], "`8080` is not an address")]
+    {
+        let output = Command::new(env!("CARGO_BIN_EXE_service")).args(arguments).output().unwrap();
+        assert_eq!(output.status.code(), Some(2));
+        assert!(String::from_utf8_lossy(&output.stderr).contains(problem), "{output:?}");
+    }
+}
+
+#[test]
+fn sigterm_interrupts_no_request() {
+    let folder = tempfile::tempdir().unwrap();
+    let service = Service::start(folder.path());
+    // The service has begun with the task once it is in its list.
+    let asked = service.begin("POST", "/message:send", &message("m1", "two words", 1500));
+    let begun = || {
+        let (_, tasks) = service.ask("GET", "/tasks", "");
+        tasks["tasks"].as_array().is_some_and(|tasks| !tasks.is_empty())
+    };
+    while !begun() {}
+    service.signal("TERM");
+    let (status, task) = answer(asked);
+    assert_eq!((&*status, result_of(&task)), ("200", &json!({"words": 2, "longest": "words"})), "{task}");
+    let output = service.end();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{said}");
+    assert!(said.contains("asked to end") && said.contains("ended; 0 runs are left"), "{said}");
+    // The next process has the task.
+    let service = Service::start(folder.path());
+    let (_, tasks) = service.ask("GET", "/tasks", "");
+    assert_eq!(tasks["tasks"][0]["status"]["state"], json!("TASK_STATE_COMPLETED"), "{tasks}");
+}
+
+#[test]
+fn the_files_for_containers_fit_the_program() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/bin/service");
+    let docker = fs::read_to_string(folder.join("Dockerfile")).unwrap();
+    let line = |begin: &str| {
+        let mut found = docker.lines().filter(|line| line.starts_with(begin));
+        found.next().unwrap_or_else(|| panic!("the Dockerfile has no line {begin}"))
+    };
+    assert_eq!(docker.lines().filter(|line| line.starts_with("FROM ")).count(), 2);
+    assert_ne!(line("USER "), "USER root");
+    let words = |line: &str| -> Vec<String> { serde_json::from_str(&line[line.find('[').unwrap()..]).unwrap() };
+    // Its commands are ones that the program takes.
+    let health = words(line("HEALTHCHECK "));
+    assert_eq!((&*health[0], &*health[1], &*health[2]), ("service", "--check", "127.0.0.1:8080"));
+    let command = words(line("CMD "));
+    assert_eq!((&*command[0], &*command[1]), ("--listen", "0.0.0.0:8080"));
+    let usage = Command::new(env!("CARGO_BIN_EXE_service")).arg("--help").output().unwrap();
+    let usage = String::from_utf8(usage.stdout).unwrap();
+    for option in command.iter().chain(&health).filter(|word| word.starts_with("--")) {
+        assert!(usage.contains(option.as_str()), "{option}");
+    }
+    assert_eq!(line("EXPOSE "), "EXPOSE 8080");
+    assert!(line("RUN cargo build").contains("--bin service"));
+    let compose = fs::read_to_string(folder.join("compose.yaml")).unwrap();
+    for says in
+        ["dockerfile: examples/src/bin/service/Dockerfile", "127.0.0.1:8080:8080", "read_only: true", "cap_drop: [ALL]"]
+    {
+        assert!(compose.contains(says), "{says}");
+    }
+    let grace: u64 = compose.split("stop_grace_period: ").nth(1).unwrap().split('s').next().unwrap().parse().unwrap();
+    assert!(grace > 9, "the service takes up to nine seconds to end");
+}
