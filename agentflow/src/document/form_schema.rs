@@ -238,8 +238,8 @@ fn graph() -> Value {
 #[cfg(test)]
 mod tests {
     use super::super::Document;
-    use crate::text_tree::Tree;
     use super::*;
+    use crate::text_tree::Tree;
 
     const COUNT: &str = include_str!("../../tests/documents/count.yaml");
 

@@ -115,7 +115,8 @@ impl Host {
         }
     }
 
-    /// By the workflow itself where the program has it; else the usual answer is known, and any other is taken.
+    /// By the workflow itself where the program has the version that asked; else by the schema that was recorded with the
+    /// question.
     fn check_answer(
         &self,
         state: &RunState,
@@ -127,12 +128,15 @@ impl Host {
             let message = format!("the answer does not fit what `{node}` asks for: {problem}; `{answer}` was given");
             Err(ControlError::new(ControlErrorKind::WrongAnswer, message))
         };
-        if node.is_question() || node.is_tool_call() && !asks_approval(&question.answer) {
+        let fitting_what_was_asked = || {
             let fits = question.answer.decode().and_then(|schema| Ok((schema, answer.decode()?)));
-            return match fits.map_err(|error| error.to_string()) {
+            match fits.map_err(|error| error.to_string()) {
                 Ok((schema, answer)) => fitting_schema(&schema, &answer).or_else(|problem| wrong(&problem)),
                 Err(error) => wrong(&error),
-            };
+            }
+        };
+        if node.is_question() || node.is_tool_call() && !asks_approval(&question.answer) {
+            return fitting_what_was_asked();
         }
         if node.is_tool_call() {
             return match read_approval(answer) {
@@ -151,7 +155,7 @@ impl Host {
         }
         let usual = Approval::schema().to_string();
         match read_approval(answer) {
-            _ if usual != question.answer.as_str() => Ok(()),
+            _ if usual != question.answer.as_str() => fitting_what_was_asked(),
             Ok(approval) if approval.arguments().is_some() => wrong(&NO_ARGUMENTS),
             Ok(_) => Ok(()),
             Err(error) => wrong(&error),

@@ -106,6 +106,7 @@ impl Runtime {
     }
 
     /// The same, with how many questions the run has asked so far.
+    #[cfg(any(feature = "a2a-server", feature = "mcp-server"))]
     pub(crate) async fn questions_with_count(&self, run: &RunRecord) -> Result<(Vec<OpenQuestion>, usize)> {
         let events = read_events(&self.require_store()?, &run.run_id, 0).await?;
         let asked = events.iter().filter(|event| matches!(event.kind, EventKind::ApprovalRequested(_))).count();

@@ -1,7 +1,7 @@
 //! The official Python SDK of the Agent2Agent protocol, installed for these tests, as a server, in both bindings, with
 //! streams and without them.
 
-use agentflow::a2a::{A2aClient, A2aErrorCode, A2aMessage, A2aTaskQuery, A2aTaskState, A2aUpdate};
+use agentflow::a2a::{A2aClient, A2aErrorCode, A2aMessage, A2aPushConfig, A2aTaskQuery, A2aTaskState, A2aUpdate};
 use agentflow::message::{ToolCall, ToolStatus};
 use agentflow::prelude::*;
 use agentflow::serde_json::{Value, json};
@@ -60,6 +60,14 @@ async fn does_everything(binding: &str, mode: &str) {
     let waiting = client.send(&A2aMessage::user_text("wait")).await.unwrap();
     let id = waiting.task().unwrap().id.clone();
     assert_eq!(client.task(&id).await.unwrap().id, id);
+    let config = A2aPushConfig::new("https://client.example/hook").id("c").token("t");
+    let created = client.create_push_config(&id, &config).await.unwrap();
+    assert_eq!((created.id.as_deref(), created.url.as_str()), (Some("c"), "https://client.example/hook"));
+    assert_eq!(client.push_config(&id, "c").await.unwrap().task_id.as_deref(), Some(&*id));
+    assert_eq!(client.push_configs(&id, None).await.unwrap().configs.len(), 1);
+    client.delete_push_config(&id, "c").await.unwrap();
+    assert!(client.push_configs(&id, None).await.unwrap().configs.is_empty());
+    assert_eq!(client.task_with_history(&id, 5).await.unwrap().history[0].text(), "wait");
     let context = waiting.task().unwrap().context_id.clone().unwrap();
     let listed = client.tasks(&A2aTaskQuery::default().context(context)).await.unwrap();
     assert_eq!(listed.tasks.iter().map(|task| task.id.as_str()).collect::<Vec<_>>(), [id.as_str()]);

@@ -12,7 +12,7 @@ from a2a.helpers import new_data_part, new_raw_part, new_task_from_user_message,
 from a2a.server.agent_execution import AgentExecutor
 from a2a.server.request_handlers import DefaultRequestHandlerV2
 from a2a.server.routes import create_agent_card_routes, create_jsonrpc_routes, create_rest_routes
-from a2a.server.tasks import InMemoryTaskStore, TaskUpdater
+from a2a.server.tasks import InMemoryPushNotificationConfigStore, InMemoryTaskStore, TaskUpdater
 from a2a.types import AgentCapabilities, AgentCard, AgentInterface, AgentSkill
 from starlette.applications import Starlette
 
@@ -68,12 +68,17 @@ card = AgentCard(
     supported_interfaces=[
         AgentInterface(url=f"http://127.0.0.1:{port}/a2a", protocol_binding=binding, protocol_version="1.0")
     ],
-    capabilities=AgentCapabilities(streaming=mode == "stream"),
+    capabilities=AgentCapabilities(streaming=mode == "stream", push_notifications=True),
     default_input_modes=["text/plain"],
     default_output_modes=["text/plain"],
     skills=[AgentSkill(id="work", name="Work", description="Works.", tags=["work"])],
 )
-handler = DefaultRequestHandlerV2(agent_executor=Worker(), task_store=InMemoryTaskStore(), agent_card=card)
+handler = DefaultRequestHandlerV2(
+    agent_executor=Worker(),
+    task_store=InMemoryTaskStore(),
+    agent_card=card,
+    push_config_store=InMemoryPushNotificationConfigStore(),
+)
 routes = create_agent_card_routes(card)
 if binding == "JSONRPC":
     routes += create_jsonrpc_routes(handler, "/a2a")
