@@ -31,7 +31,10 @@ pub(crate) fn workflow(options: &Options, function: &Function, checked: Checked)
     };
     let (call, start, registered, errors) = match checked {
         Ok(name) => (
-            quote!(#private::Ok(#private::run_included::<#ok>(#cx, #name, #given).await?)),
+            quote! {{
+                let output = #private::run_included::<#ok>(#cx, #name, #given).await?;
+                #private::Ok(output)
+            }},
             quote!(#private::start_included::<#ok>(runtime, #name, #given)),
             quote! {
                 #private::inventory::submit! {

@@ -106,7 +106,7 @@ impl Parse for Function {
             };
             match &*argument.ty {
                 Type::Reference(reference) if at == 0 && is_context(&reference.elem) => {
-                    context = Some(name.ident.clone())
+                    context = Some(name.ident.clone());
                 }
                 Type::Reference(reference) => {
                     wrong(reference.span(), "an input is recorded, so it owns its data; write `String` for `&str`");

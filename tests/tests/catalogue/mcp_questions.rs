@@ -195,7 +195,7 @@ async fn it_is_answered_in_another_process_which_continues_the_call() {
     let id = run.run_id().clone();
     drop(run);
     // Nothing is running, so it need not wait for the deadline.
-    assert_eq!(first.drain(Duration::from_secs(3600)).await.left, [id.clone()]);
+    assert_eq!(first.drain(Duration::from_secs(3600)).await.left, std::slice::from_ref(&id));
     drop(first);
     let second = Runtime::builder().store(store).agent(&agent(&server).name("booking")).build();
     let question = second.approvals(RunFilter::new()).await.unwrap().remove(0);

@@ -247,8 +247,8 @@ async fn people_are_asked_before_a_node_and_before_the_workflow() {
             let report = runtime.inspect(&run).await.unwrap();
             assert!(!report.run.status.has_ended(), "nobody was asked");
             let question = report.nodes.iter().find(|of| &*of.name == node).and_then(|of| of.question.clone());
-            if report.run.pause_reason.is_some() && question.is_some() {
-                assert_eq!(question.unwrap(), asks);
+            if let Some(question) = question.filter(|_| report.run.pause_reason.is_some()) {
+                assert_eq!(question, asks);
                 break;
             }
             tokio::task::yield_now().await;
