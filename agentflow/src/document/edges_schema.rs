@@ -17,7 +17,10 @@ fn either(about: &str, required: &[&str], properties: Value) -> Value {
         camel if camel == *name => json!({"required": [name]}),
         camel => json!({"oneOf": [{"required": [name]}, {"required": [camel]}]}),
     });
-    schema["allOf"] = needs.collect();
+    // An empty list is not a schema.
+    if !required.is_empty() {
+        schema["allOf"] = needs.collect();
+    }
     schema
 }
 

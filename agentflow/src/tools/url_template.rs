@@ -31,8 +31,8 @@ impl UrlTemplate {
         if text.contains(MARK) {
             return wrong("cannot be an address");
         }
-        let Some((scheme, rest)) = text.split_once("://").filter(|(scheme, _)| matches!(*scheme, "http" | "https"))
-        else {
+        let is_address = |(scheme, rest): &(&str, &str)| matches!(*scheme, "http" | "https") && !rest.starts_with('/');
+        let Some((scheme, rest)) = text.split_once("://").filter(is_address) else {
             return wrong(
                 "is not an address with `https:` or `http:`; give one such as `https://api.example.org/a/{b}`",
             );
