@@ -5,6 +5,7 @@
 //! With `AGENTFLOW_NO_SKIP=1` it fails instead.
 
 mod agentwf;
+mod blessed;
 mod elsewhere;
 mod http;
 mod install;
@@ -19,6 +20,7 @@ mod wire_cases;
 use std::io::Write;
 
 pub use self::agentwf::{Agentwf, Ended};
+pub use self::blessed::words_are_blessed;
 pub use self::elsewhere::Elsewhere;
 pub use self::http::{Answer, get, post};
 pub use self::install::{

@@ -13,7 +13,7 @@ use super::api_description::{ApiAuth, ApiDescription, ApiParameter, Paging};
 use super::api_error::ApiToolError;
 use super::api_paging::Pages;
 use super::api_request::CheckedApi;
-use super::described::{form_of, value_of};
+use super::description_form::{form_of, value_of};
 use crate::message::ToolStatus;
 use crate::tool::{Effects, FnTool, ToolDefinition, ToolError, ToolPolicy};
 

@@ -16,7 +16,7 @@ use super::api_description::ApiAuth;
 use super::api_error::ApiToolError;
 use super::api_exchange::ApiRequest;
 use super::api_request::{check_headers, check_name};
-use super::described::{form_of, value_of};
+use super::description_form::{form_of, value_of};
 use super::graphql_document::Operation;
 use super::json_path::BoundedPath;
 use super::url_template::UrlTemplate;

@@ -21,7 +21,7 @@ mod api_request;
 mod api_tool;
 mod condition_tool;
 #[cfg(feature = "tool-api")]
-mod described;
+mod description_form;
 #[cfg(feature = "tool-api")]
 mod graphql_document;
 #[cfg(feature = "tool-api")]

@@ -12,7 +12,7 @@ use super::api_description::{ApiAuth, ApiDescription};
 use super::api_error::ApiToolError;
 use super::api_request::CheckedApi;
 use super::api_tool::ApiTool;
-use super::described::value_of;
+use super::description_form::value_of;
 use super::open_api_operation::{body, parameters};
 use super::open_api_schema::resolved;
 use crate::text::known_names;

@@ -20,7 +20,6 @@ mod dry_run;
 mod elsewhere;
 mod every_caller;
 mod every_crash;
-mod included;
 mod known;
 mod linked_agents;
 mod mistakes;

@@ -216,7 +216,13 @@ fn types_of_other_crates_in_signatures_are_few() {
             if !begin.trim().is_empty() || !(is_item || is_field) {
                 continue;
             }
-            for name in item[..end].split(|c: char| !c.is_alphanumeric() && c != '_') {
+            // A function may be called like a module of another crate.
+            let (declared, signature) = item[..end].split_once('(').unwrap_or((&item[..end], ""));
+            let called = declared.split_once("fn ").map_or("", |(_, called)| called);
+            let (_, generics) = called.split_once('<').unwrap_or_default();
+            let signature =
+                if is_item && !called.is_empty() { format!("{generics}({signature}") } else { item[..end].to_owned() };
+            for name in signature.split(|c: char| !c.is_alphanumeric() && c != '_') {
                 if let Some(krate) = of.get(name) {
                     found.entry(krate.clone()).or_default().insert(format!("{}: {name}", path.display()));
                 }

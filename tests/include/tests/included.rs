@@ -4,11 +4,15 @@ use agentflow::RunId;
 use agentflow::document::Document;
 use agentflow::prelude::*;
 use agentflow::store::MemoryStore;
+use agentflow::value::Encoded;
 use agentflow_include::include_workflow;
 use agentflow_testing::{ScriptedModel, Turn, check_events};
-use serde_json::json;
+use serde_json::{Value, json};
 
-use crate::documents::run;
+async fn run(runtime: &Runtime, name: &str, input: Value) -> Value {
+    let handle = runtime.start_named(name, Encoded::new(&input).unwrap()).await.unwrap_or_else(|e| panic!("{e}"));
+    handle.result().await.unwrap_or_else(|error| panic!("{error}")).decode().unwrap()
+}
 
 /// Join two texts.
 #[tool(effects = "none")]

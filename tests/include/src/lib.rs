@@ -1,0 +1,1 @@
+//! Tests of documents that are part of a program; there is no code here.
