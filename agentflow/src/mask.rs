@@ -13,7 +13,12 @@ pub(crate) fn without(text: &str, secret: &str, mark: &str) -> Option<String> {
                 out.push_str(mark);
                 (copied, at) = (begin + length, begin + length);
             }
-            None => at = begin + text[begin..].chars().next().map_or(1, char::len_utf8),
+            // Every backslash of a run is read to the same end, so one look at the run is enough.
+            None => {
+                let rest = &text[begin..];
+                let run = rest.len() - rest.trim_start_matches('\\').len();
+                at = begin + if run > 0 { run } else { rest.chars().next().map_or(1, char::len_utf8) };
+            }
         }
     }
     (copied > 0).then(|| out + &text[copied..])

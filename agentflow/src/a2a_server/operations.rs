@@ -242,14 +242,22 @@ async fn list(
     }
     tasks.page_size = i32::try_from(page).unwrap_or(i32::MAX);
     tasks.total_size = total;
-    let mut room = MOST_HISTORY_BYTES;
+    let (mut room, mut left) = (MOST_HISTORY_BYTES, MOST_RESULT_BYTES);
     for record in &found {
         let mut task = task_of(shared, caller, record, params.include_artifacts.unwrap_or_default()).await?;
         task.history = history_of(shared, caller, record, params.history_length, &mut room).await?;
+        left = left.saturating_sub(json!(task.artifacts).to_string().len());
         tasks.tasks.push(task);
+        if left == 0 && tasks.tasks.len() < found.len() {
+            tasks.next_page_token = Place::of(record).token();
+            break;
+        }
     }
     Ok(tasks)
 }
+
+/// The most bytes of the results of one page of a list, about; the next page has the rest.
+const MOST_RESULT_BYTES: usize = 16 << 20;
 
 /// Where a task stands in a list: by the time of its last change, of which the newest is first. A page has what stands behind
 /// the last place of the page before it; a task that changes meanwhile is found at the beginning of the list.

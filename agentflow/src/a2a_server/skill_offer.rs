@@ -165,6 +165,11 @@ impl SkillOffer {
         *self.name == *id || self.skills.iter().any(|skill| skill.id == id)
     }
 
+    /// Whether what a client says is what it is asked.
+    pub(super) fn takes_text(&self) -> bool {
+        matches!(self.input, Input::Text { .. })
+    }
+
     /// The text that stands for an input alone, where one does.
     pub(super) fn text_alone(&self, input: &Value) -> Option<String> {
         let Input::Object { text: Some(field), .. } = &self.input else { return None };

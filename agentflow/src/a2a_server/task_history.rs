@@ -61,8 +61,17 @@ fn said(shared: &Shared, caller: &A2aCaller, record: &RunRecord, events: &[Event
         match &event.kind {
             EventKind::RunStarted(started) => {
                 let parts = match &started.body {
+                    // What it is asked is put together by its program, and the client has not said it.
+                    RunBody::Agent(_) if !shared.offer(&record.name).is_some_and(|of| of.takes_text()) => continue,
                     RunBody::Agent(agent) => {
-                        let given = agent.input.messages().iter().rfind(|message| message.role() == Role::User);
+                        // Before middleware has added to it.
+                        let given = agent
+                            .given
+                            .as_ref()
+                            .unwrap_or(&agent.input)
+                            .messages()
+                            .iter()
+                            .rfind(|message| message.role() == Role::User);
                         given.into_iter().flat_map(|message| message.parts()).filter_map(part).collect()
                     }
                     RunBody::Workflow(workflow) => vec![input(shared, record, &workflow.input)],

@@ -289,6 +289,7 @@ impl<'n, 't> Wiring<'n, 't> {
             first = first.policy(NodePolicy::default().approve(approval_of(&graph.name)));
         }
         graph.nodes.push(first);
+        let mut contexts = 0;
         for node in self.nodes {
             let mut edges: Vec<GraphEdge> = self.edges_to(node.id);
             if edges.is_empty() {
@@ -302,7 +303,7 @@ impl<'n, 't> Wiring<'n, 't> {
             };
             let first = |made: GraphNode| edges.into_iter().fold(made.begins(begins), GraphNode::edge);
             if let Does::Ask { agent, task, context } = &node.does {
-                let shown = free_in(graph, &self, "context");
+                let shown = free_name_from(&mut contexts, "context", &|name| !self.known.0.contains_key(name));
                 graph.nodes.push(first(GraphNode::new(&shown, GraphBody::Value(context.clone()))));
                 let made = node.node(GraphBody::Call(asked(agent, task, &shown)));
                 graph.nodes.push(made.edge(GraphEdge::from(shown)));
@@ -316,11 +317,14 @@ impl<'n, 't> Wiring<'n, 't> {
         let chooses = |id: &str| self.known.kind(id) == Some("router") && self.arms(id).next().is_some();
         let last: Vec<&EdgesNode<'_>> =
             self.nodes.iter().filter(|node| !lead.contains(node.id) && !chooses(node.id)).collect();
+        // Where all of the last ones may be skipped by a failure, the state is there all the same.
+        let skips = self.nodes.iter().any(|node| matches!(node.on_error, Failed::Skips));
         graph.output = match last.as_slice() {
-            [only] if matches!(only.does, Does::Terminal) => only.id.to_owned(),
+            [only] if matches!(only.does, Does::Terminal) && !skips => only.id.to_owned(),
             last => {
                 let node = GraphNode::new(&result, GraphBody::Value(Mapping::state("")));
-                let node = if last.len() > 1 { node.begins(Begins::Barrier(1)) } else { node };
+                let node = if last.len() > 1 || skips { node.begins(Begins::Barrier(1)) } else { node };
+                let node = if skips { node.edge(GraphEdge::from(&begin)) } else { node };
                 graph.nodes.push(last.iter().fold(node, |node, last| node.edge(GraphEdge::from(last.id))));
                 result
             }
@@ -341,7 +345,8 @@ impl<'n, 't> Wiring<'n, 't> {
                 let is_free = self.edges.iter().any(|edge| edge.from == node.id && !edge.is_conditional);
                 match (arms.is_empty(), expression) {
                     (false, _) => {
-                        let otherwise = is_free.then(|| Route::otherwise("none"));
+                        let none = free_name("none", &|name| arms.iter().all(|arm| arm.arm != name));
+                        let otherwise = is_free.then(|| Route::otherwise(none));
                         node.node(GraphBody::Route(Routes::all(arms.into_iter().chain(otherwise))))
                     }
                     (true, Some(expression)) => node.node(GraphBody::Value(Mapping::Cel(expression.clone()))),
@@ -355,9 +360,12 @@ impl<'n, 't> Wiring<'n, 't> {
     fn arms(&self, router: &'n str) -> impl Iterator<Item = (&'n Edge<'t>, String)> {
         let edges = self.edges.iter().filter(move |edge| edge.from == router && edge.is_conditional);
         let edges = edges.filter(|edge| !self.leads_failure(edge));
-        edges.scan(BTreeMap::new(), |seen: &mut BTreeMap<&str, u32>, edge| {
-            let number = seen.entry(edge.to).and_modify(|number| *number += 1).or_insert(1);
-            Some((edge, if *number == 1 { edge.to.to_owned() } else { format!("{}_{number}", edge.to) }))
+        edges.scan(BTreeSet::new(), |seen: &mut BTreeSet<String>, edge| {
+            // The name of another node is the arm of that node.
+            let is_free = |name: &str| !seen.contains(name) && (name == edge.to || !self.known.0.contains_key(name));
+            let arm = free_name(edge.to, &is_free);
+            seen.insert(arm.clone());
+            Some((edge, arm))
         })
     }
 
@@ -390,6 +398,17 @@ impl<'n, 't> Wiring<'n, 't> {
 fn free_in(graph: &Graph, wiring: &Wiring<'_, '_>, wanted: &str) -> String {
     let is_free = |name: &str| !wiring.known.0.contains_key(name) && graph.node(name).is_none();
     free_name(wanted, &is_free)
+}
+
+/// The next such name that is free; the numbers before it are taken.
+fn free_name_from(number: &mut u32, wanted: &str, is_free: &dyn Fn(&str) -> bool) -> String {
+    loop {
+        *number += 1;
+        let name = if *number == 1 { wanted.to_owned() } else { format!("{wanted}_{number}") };
+        if is_free(&name) {
+            return name;
+        }
+    }
 }
 
 /// This name, or with a number behind it where it is not free.

@@ -260,7 +260,7 @@ fn mcp<'t>(
         problems.note(&tree.at, format!("`{id}` is bound to an agent, and a node of the kind `mcp` to a server"));
         return None;
     }
-    let shaped = |tool: Value, server: &str| {
+    let shaped = |tool: Value, server: Option<&str>| {
         Mapping::object([
             ("output", Mapping::Item(String::new())),
             ("tool_used", Mapping::Value(tool)),
@@ -271,7 +271,7 @@ fn mcp<'t>(
     let direct = servers.first().filter(|_| servers.len() == 1).and_then(|server| Some((server.id, server.tool?)));
     if let Some((server, tool)) = direct {
         let call = Reference::tool(format!("mcp.{server}.{tool}"), mapped(inputs));
-        return Some((call.giving(shaped(json!(tool), server)), None));
+        return Some((call.giving(shaped(json!(tool), Some(server))), None));
     }
     match servers {
         [] => {
@@ -303,7 +303,9 @@ fn mcp<'t>(
                 instructions: capability.to_owned(),
                 tools: servers.iter().map(|server| format!("mcp.{}", server.id).into()).collect(),
             };
-            let call = Reference::agent(name, mapped(inputs)).giving(shaped(Value::Null, first.id));
+            // Of several the journal says which one.
+            let server = Some(first.id).filter(|_| servers.len() == 1);
+            let call = Reference::agent(name, mapped(inputs)).giving(shaped(Value::Null, server));
             Some((call, Some(agent)))
         }
     }

@@ -35,7 +35,7 @@ pub(super) struct QuestionsOfCall {
 
 impl OpenQuestions {
     pub(super) fn of_call(self: &Arc<Self>, can_wait: bool) -> QuestionsOfCall {
-        let (sender, questions) = mpsc::channel(1);
+        let (sender, questions) = mpsc::channel(MOST_TIMES as usize);
         let mut calls = self.calls();
         let number = calls.next;
         calls.next += 1;
@@ -63,7 +63,8 @@ impl OpenQuestions {
         };
         let Some(call) = call else { return Ok(declined()) };
         let (reply, answer) = oneshot::channel();
-        if call.send((params, reply)).await.is_err() {
+        // More than it may ask in a call, or nobody takes it any more.
+        if call.try_send((params, reply)).is_err() {
             return Ok(declined());
         }
         Ok(answer.await.unwrap_or_else(|_| ElicitResult::new(ElicitationAction::Cancel)))

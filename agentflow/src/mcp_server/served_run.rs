@@ -151,6 +151,14 @@ pub(super) fn unreadable(shared: &Shared, error: &Error) -> ErrorData {
     ErrorData::internal_error("the run cannot be read or changed now; ask again later", None)
 }
 
+/// What a client reads of an error of a run: nothing of the store, and nothing that is taken out of events.
+pub(super) fn said_of(shared: &Shared, error: &Error) -> String {
+    match error {
+        Error::Store(_) => unreadable(shared, error).message.into_owned(),
+        _ => shared.runtime.host().redacted(error),
+    }
+}
+
 /// Whether the caller may begin a further run.
 ///
 /// # Errors
@@ -202,12 +210,13 @@ pub(super) async fn continued(
     let unknown = || ErrorData::invalid_params("`requestState` is not one that this server gave for this call", None);
     let internal = |error: Error| unreadable(shared, &error);
     let (state, asked) = state.rsplit_once(ASKED).ok_or_else(unknown)?;
-    asked.parse::<usize>().map_err(|_| unknown())?;
+    let asked: usize = asked.parse().map_err(|_| unknown())?;
     let record = own(shared, state, context).await?.filter(|record| record.name == offer.name).ok_or_else(unknown)?;
     let (runtime, caller) = (&shared.runtime, served_call::caller(context));
     let by = caller.as_deref().unwrap_or(SOMEBODY);
     let (mut problems, mut is_declined) = (BTreeMap::new(), false);
-    for question in runtime.questions_of(&record).await.map_err(internal)? {
+    // What the run has asked since then, perhaps at the same path, is another question.
+    for question in runtime.questions_among(&record, asked).await.map_err(internal)? {
         let Some(response) = responses.remove(&question.path) else { continue };
         if is_approval(&question) && !may_approve(shared, context) {
             continue;
@@ -298,7 +307,7 @@ impl Followed<'_> {
                     let by = by.as_deref().unwrap_or(SOMEBODY);
                     match self.run.answer(&question.path, &answer, by).await {
                         Err(Error::Control(error)) => problem = Some((question.path, error.to_string())),
-                        Err(error) => return self.ended(served_answer::error(error.to_string())).into(),
+                        Err(error) => return self.ended(served_answer::error(said_of(self.shared, &error))).into(),
                         Ok(()) => {}
                     }
                 }
@@ -306,7 +315,7 @@ impl Followed<'_> {
         }
         match self.run.result().await {
             Ok(output) => served_answer::of_run(self.offer, self.run.run_id(), &output).into(),
-            Err(error) => self.ended(served_answer::error(error.to_string())).into(),
+            Err(error) => self.ended(served_answer::error(said_of(self.shared, &error))).into(),
         }
     }
 

@@ -109,15 +109,16 @@ impl Service {
                 served_run::check_open(shared, context).await?;
                 match served_run::start(shared, &offer, text, context).await {
                     Ok(run) => run,
-                    Err(error) => return Ok(served_answer::error(error.to_string()).into()),
+                    Err(error) => return Ok(served_answer::error(served_run::said_of(shared, &error)).into()),
                 }
             }
         };
         if earlier.is_none()
-            && !context.ct.is_cancelled()
             && served_task::is_wanted(shared, context)
             && let Ok(record) = shared.runtime.run_record(run.run_id()).await
             && let Some(task) = served_task::begun(&record)
+            // Nobody would get its id.
+            && !context.ct.is_cancelled()
         {
             return Ok(task.into());
         }
@@ -258,8 +259,7 @@ impl ServerHandler for Service {
         request: GetTaskParams,
         context: RequestContext<RoleServer>,
     ) -> Result<GetTaskResult, ErrorData> {
-        let _turn = self.shared.turn().await?;
-        served_task::get(&self.shared, request, &context).await
+        self.in_turn(&context, served_task::get(&self.shared, request, &context)).await
     }
 
     async fn update_task(
@@ -267,8 +267,7 @@ impl ServerHandler for Service {
         request: UpdateTaskParams,
         context: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
-        let _turn = self.shared.turn().await?;
-        served_task::update(&self.shared, request, &context).await
+        self.in_turn(&context, served_task::update(&self.shared, request, &context)).await
     }
 
     async fn cancel_task(
@@ -276,7 +275,7 @@ impl ServerHandler for Service {
         request: CancelTaskParams,
         context: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
-        let _turn = self.shared.turn().await?;
+        // It is short, and ends what others wait for.
         served_task::cancel(&self.shared, request, &context).await
     }
 

@@ -141,6 +141,14 @@ impl RunState {
     pub(crate) fn apply(&mut self, path: &StepPath, kind: &EventKind) {
         self.waits.apply(path, kind);
         self.sent.apply(kind);
+        // Whoever asked below a call waits for the answer no more.
+        if path.is_question()
+            && matches!(kind, EventKind::RunResumed { recovered: false, .. })
+            && let Some(node) = self.nodes.get_mut(path)
+            && matches!(node.state, NodeState::Asking(_))
+        {
+            node.state = NodeState::Stopped;
+        }
         match kind {
             EventKind::RunCompensating { .. } => {
                 self.compensating = true;

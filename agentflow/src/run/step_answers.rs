@@ -31,16 +31,20 @@ impl RunShared {
         let operations = self.operations();
         loop {
             let answered = operations.answered.notified();
-            let recorded = self.log.records_below(path);
-            let answer = recorded.into_iter().rev().find_map(|(_, of, kind)| match kind {
-                EventKind::ApprovalResolved { answer, by } if of == *path => Some((answer, by)),
-                _ => None,
-            });
-            match answer {
+            match self.answered_at(path) {
                 Some(answer) => return answer,
                 None => answered.await,
             }
         }
+    }
+
+    /// The answer to the question at a path, with who gave it, once there is one.
+    pub(crate) fn answered_at(&self, path: &StepPath) -> Option<(Encoded, Arc<str>)> {
+        let recorded = self.log.records_below(path);
+        recorded.into_iter().rev().find_map(|(_, of, kind)| match kind {
+            EventKind::ApprovalResolved { answer, by } if of == *path => Some((answer, by)),
+            _ => None,
+        })
     }
 
     /// Records the answer of a time-out to the question at a path.

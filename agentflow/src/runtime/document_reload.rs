@@ -65,7 +65,11 @@ impl Runtime {
             let mut is_whole = true;
             for file in changed(&documents, &before) {
                 let Some(document) = documents.get(&file) else { continue };
-                if let Err(error) = candidate.check(document).await {
+                let checked = match candidate.check(document).await {
+                    Ok(()) => candidate.check_names(document).await,
+                    wrong => wrong,
+                };
+                if let Err(error) = checked {
                     errors.push(error);
                     put_back(&file, &mut documents, &before);
                     is_whole = false;
@@ -95,6 +99,17 @@ impl Runtime {
         }
         tracing::info!(?added, ?changed, ?removed, mistaken = errors.len(), "documents were read");
         Ok(reloaded)
+    }
+
+    /// Whether the workflows of a document are found by their names, as a start finds them: nothing else may have the names of
+    /// them or of the document's agents.
+    async fn check_names(&self, document: &Document) -> Result<(), DocumentError> {
+        for graph in document.graphs() {
+            if let Err(error) = self.fetched_workflow_spec(&graph.name).await {
+                return Err(document.source().error(&error.to_string()));
+            }
+        }
+        Ok(())
     }
 
     /// The same runtime as it would be with these documents of its folders.

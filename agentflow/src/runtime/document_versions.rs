@@ -10,7 +10,7 @@ use super::document_set::{DocumentsOfRuntime, models};
 use super::given_now::GivenNow;
 use crate::definition::{Changes, sha256};
 use crate::document::Document;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::run::Host;
 use crate::store::{Store, StoreError};
 use crate::workflow::spec::Spec;
@@ -92,6 +92,8 @@ impl Runtime {
             Ok(spec) if **spec.hash() == *definition => Ok(spec),
             // The program itself is another one.
             Ok(spec) => now.or(Ok(spec)),
+            // It passes; another version is not the remedy.
+            Err(error @ Error::Toolset { .. }) => Err(error),
             Err(error) => now.map_err(|_| error),
         }
     }

@@ -105,6 +105,18 @@ impl Runtime {
         Ok(self.questions_with_count(run).await?.0)
     }
 
+    /// Those that were among the first questions of the run, of which there were so many.
+    #[cfg(feature = "mcp-server")]
+    pub(crate) async fn questions_among(&self, run: &RunRecord, first: usize) -> Result<Vec<OpenQuestion>> {
+        let events = read_events(&self.require_store()?, &run.run_id, 0).await?;
+        let asked = events.iter().filter(|event| matches!(event.kind, EventKind::ApprovalRequested(_)));
+        let later: Vec<String> = asked.skip(first).map(|event| event.path.to_string()).collect();
+        let mut all = questions(run, &events);
+        all.retain(|question| !later.contains(&question.path));
+        all.sort_by(|one, other| (one.asked, &one.path).cmp(&(other.asked, &other.path)));
+        Ok(all)
+    }
+
     /// The same, with how many questions the run has asked so far.
     #[cfg(any(feature = "a2a-server", feature = "mcp-server"))]
     pub(crate) async fn questions_with_count(&self, run: &RunRecord) -> Result<(Vec<OpenQuestion>, usize)> {

@@ -145,7 +145,17 @@ impl Runtime {
             Some(hash) => store.definition(hash).await?.and_then(|graph| serde_json::from_str(&graph).ok()),
             None => None,
         };
-        let spec = self.workflow_spec(&record.name).ok();
+        let found = self.workflow_spec(&record.name);
+        // That which it would be resumed with.
+        #[cfg(feature = "documents")]
+        let found = match &record.definition {
+            Some(definition) => {
+                let parts = RunJournal::whole(events.clone()).parts();
+                self.version_of_run(&store, (&record.name, definition, parts.as_deref()), found).await
+            }
+            None => found,
+        };
+        let spec = found.ok();
         let changed = match (&record.definition, &spec, &graph) {
             (Some(hash), Some(spec), Some(graph)) if *hash != *spec.hash() => {
                 Some(super::changes::changed_nodes(graph, &Graph::of(spec)))

@@ -70,6 +70,11 @@ impl Runtime {
                 return Ok(Deleted::default());
             }
             Err(error) if error.kind() == StoreErrorKind::Unfinished => error,
+            // Notes may be left of one that was removed before.
+            Err(error) if error.kind() == StoreErrorKind::NotFound => {
+                forget_notes(&store, run).await?;
+                return Err(error.into());
+            }
             Err(error) => return Err(error.into()),
         };
         let Some(Found::Free(_reservation)) = self.find(run).await else { return Err(unfinished.into()) };
@@ -141,7 +146,9 @@ impl Runtime {
         for run in self.purgeable(purge).await? {
             match store.delete(&run.run_id).await {
                 Ok(()) => {
-                    forget_notes(&store, &run.run_id).await?;
+                    if let Err(error) = forget_notes(&store, &run.run_id).await {
+                        tracing::warn!(run = %run.run_id, %error, "the notes of a removed run stay; delete it again");
+                    }
                     removed.push(run);
                 }
                 // It continues, or somebody else has removed it.

@@ -116,7 +116,9 @@ impl CallQuestion {
     /// A question that a call asks at a path of its own: the one that is recorded there, unless nobody has been asked yet.
     #[cfg(any(feature = "mcp", feature = "a2a-client"))]
     pub(crate) fn of_call(shared: Arc<RunShared>, path: StepPath, request: ApprovalRequest) -> Self {
-        match asked_at(&shared, &path) {
+        // One that nobody can answer any more, since its step was stopped or it was taken back, is asked anew.
+        let counts = shared.log.waits_within(&path) || shared.answered_at(&path).is_some();
+        match asked_at(&shared, &path).filter(|_| counts) {
             None => Self::open(shared, path, request),
             asked => Self { shared, path, asked, open: true },
         }

@@ -3,6 +3,7 @@
 //!
 //! It calls nothing: the tool continues with the answers. Where its policy says so, the call begins anew after a failure.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::{CallAnswer, CallQuestion, ToolError, UserQuestion, asks_at};
@@ -137,5 +138,7 @@ fn number_of_questions(cx: &Context) -> u32 {
             && path.is_question()
             && path.parent().as_ref() == Some(cx.path())
     });
-    u32::try_from(asked.count()).unwrap_or(u32::MAX)
+    // One that was asked anew is one question.
+    let asked: BTreeSet<_> = asked.map(|(_, path, _)| path).collect();
+    u32::try_from(asked.len()).unwrap_or(u32::MAX)
 }

@@ -121,6 +121,9 @@ impl Alert {
         // The parts that a service may send back.
         if let Ok(url) = address.expose().parse::<Url>() {
             [Some(url.path()), url.query()].into_iter().flatten().for_each(|part| keys.hide(part));
+            keys.hide(&super::http_target::host_of(&url));
+            url.path().split('/').for_each(|part| keys.hide(part));
+            url.query_pairs().for_each(|(_, value)| keys.hide(&value));
         }
         let made = self.posted(&asked.message, address.expose(), step_key, &keys, deadline).await;
         made.map_err(|error| keys.without_key(&error))

@@ -77,6 +77,18 @@ impl ApiAccess {
         self
     }
 
+    /// Whether a description that was read may name a key: it says which key and where to, and one of the two is the host's
+    /// to say.
+    ///
+    /// # Errors
+    /// When no hosts are named.
+    pub(super) fn check_keys(&self, names_key: bool) -> Result<(), String> {
+        match names_key && self.targets.hosts.is_none() {
+            true => Err("`auth`: it names a key; say with `ApiAccess::hosts` which hosts keys may go to".to_owned()),
+            false => Ok(()),
+        }
+    }
+
     /// Finds the addresses of hosts in place of the operating system. What it gives is held against the guard.
     #[must_use]
     pub fn resolver<F, Fut>(mut self, resolve: F) -> Self

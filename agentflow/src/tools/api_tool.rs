@@ -79,6 +79,8 @@ const MOST_BYTES: usize = 256 << 10;
 pub struct ApiTool {
     described: ApiDescription,
     access: ApiAccess,
+    /// Somebody else may have written it.
+    is_read: bool,
 }
 
 impl ApiTool {
@@ -104,7 +106,7 @@ impl ApiTool {
             idempotent: false,
             idempotency_key: None,
         };
-        Self { described, access: ApiAccess::new() }
+        Self { described, access: ApiAccess::new(), is_read: false }
     }
 
     /// Reads a description: JSON, or with the feature `documents` YAML, of at most 256 KiB. Its fields are `name`,
@@ -117,11 +119,11 @@ impl ApiTool {
         let failed = |problems| ApiToolError::new("the tool of this description", problems);
         let value = value_of(text, MOST_BYTES).map_err(failed)?;
         let described = form_of(value).map_err(failed)?;
-        Ok(Self { described, access: ApiAccess::new() })
+        Ok(Self { described, access: ApiAccess::new(), is_read: true })
     }
 
     pub(super) fn described(described: ApiDescription, access: ApiAccess) -> Self {
-        Self { described, access }
+        Self { described, access, is_read: false }
     }
 
     /// Adds an argument.
@@ -197,6 +199,8 @@ impl ApiTool {
         let described = self.described.clone();
         let failed = |problems| ApiToolError::new(format!("the tool `{}`", self.described.name), problems);
         let checked = CheckedApi::new(described).map_err(failed)?;
+        let names_key = self.described.auth.is_some();
+        self.access.check_keys(self.is_read && names_key).map_err(|problem| failed(vec![problem]))?;
         let base = self.access.targets.url(checked.template.base().as_str(), None);
         base.map_err(|error| failed(vec![error.message().to_owned()]))?;
         let effects = if checked.reads() { Effects::Read } else { Effects::Write };
@@ -309,7 +313,7 @@ impl Serialize for ApiTool {
 
 impl<'de> Deserialize<'de> for ApiTool {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Ok(Self { described: ApiDescription::deserialize(deserializer)?, access: ApiAccess::new() })
+        Ok(Self { described: ApiDescription::deserialize(deserializer)?, access: ApiAccess::new(), is_read: true })
     }
 }
 

@@ -61,6 +61,8 @@ const SHOWN: (usize, usize) = (5, 300);
 pub struct GraphqlTool {
     described: Described,
     access: ApiAccess,
+    /// Somebody else may have written it.
+    is_read: bool,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -102,7 +104,7 @@ impl GraphqlTool {
             answer: None,
             idempotent: false,
         };
-        Self { described, access: ApiAccess::new() }
+        Self { described, access: ApiAccess::new(), is_read: false }
     }
 
     /// Reads a description: JSON, or with the feature `documents` YAML, of at most 256 KiB.
@@ -112,7 +114,7 @@ impl GraphqlTool {
     pub fn read(text: &str) -> Result<Self, ApiToolError> {
         let failed = |problems| ApiToolError::new("the tool of this description", problems);
         let described = form_of(value_of(text, MOST_BYTES).map_err(failed)?).map_err(failed)?;
-        Ok(Self { described, access: ApiAccess::new() })
+        Ok(Self { described, access: ApiAccess::new(), is_read: true })
     }
 
     /// Sets the JSON Schema of a variable, in place of the one that its type gives.
@@ -166,6 +168,7 @@ impl GraphqlTool {
         let described = &self.described;
         check_name(&described.name, &described.description, &mut problems);
         check_headers(&described.headers, &[], described.auth.as_ref(), &mut problems);
+        problems.extend(self.access.check_keys(self.is_read && described.auth.is_some()).err());
         let template = UrlTemplate::parse(&described.url).and_then(|template| match template.names() {
             [] => template.filled(|_| None),
             [name, ..] => Err(format!("the url has the placeholder `{{{name}}}`; a GraphQL service has one address")),
@@ -311,7 +314,7 @@ impl Serialize for GraphqlTool {
 
 impl<'de> Deserialize<'de> for GraphqlTool {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Ok(Self { described: Described::deserialize(deserializer)?, access: ApiAccess::new() })
+        Ok(Self { described: Described::deserialize(deserializer)?, access: ApiAccess::new(), is_read: true })
     }
 }
 

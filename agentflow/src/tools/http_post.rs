@@ -7,6 +7,7 @@ use reqwest::header::HeaderMap;
 use reqwest::{Method, Url};
 
 use super::address_guard::AddressGuard;
+use super::http_exchange::{may_be_plain, send};
 use super::http_request::HttpRequest;
 use super::http_target::host_of;
 use crate::message::ToolStatus;
@@ -49,15 +50,13 @@ impl HttpRequest {
         let sent = async {
             self.refuses(url, has_key)?;
             let url: Url = self.targets.url(url, None)?;
-            if has_key && url.scheme() != "https" {
-                let public = AddressGuard::default();
-                let addresses = self.targets.addresses(&url).await?;
-                if addresses.iter().any(|address| public.allows(address.ip())) {
-                    return Err(plain_key(&host_of(&url)));
-                }
+            let addresses = self.targets.addresses(&url).await?;
+            if has_key && url.scheme() != "https" && !may_be_plain(&addresses) {
+                return Err(plain_key(&host_of(&url)));
             }
-            // Resolved, checked, and connected to what was checked.
-            let response = self.send(&url, &Method::POST, headers, Some(body)).await?;
+            // Connected to what was checked, without the keys of this program: somebody else has chosen the address.
+            let sent = send(&self.targets, &url, &addresses, &Method::POST, headers.clone(), Some(body)).await;
+            let response = sent.map_err(|unsent| unsent.error)?;
             Ok(response.status().as_u16())
         };
         let late = |_| {

@@ -10,6 +10,9 @@ const LONGEST: usize = 4 << 10;
 /// Every `..` and every filter may look at all that is below each of its items, so their number bounds the work.
 const MOST_WIDE: usize = 3;
 
+/// How many selectors the brackets of a query may have, multiplied: each may give the same place once more.
+const MOST_COPIES: usize = 64;
+
 #[derive(Clone)]
 pub(super) struct BoundedPath {
     query: JsonPath,
@@ -29,6 +32,11 @@ impl BoundedPath {
         if wide > MOST_WIDE {
             return Err(format!(
                 "a query has at most {MOST_WIDE} of `..` and `?`, and this one has {wide}; name the fields"
+            ));
+        }
+        if copies(path).is_none_or(|copies| copies > MOST_COPIES) {
+            return Err(format!(
+                "a query names one place at most {MOST_COPIES} times, and has no `$` in a filter; ask for less"
             ));
         }
         let query = JsonPath::parse(path).map_err(|error| {
@@ -70,6 +78,26 @@ impl fmt::Debug for BoundedPath {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.query)
     }
+}
+
+/// The selectors of all brackets, multiplied; `None` when a filter begins at the root again.
+fn copies(path: &str) -> Option<usize> {
+    let (mut copies, mut open, mut quote) = (1_usize, Vec::<usize>::new(), None);
+    let mut letters = path.trim_start().chars().skip(1);
+    while let Some(letter) = letters.next() {
+        match (quote, letter) {
+            (Some(_), '\\') => drop(letters.next()),
+            (Some(of), letter) if letter == of => quote = None,
+            (Some(_), _) => {}
+            (None, '\'' | '"') => quote = Some(letter),
+            (None, '$') => return None,
+            (None, '[') => open.push(1),
+            (None, ',') => open.iter_mut().next_back().into_iter().for_each(|count| *count += 1),
+            (None, ']') => copies = copies.saturating_mul(open.pop().unwrap_or(1)),
+            _ => {}
+        }
+    }
+    Some(copies)
 }
 
 /// Whether a query has a part that can match more than one place, outside of names in quotes.

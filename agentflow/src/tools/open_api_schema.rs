@@ -5,6 +5,8 @@ use serde_json::{Map, Value, json};
 
 /// The most values of a schema without references.
 const MOST_VALUES: usize = 5_000;
+/// A text or a value of so many bytes counts as one part more.
+const PART_BYTES: usize = 256;
 /// How deep a schema may be.
 const MOST_DEPTH: usize = 64;
 /// The most references in a row.
@@ -66,7 +68,10 @@ impl Writer<'_> {
                 None => self.fields(fields, depth),
             },
             Value::Array(items) => items.iter().map(|item| self.schema(item, depth - 1)).collect(),
-            other => Ok(other.clone()),
+            other => {
+                self.left = self.left.saturating_sub(other.as_str().map_or(0, |text| text.len() / PART_BYTES));
+                Ok(other.clone())
+            }
         }
     }
 
@@ -109,7 +114,8 @@ impl Writer<'_> {
                     Value::Object(all.collect::<Result<_, String>>()?)
                 }
                 value if DATA.contains(&name.as_str()) => {
-                    self.left = self.left.saturating_sub(value.as_array().map_or(1, Vec::len));
+                    let parts = value.as_array().map_or(1, Vec::len);
+                    self.left = self.left.saturating_sub(parts.max(value.to_string().len() / PART_BYTES));
                     value.clone()
                 }
                 value => self.schema(value, depth.saturating_sub(1))?,

@@ -145,11 +145,13 @@ fn fits(value: &str) -> Result<(), String> {
     }
     let mut decoded = value.to_ascii_lowercase();
     for _ in 0..3 {
-        for (code, letter) in [("%25", "%"), ("%2e", "."), ("%2f", "/"), ("%5c", "\\")] {
+        for (code, letter) in [("%25", "%"), ("%2e", "."), ("%2f", "/"), ("%5c", "\\"), ("%3b", ";")] {
             decoded = decoded.replace(code, letter);
         }
     }
-    match decoded.split(['/', '\\']).any(|part| matches!(part, "." | "..")) {
+    // Some servers leave out what follows a `;` before they look for `..`.
+    let is_dots = |part: &str| matches!(part.split(';').next(), Some("." | ".."));
+    match decoded.split(['/', '\\']).any(is_dots) {
         true => Err(format!("`{value}` leads out of its place in the path; leave out `.` and `..`")),
         false => Ok(()),
     }

@@ -2,7 +2,7 @@
 //! journal of a run, so that nothing is queued, no run and no other address waits, and another process continues after a crash. The last state is
 //! sent at least once; what an address does not take is given up after some attempts.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -26,6 +26,8 @@ use crate::tools::HttpRequest;
 /// The most configurations of one task, and the most that this process follows for requests of its own.
 pub(super) const MOST_CONFIGS: usize = 10;
 const MOST_FOLLOWED: usize = 1000;
+/// The most of one caller, so that one leaves room for the others.
+const MOST_OF_CALLER: usize = 250;
 /// The most notifications that are sent at once.
 const MOST_SENT: usize = 32;
 /// How often one is sent that is not taken, and the pause before the second time; each further one is four times as long.
@@ -43,7 +45,8 @@ pub(in super::super) struct Push {
     pub(super) request: HttpRequest,
     pub(super) kept: KeptConfigs,
     /// The configurations that are followed. Whoever changes what is kept holds it.
-    followed: tokio::sync::Mutex<HashSet<Place>>,
+    /// Each is with its caller, who is not known of those that an earlier process left.
+    followed: tokio::sync::Mutex<HashMap<Place, Arc<str>>>,
     begin: mpsc::Sender<Place>,
     /// Taken by the notifier when it begins.
     begun: Mutex<Option<mpsc::Receiver<Place>>>,
@@ -64,7 +67,7 @@ impl Push {
     }
 
     /// Keeps a configuration and follows its task.
-    pub(super) async fn keep(&self, run: &RunId, id: &str, config: KeptConfig) -> Result<(), Fault> {
+    pub(super) async fn keep(&self, run: &RunId, id: &str, config: KeptConfig, caller: &str) -> Result<(), Fault> {
         let internal = |error: StoreError| Fault::internal(&error.into());
         let mut followed = self.followed.lock().await;
         let known = self.kept.of(run).await.map_err(internal)?;
@@ -74,12 +77,13 @@ impl Push {
             return Err(Fault::params(problem));
         }
         let place = (run.clone(), id.to_owned());
-        if followed.len() >= MOST_FOLLOWED && !followed.contains(&place) {
+        let its = followed.values().filter(|of| ***of == *caller).count();
+        if (followed.len() >= MOST_FOLLOWED || its >= MOST_OF_CALLER) && !followed.contains_key(&place) {
             let problem = "too many push notifications are asked for now; subscribe to the task, or get it";
             return Err(Fault::new(A2aErrorCode::UnsupportedOperation, problem));
         }
         self.kept.put(run, &config).await.map_err(internal)?;
-        if followed.insert(place.clone()) {
+        if followed.insert(place.clone(), caller.into()).is_none() {
             // Without a notifier the server is going away; the next one has it in its list.
             let _ = self.begin.send(place).await;
         }
@@ -124,7 +128,7 @@ async fn notify(shared: Arc<Shared>, mut begun: mpsc::Receiver<Place>) {
         Ok(left) => {
             let mut followed = push.followed.lock().await;
             for place in left {
-                if followed.insert(place.clone()) {
+                if followed.insert(place.clone(), "".into()).is_none() {
                     following.spawn(follow(Arc::clone(&shared), place));
                 }
             }

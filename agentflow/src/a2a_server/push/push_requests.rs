@@ -136,11 +136,11 @@ pub(in super::super) async fn create(
     config.task_id = Some(run.to_string());
     let answer = shown(config.clone());
     let kept = KeptConfig { config, approves: caller.approves, is_done: false };
-    let shared = Arc::clone(shared);
+    let (shared, caller) = (Arc::clone(shared), caller.name.clone());
     // A client that goes away in the middle leaves none that is kept and not used.
     let kept = tokio::spawn(async move {
         let Some(push) = &shared.push else { return Ok(()) };
-        push.keep(&run, &id, kept).await
+        push.keep(&run, &id, kept, &caller).await
     });
     match kept.await {
         Ok(Ok(())) => Ok(answer),
