@@ -70,3 +70,16 @@ async fn a_wide_query_over_deep_data_ends() {
     let (status, text) = call("transform", json!({"data": data, "path": "$..[?@..*]"})).await;
     assert!(matches!(status, ToolStatus::Success | ToolStatus::OutputTooLarge), "{status:?} {text}");
 }
+
+/// Each selector may give one place once more, and a filter may begin at the root for each item.
+#[tokio::test]
+async fn a_query_that_names_one_place_without_end_is_refused() {
+    let data = json!([[[[1]]]]);
+    for path in [format!("${}", "[0,0,0,0,0,0,0,0]".repeat(10)), "$[?count($[*])>0]".to_owned()] {
+        let (status, text) = call("transform", json!({"data": data, "path": path})).await;
+        assert_ne!(status, ToolStatus::Success, "{path}");
+        assert!(text.contains("a query names one place at most 64 times"), "{text}");
+    }
+    let (status, text) = call("transform", json!({"data": {"a": 1, "b": 2, "$": 3}, "path": "$['a','b','$']"})).await;
+    assert_eq!((status, text.as_str()), (ToolStatus::Success, "[1,2,3]"));
+}

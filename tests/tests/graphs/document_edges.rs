@@ -304,3 +304,41 @@ fn a_document_of_edges_is_json_too() {
     .unwrap();
     assert_eq!(Document::read("j.json", text).unwrap().form(), DocumentForm::Edges);
 }
+
+#[tokio::test]
+async fn the_last_node_may_be_skipped_by_its_failure() {
+    let alone = calls("a", "read", ", input_mapping: {path: path}, output_mapping: {a: output}, on_error: skip_node");
+    let text = document(&alone, "[]").replace("edges:\n[]", "edges: []");
+    assert_eq!(output_of(&text, json!({"path": "broken"})).await, json!({"path": "broken"}));
+    assert_eq!(output_of(&text, json!({"path": "x"})).await, json!({"path": "x", "a": "small"}));
+    let end = [alone, "  - {node_id: end, kind: terminal}\n".to_owned()].concat();
+    let text = document(&end, "  - {from_node_id: a, to_node_id: end}\n");
+    assert_eq!(output_of(&text, json!({"path": "broken"})).await, json!({"path": "broken"}));
+    assert_eq!(output_of(&text, json!({"path": "x"})).await, json!({"path": "x", "a": "small"}));
+}
+
+#[tokio::test]
+async fn arms_that_nobody_named_do_not_collide() {
+    let nodes = [
+        "  - {node_id: r, kind: router}\n".to_owned(),
+        calls("none", "echo", ", output_mapping: {none: tool_used}"),
+        calls("x", "echo", ", output_mapping: {x: tool_used}"),
+        calls("x_2", "echo", ", output_mapping: {second: tool_used}"),
+        calls("after", "echo", ", output_mapping: {after: tool_used}"),
+    ]
+    .concat();
+    let edge = |to: &str, key: &str| {
+        format!("  - {{from_node_id: r, to_node_id: {to}, edge_type: conditional, condition_key: {key}}}\n")
+    };
+    let edges = [
+        edge("none", "n"),
+        edge("x", "a"),
+        edge("x", "b"),
+        edge("x_2", "c"),
+        "  - {from_node_id: r, to_node_id: after}\n".to_owned(),
+    ]
+    .concat();
+    let output = output_of(&document(&nodes, &edges), json!({"n": false, "a": false, "b": true, "c": true})).await;
+    assert_eq!((&output["x"], &output["second"], &output["none"]), (&json!("echo"), &json!("echo"), &Value::Null));
+    assert_eq!(output["after"], "echo");
+}

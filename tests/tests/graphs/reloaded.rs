@@ -426,3 +426,26 @@ async fn runs_that_begin_while_documents_are_read_have_one_version() {
     starter.await.unwrap();
     assert!(mixtures.lock().unwrap().is_empty(), "{:?} of {version} versions", mixtures.lock().unwrap());
 }
+
+/// Two documents that give one name leave each other as they were.
+#[tokio::test]
+async fn a_name_that_is_taken_keeps_a_new_document_out() {
+    let folder = Folder::new();
+    let agents = |name: &str| {
+        format!(
+            "name: {name}\nagents: [{{name: reload_writer, model: openai/gpt-5-mini, instruction: Write.}}]\n\
+             orchestration: {{type: sequential, agents: [reload_writer]}}\n"
+        )
+    };
+    folder.write("a.yaml", agents("reload_a"));
+    let model = ScriptedModel::from_fn(|_| Turn::text("said"));
+    let runtime = folder.boot(|builder| builder.model(model)).await;
+    folder.write("b.yaml", agents("reload_b"));
+    folder.write("c.yaml", asks("reload_add_workflow", 1));
+    let reloaded = runtime.reload_documents().await.unwrap();
+    assert_eq!(done(&reloaded), (vec!["reload_add_workflow"], vec![], vec![]));
+    assert_eq!(reloaded.errors.len(), 1);
+    let problem = reloaded.errors[0].to_string();
+    assert!(problem.contains("reload_writer"), "{problem}");
+    assert_eq!(run(&runtime, "reload_a", json!({"message": "hi"})).await, json!("said"));
+}
