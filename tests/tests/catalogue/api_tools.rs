@@ -459,7 +459,11 @@ max_pages: many
     );
     assert!(wrong("a: [1")[0].starts_with("line 1: "), "{:?}", wrong("a: [1"));
     assert!(wrong("name: x\n\tdescription: y")[0].starts_with("line 1: "), "{:?}", wrong("name: x\n\tdescription: y"));
-    assert!(wrong("{\"name\": 1, \"name\": 2}")[0].contains("duplicate"), "{:?}", wrong("{\"name\": 1, \"name\": 2}"));
+    assert!(
+        wrong("{\"name\": 1, \"name\": 2}")[0].contains("given twice"),
+        "{:?}",
+        wrong("{\"name\": 1, \"name\": 2}")
+    );
     assert!(wrong(&" ".repeat(300 << 10))[0].contains("at most 262144 are read"));
     let tool = ApiTool::new("open issues", " ", "GTE", "https://api.example.org/{ownr}/{x?")
         .parameter("owner", ApiParameter::new(ParameterPlace::Path).optional())

@@ -130,6 +130,10 @@ async fn without_a_handshake_a_question_is_the_answer_and_another_process_contin
     let (path, request) = seat["result"]["inputRequests"].as_object().unwrap().iter().next().unwrap();
     assert!(request["params"]["message"].as_str().unwrap().starts_with("Which seat?"));
     further["inputResponses"] = json!({path: accepted(json!({"row": 7, "by_window": false}))});
+    // The state of an earlier question is not that of this one.
+    let stale = lines.ask(3, "tools/call", further.clone()).await;
+    assert_eq!(stale["result"]["inputRequests"], seat["result"]["inputRequests"], "{stale}");
+    further["requestState"] = seat["result"]["requestState"].clone();
     let end = lines.ask(3, "tools/call", further.clone()).await;
     assert_eq!(end["result"]["content"][0]["text"], "Ada to Oslo in row 7, window: false", "{end}");
     // Once more changes nothing: the run has ended.
