@@ -44,7 +44,7 @@ const MOST_BYTES: usize = 256 << 10;
 ///
 /// ```
 /// # #[cfg(feature = "documents")] {
-/// use agentflow::tools::ApiTool;
+/// use agentflow::tools::{ApiAccess, ApiTool};
 ///
 /// let issues = ApiTool::read("
 /// name: open_issues
@@ -57,7 +57,9 @@ const MOST_BYTES: usize = 256 << 10;
 /// auth: {kind: bearer, secret: TRACKER_KEY}
 /// answer: $[*].title
 /// ").unwrap();
-/// assert!(issues.tool().is_ok());
+/// // It names a key, so the program says where keys may go.
+/// assert!(issues.tool().is_err());
+/// assert!(issues.access(ApiAccess::new().hosts(["api.example.org"])).tool().is_ok());
 /// # }
 /// ```
 ///
