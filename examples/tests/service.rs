@@ -163,5 +163,5 @@ fn the_files_for_containers_fit_the_program() {
         assert!(compose.contains(says), "{says}");
     }
     let grace: u64 = compose.split("stop_grace_period: ").nth(1).unwrap().split('s').next().unwrap().parse().unwrap();
-    assert!(grace > 9, "the service takes up to nine seconds to end");
+    assert!(grace > 9, "the service may need nine seconds to end");
 }

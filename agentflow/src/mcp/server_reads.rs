@@ -128,7 +128,7 @@ impl ServerReads {
         let mut is_second = false;
         loop {
             let connection = self.link.connection().await?;
-            // What the server asks meanwhile over an open connection is no question of a tool's call.
+            // What the server asks meanwhile over an open connection is not a question of a tool's call.
             let open = connection.questions().of_call(false);
             let answer = connection.ask_within(name, request(), self.link.described.settings.call_timeout).await;
             drop(open);

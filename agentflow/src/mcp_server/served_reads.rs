@@ -101,7 +101,7 @@ pub(super) fn prompts(shared: &Shared) -> ListPromptsResult {
 /// Reads a resource: one whose address this is, else one of a form that it has.
 ///
 /// # Errors
-/// When there is none, the client may not read it, or it cannot be read.
+/// When it is not offered, the client may not read it, or it cannot be read.
 pub(super) async fn read(
     shared: &Shared,
     uri: String,
@@ -141,7 +141,7 @@ pub(super) async fn read(
 /// Makes the messages of a prompt.
 ///
 /// # Errors
-/// When there is none, the client may not use it, its arguments do not fit, or it cannot be made.
+/// When it is not offered, the client may not use it, its arguments do not fit, or it cannot be made.
 pub(super) async fn prompt(
     shared: &Shared,
     request: GetPromptRequestParams,

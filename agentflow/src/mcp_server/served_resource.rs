@@ -13,7 +13,7 @@ type Read = dyn Fn(ResourceRead) -> BoxFuture<'static, Result<ServedContent, Str
 /// Something that clients of an [`McpServer`](super::McpServer) may read by its address, given to
 /// [`McpServer::resource`](super::McpServer::resource): a text, bytes, or what a function makes for each read.
 ///
-/// An address with `{names}` stands for many resources; the function is told what stood in their places, which is one or more
+/// An address with `{names}` stands for many resources; the function is given what stood in their places, which is one or more
 /// characters other than `/`, `?` and `#`, with percent signs decoded. What a client sends there is its own text: check it
 /// before it becomes a part of a path or a query.
 ///
@@ -54,7 +54,7 @@ pub(super) enum Content {
     Bytes(Arc<[u8]>),
 }
 
-/// A read, as the function of a resource is told it.
+/// A read, as the function of a resource is given it.
 #[derive(Clone, Debug)]
 pub struct ResourceRead {
     uri: String,

@@ -33,7 +33,7 @@ pub(super) struct ApiRequest {
 /// An answer with a status of success, without the key.
 pub(super) struct ApiAnswer {
     pub(super) headers: HeaderMap,
-    /// JSON, where the server says so; a text otherwise; `null` when there is none.
+    /// JSON, where the server says so; a text otherwise; `null` without one.
     pub(super) value: Value,
     /// As it was sent.
     pub(super) bytes: usize,

@@ -220,7 +220,7 @@ impl A2aClient {
     ///
     /// # Errors
     /// [`A2aError::Refused`] with
-    /// [`ExtendedAgentCardNotConfigured`](super::super::A2aErrorCode::ExtendedAgentCardNotConfigured) when there is none.
+    /// [`ExtendedAgentCardNotConfigured`](super::super::A2aErrorCode::ExtendedAgentCardNotConfigured) when the agent has no such card.
     pub async fn extended_card(&self) -> Result<A2aCard, A2aError> {
         self.peer.ask(&Operation::extended_card()).await
     }
