@@ -90,6 +90,10 @@ pub(super) struct McpServeArgs {
     /// network can connect
     #[arg(long, value_name = "VARIABLE", requires = "http")]
     pub(super) key_from: Option<String>,
+    /// The most sessions of clients of earlier revisions at once, 0 for none; 256 when not given. A further client is served
+    /// without one
+    #[arg(long, value_name = "N", requires = "http")]
+    pub(super) max_sessions: Option<usize>,
 }
 
 /// A port of this machine alone, or an address with its port.

@@ -33,7 +33,8 @@ pub(super) async fn mcp(host: &Runtime, command: McpCommand) -> Result<(), Stop>
 }
 
 async fn serve(host: &Runtime, args: McpServeArgs) -> Result<(), Stop> {
-    let McpServeArgs { tools, agents, workflows, grant, clients_approve, store, http, hosts, origins, key_from } = args;
+    let McpServeArgs { tools, agents, workflows, grant, clients_approve, store, http, .. } = args;
+    let McpServeArgs { hosts, origins, key_from, max_sessions, .. } = args;
     let (host, is_kept) = match store {
         Some(file) => (host.with_store(SqliteStore::open(file).await?), true),
         None => (host.clone(), false),
@@ -47,6 +48,7 @@ async fn serve(host: &Runtime, args: McpServeArgs) -> Result<(), Stop> {
         return ctrl_c::or_stop(async { server.serve_stdio().await.map_err(Stop::from) }).await;
     };
     let server = server.allow_hosts(hosts).allow_origins(origins);
+    let server = max_sessions.into_iter().fold(server, McpServer::max_sessions);
     let server = match key_from {
         Some(variable) => with_key(server, &variable)?,
         None if address.ip().is_loopback() => server,

@@ -1,6 +1,7 @@
-//! `McpHttpService`: a server as a tower service over streamable HTTP. The transport is `rmcp`'s, without sessions: each
-//! request stands for itself, so that a client can leave nothing behind. It binds no socket; `http_listener.rs` does.
+//! `McpHttpService`: a server as a tower service over streamable HTTP. The transport is `rmcp`'s: with a session for a client
+//! that begins one, as long as there is room; else each request stands for itself. It binds no socket; `http_listener.rs` does.
 
+use std::borrow::Cow;
 use std::convert::Infallible;
 use std::fmt;
 use std::pin::Pin;
@@ -8,16 +9,28 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
-use http::{HeaderMap, Request, Response, StatusCode, header};
+use http::request::Parts;
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header};
 use http_body::{Body, Frame, SizeHint};
 use http_body_util::combinators::BoxBody;
 use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
 use rmcp::transport::streamable_http_server::session::never::NeverSessionManager;
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
 
+use super::http_callers::McpCaller;
+use super::http_sessions::HttpSessions;
 use super::server_settings::{HttpSettings, Shared};
-use super::service::Service;
+use super::service::{Reach, Service};
 use crate::mcp::Ending;
+
+/// The header that names a session.
+const SESSION: &str = "mcp-session-id";
+/// The header that names the revision.
+const REVISION: &str = "mcp-protocol-version";
+/// The first revision that has no sessions. Revisions are dates, so that they compare as texts.
+const WITHOUT_SESSIONS: &[u8] = b"2026-07-28";
+/// What names no session.
+const NO_SESSION: HeaderValue = HeaderValue::from_static("none");
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
@@ -27,11 +40,30 @@ type BoxError = Box<dyn std::error::Error + Send + Sync>;
 ///
 /// It checks `Host` and `Origin`, asks the hook of [`authenticate`](super::McpServer::authenticate) and reads bodies with a
 /// limit of bytes and of time. Connections, and the time for the head of a request, belong to the server around it;
-/// [`McpServer::serve_http`](super::McpServer::serve_http) limits both.
+/// [`McpServer::serve_http`](super::McpServer::serve_http) limits both. Sessions end when the last clone is dropped.
 #[derive(Clone)]
 pub struct McpHttpService {
     shared: Arc<Shared>,
+    /// For requests that stand for themselves.
     inner: StreamableHttpService<Service, NeverSessionManager>,
+    sessions: Option<WithSessions>,
+}
+
+/// For requests of sessions.
+#[derive(Clone)]
+struct WithSessions {
+    sessions: HttpSessions,
+    inner: StreamableHttpService<Service, HttpSessions>,
+    _ends: Arc<EndsAll>,
+}
+
+/// Ends all sessions when the last service that could be asked for them is gone.
+struct EndsAll(HttpSessions);
+
+impl Drop for EndsAll {
+    fn drop(&mut self) {
+        self.0.end_all();
+    }
 }
 
 impl McpHttpService {
@@ -39,15 +71,25 @@ impl McpHttpService {
         let settings = &shared.settings;
         let HttpSettings { hosts, origins, .. } = &settings.http;
         let mut config = StreamableHttpServerConfig::default()
-            .with_legacy_session_mode(false)
             .with_max_request_body_bytes(settings.max_message)
             .enforce_origin_validation()
             .with_allowed_origins(origins.iter().cloned());
         config.allowed_hosts.extend(hosts.iter().cloned());
-        let of_call = Arc::clone(&shared);
-        let make = move || Ok(Service::new(Arc::clone(&of_call), Ending::default()));
-        let inner = StreamableHttpService::new(make, Arc::new(NeverSessionManager::default()), config);
-        Self { shared, inner }
+        let make = |reach| {
+            let of_call = Arc::clone(&shared);
+            move || Ok(Service::new(Arc::clone(&of_call), Ending::default(), reach))
+        };
+        let sessions = (settings.http.max_sessions > 0).then(|| {
+            let mut config = config.clone().with_legacy_session_mode(true);
+            // Clients of revisions before 2025-11-25 take an event without a message for an error.
+            config.sse_retry = None;
+            let sessions = HttpSessions::new(&settings.http);
+            let inner = StreamableHttpService::new(make(Reach::Session), Arc::new(sessions.clone()), config);
+            WithSessions { inner, _ends: Arc::new(EndsAll(sessions.clone())), sessions }
+        });
+        let config = config.with_legacy_session_mode(false);
+        let inner = StreamableHttpService::new(make(Reach::Request), Arc::new(NeverSessionManager::default()), config);
+        Self { shared, inner, sessions }
     }
 
     /// The answer to a request: of the hook, of the limits, or of the protocol.
@@ -89,8 +131,54 @@ impl McpHttpService {
                 return plain(StatusCode::REQUEST_TIMEOUT, HeaderMap::new(), text);
             }
         };
-        self.inner.handle(Request::from_parts(head, Full::new(body))).await.map(McpHttpBody)
+        let in_session = self.sessions.as_ref().filter(|of| of.takes(&mut head, &body));
+        let request = Request::from_parts(head, Full::new(body));
+        let response = match in_session {
+            Some(of) => of.inner.handle(request).await,
+            None => self.inner.handle(request).await,
+        };
+        response.map(McpHttpBody)
     }
+}
+
+impl WithSessions {
+    /// Whether a request belongs to a session, or opens one. A session of another caller is one that is not there.
+    fn takes(&self, head: &mut Parts, body: &[u8]) -> bool {
+        if head.headers.get(REVISION).is_some_and(|revision| revision.as_bytes() >= WITHOUT_SESSIONS) {
+            head.headers.remove(SESSION);
+        }
+        match head.headers.get(SESSION) {
+            Some(id) => {
+                let has = id.to_str().is_ok_and(|id| self.sessions.has(id, head.extensions.get::<McpCaller>()));
+                if !has {
+                    head.headers.insert(SESSION, NO_SESSION);
+                }
+                true
+            }
+            None if head.method == Method::POST && is_initialize(body) => match self.sessions.room() {
+                Some(room) => {
+                    head.extensions.insert(room);
+                    true
+                }
+                None => {
+                    tracing::warn!("no room for a further session; its client is served without one");
+                    false
+                }
+            },
+            None => false,
+        }
+    }
+}
+
+/// Whether a message is the request that opens a session.
+fn is_initialize(body: &[u8]) -> bool {
+    #[derive(serde::Deserialize)]
+    struct Message<'m> {
+        #[serde(borrow)]
+        method: Option<Cow<'m, str>>,
+    }
+    let message: Option<Message<'_>> = serde_json::from_slice(body).ok();
+    message.is_some_and(|message| message.method.as_deref() == Some("initialize"))
 }
 
 /// A response of text.
@@ -98,7 +186,7 @@ pub(super) fn plain(status: StatusCode, headers: HeaderMap, text: impl Into<Byte
     let mut response = Response::new(McpHttpBody(Full::new(text.into()).boxed()));
     *response.status_mut() = status;
     *response.headers_mut() = headers;
-    response.headers_mut().insert(header::CONTENT_TYPE, header::HeaderValue::from_static("text/plain"));
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("text/plain"));
     response
 }
 
@@ -128,7 +216,8 @@ impl fmt::Debug for McpHttpService {
     }
 }
 
-/// The body of a response of [`McpHttpService`]. Dropping it before its end cancels the call that it answers.
+/// The body of a response of [`McpHttpService`]. Dropping it before its end cancels the call that it answers, unless that
+/// belongs to a session.
 pub struct McpHttpBody(BoxBody<Bytes, Infallible>);
 
 impl Body for McpHttpBody {

@@ -10,18 +10,23 @@ mod http_callers;
 mod http_listener;
 #[cfg(feature = "mcp-server-http")]
 mod http_service;
+#[cfg(feature = "mcp-server-http")]
+mod http_sessions;
 mod mcp_server_error;
 mod offered;
 #[cfg(feature = "mcp-server-http")]
 mod over_http;
 mod paced_transport;
+mod resource_updates;
 mod served_answer;
 mod served_call;
+mod served_log;
 mod served_prompt;
 mod served_question;
 mod served_reads;
 mod served_resource;
 mod served_run;
+mod served_subscriptions;
 mod served_task;
 mod server_settings;
 mod service;
@@ -47,7 +52,7 @@ use self::paced_transport::PacedTransport;
 pub use self::served_prompt::{PromptArguments, ServedPrompt};
 pub use self::served_resource::{ResourceRead, ServedContent, ServedResource};
 use self::server_settings::{Settings, Shared};
-use self::service::Service;
+use self::service::{Reach, Service};
 use crate::mcp::{BoundedLines, CLOSED, Ending};
 use crate::runtime::Runtime;
 
@@ -184,6 +189,23 @@ impl McpServer {
         self.set(|settings| settings.handshake = limit)
     }
 
+    /// Notifies the clients that have subscribed to the resource at this address that it has changed, in this process: those
+    /// of this server, and of its clones that no setting was changed of since. A client that is slow is notified once of
+    /// several changes. An address that nobody has subscribed to is ignored.
+    ///
+    /// ```
+    /// use agentflow::mcp_server::{McpServer, ServedResource};
+    /// use agentflow::prelude::*;
+    ///
+    /// let server = McpServer::from_runtime(&Runtime::builder().build())
+    ///     .resource(ServedResource::read("notes://today", |_| async { Ok::<_, String>("Nothing happened yet.") }));
+    /// // `server.clone()` serves; this one says what has changed.
+    /// server.resource_changed("notes://today");
+    /// ```
+    pub fn resource_changed(&self, uri: &str) {
+        self.shared().subscriptions.changed(uri);
+    }
+
     fn set(mut self, set: impl FnOnce(&mut Settings)) -> Self {
         set(&mut self.settings);
         self.shared = Arc::default();
@@ -224,7 +246,7 @@ impl McpServer {
         let input = BoundedLines::new(input, self.settings.max_message, ending.clone());
         // The reader has the limit.
         let transport = AsyncRwTransport::new_server(input, output).with_max_line_length(usize::MAX);
-        let service = Service::new(shared, ending.clone());
+        let service = Service::new(shared, ending.clone(), Reach::Streams);
         let limit = self.settings.handshake;
         match tokio::time::timeout(limit, rmcp::serve_server(service, PacedTransport::new(transport))).await {
             Ok(Ok(running)) => {

@@ -2,6 +2,7 @@
 //! `mod.rs`.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
@@ -12,7 +13,8 @@ use super::http_listener;
 use super::http_service::McpHttpService;
 use super::mcp_server_error::McpServerError;
 
-/// Over streamable HTTP, with the feature `mcp-server-http`. There are no sessions: each request stands for itself.
+/// Over streamable HTTP, with the feature `mcp-server-http`. A client of a revision before 2026-07-28 that begins a session has
+/// one; every other request stands for itself.
 impl McpServer {
     /// Accepts requests to these hosts, too, such as `tools.example.com` or `tools.example.com:8443`. Default: `localhost`,
     /// `127.0.0.1` and `::1` alone, so that no page in a browser reaches the server by a name of its own.
@@ -58,6 +60,20 @@ impl McpServer {
         self.set(|settings| settings.http.max_connections = connections.clamp(1, Semaphore::MAX_PERMITS))
     }
 
+    /// The most sessions at once. Default: 256. A client that begins a further one is served without, so that it is asked
+    /// nothing and notified of nothing; 0 serves every client so. A session belongs to the caller that has begun it, and to
+    /// this process alone.
+    pub fn max_sessions(self, sessions: usize) -> Self {
+        self.set(|settings| settings.http.max_sessions = sessions)
+    }
+
+    /// When a session ends that its client does not end: `idle` after its last request or open response, and `age` after it
+    /// has begun, a year at most. Default: 10 minutes, and 24 hours. The client begins a new one. Its calls have a few seconds
+    /// to end; then tools are stopped, runs in memory are cancelled, and runs with a store continue.
+    pub fn session_times(self, idle: Duration, age: Duration) -> Self {
+        self.set(|settings| (settings.http.session_idle, settings.http.session_age) = (idle, age))
+    }
+
     /// The server as a service of `tower`, for a server of HTTP that the host has.
     ///
     /// # Errors
@@ -69,7 +85,7 @@ impl McpServer {
     }
 
     /// Serves clients at `/mcp` over HTTP/1.1, without TLS. It never returns unless with an error; dropping the future ends
-    /// the connections and cancels their calls. Bind a loopback address, or put a proxy with TLS before it and use
+    /// the connections and cancels their calls, and ends the sessions. Bind a loopback address, or put a proxy with TLS before it and use
     /// [`authenticate`](Self::authenticate) and [`allow_hosts`](Self::allow_hosts).
     ///
     /// # Errors

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use futures_util::{FutureExt, StreamExt};
 use rmcp::RoleServer;
-use rmcp::model::CallToolResult;
+use rmcp::model::{CallToolResult, ProtocolVersion};
 use rmcp::service::RequestContext;
 
 use super::call_progress::ShownProgress;
@@ -24,28 +24,43 @@ pub(super) async fn tool(
     offer: &Offer,
     arguments: String,
     context: &RequestContext<RoleServer>,
+    mut shown: ShownProgress,
 ) -> Result<CallToolResult> {
     let tool = shared.runtime.tool(&offer.name).await?;
     let call = ToolCall::new(context.id.to_string(), tool.name(), arguments);
-    let mut progress = ShownProgress::of(context);
     let cx = shared.runtime.context();
     let grants = grants(shared, context);
     let mut called = pin!(shared.runtime.invoke_at(&cx, &tool, &call, &grants));
-    if !progress.is_wanted() {
+    if !shown.is_wanted() {
         return Ok(served_answer::of_tool(offer, &called.await?));
     }
     let mut events = Events::new(Arc::clone(cx.run()), 0);
     let result = loop {
         tokio::select! {
             biased;
-            Some(event) = events.next() => progress.show(&event.kind).await,
+            Some(event) = events.next() => shown.show(&event.kind).await,
             result = &mut called => break result,
         }
     };
     while let Some(Some(event)) = events.next().now_or_never() {
-        progress.show(&event.kind).await;
+        shown.show(&event.kind).await;
     }
     Ok(served_answer::of_tool(offer, &result?))
+}
+
+/// Whether the client sends its capabilities with each request.
+pub(super) fn is_without_handshake(context: &RequestContext<RoleServer>) -> bool {
+    context.protocol_version().is_some_and(|of| of >= ProtocolVersion::V_2026_07_28)
+}
+
+#[cfg(feature = "mcp-server-http")]
+pub(super) fn is_over_http(context: &RequestContext<RoleServer>) -> bool {
+    context.extensions.get::<http::request::Parts>().is_some()
+}
+
+#[cfg(not(feature = "mcp-server-http"))]
+pub(super) fn is_over_http(_: &RequestContext<RoleServer>) -> bool {
+    false
 }
 
 /// The scopes of a call: those of the server, and of its caller.

@@ -1,6 +1,7 @@
 //! The resources and prompts of a server as the protocol has them: lists, reads, and what is refused. It runs nothing of a
 //! runtime.
 
+use std::collections::BTreeMap;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
@@ -107,19 +108,9 @@ pub(super) async fn read(
     uri: String,
     context: &RequestContext<RoleServer>,
 ) -> Result<ReadResourceResult, ErrorData> {
-    let shown = head(&uri, MOST_NAME);
-    let found = shared.readable.iter().find_map(|readable| Some((readable, readable.template.values(&uri)?)));
-    let Some((Readable { resource, .. }, values)) = found else {
-        let known = shared.readable.iter().map(|readable| readable.resource.uri.as_str());
-        let problem = match uri.len() > MOST_URI {
-            true => format!("an address has at most {MOST_URI} bytes"),
-            false => format!("there is no resource `{shown}`{}", did_you_mean(nearest(&uri, known))),
-        };
-        return Err(ErrorData::new(NOT_FOUND, problem, Some(serde_json::json!({"uri": shown}))));
-    };
-    permitted(shared, &resource.scopes, &format!("the resource `{shown}`"), context)?;
+    let (resource, values) = readable(shared, &uri, context)?;
     let of = ResourceRead::new(uri.clone(), values, served_call::caller(context));
-    let what = format!("the resource `{shown}`");
+    let what = named(&uri);
     let ServedContent(content) = within_limits(async { resource.contents(of).await }, &what).await?;
     let size = match &content {
         Content::Text(text) => text.len(),
@@ -136,6 +127,51 @@ pub(super) async fn read(
         mime_type.clone_from(&resource.mime_type);
     }
     Ok(ReadResourceResult::new(vec![contents]))
+}
+
+/// How an error names a resource.
+fn named(uri: &str) -> String {
+    format!("the resource `{}`", head(uri, MOST_NAME))
+}
+
+/// What is read at an address, and what stands there in the places of names.
+fn at<'s>(shared: &'s Shared, uri: &str) -> Option<(&'s ServedResource, BTreeMap<String, String>)> {
+    shared.readable.iter().find_map(|readable| Some((&readable.resource, readable.template.values(uri)?)))
+}
+
+/// Whether there is a resource at an address.
+pub(super) fn is_offered(shared: &Shared, uri: &str) -> bool {
+    at(shared, uri).is_some()
+}
+
+/// Whether the client may read what is at an address.
+///
+/// # Errors
+/// When it is not offered, or the client may not read it.
+pub(super) fn check_readable(
+    shared: &Shared,
+    uri: &str,
+    context: &RequestContext<RoleServer>,
+) -> Result<(), ErrorData> {
+    readable(shared, uri, context).map(drop)
+}
+
+fn readable<'s>(
+    shared: &'s Shared,
+    uri: &str,
+    context: &RequestContext<RoleServer>,
+) -> Result<(&'s ServedResource, BTreeMap<String, String>), ErrorData> {
+    let Some((resource, values)) = at(shared, uri) else {
+        let shown = head(uri, MOST_NAME);
+        let known = shared.readable.iter().map(|readable| readable.resource.uri.as_str());
+        let problem = match uri.len() > MOST_URI {
+            true => format!("an address has at most {MOST_URI} bytes"),
+            false => format!("there is no resource `{shown}`{}", did_you_mean(nearest(uri, known))),
+        };
+        return Err(ErrorData::new(NOT_FOUND, problem, Some(serde_json::json!({"uri": shown}))));
+    };
+    permitted(shared, &resource.scopes, &named(uri), context)?;
+    Ok((resource, values))
 }
 
 /// Makes the messages of a prompt.

@@ -7,7 +7,7 @@ use std::pin::pin;
 use futures_util::StreamExt;
 use rmcp::model::{
     CallToolResponse, CallToolResult, ClientResult, ElicitRequest, ElicitResult, InputRequiredResult, InputResponses,
-    ProtocolVersion, ServerRequest,
+    ServerRequest,
 };
 use rmcp::service::{Peer, RequestContext};
 use rmcp::{ErrorData, RoleServer};
@@ -15,7 +15,9 @@ use rmcp::{ErrorData, RoleServer};
 use super::call_progress::ShownProgress;
 use super::offered::Offer;
 use super::served_question::{Said, is_approval};
-use super::server_settings::{BUSY, Shared};
+use super::served_log::LogLevel;
+use super::server_settings::{BUSY, Shared, Turn};
+use super::service::Reach;
 use super::{served_answer, served_call, served_question};
 use crate::agent::RunRequest;
 use crate::error::Error;
@@ -62,7 +64,7 @@ pub(super) async fn start(
 }
 
 /// What a client must know to continue a call, beside the id of its run: others know that.
-fn token() -> String {
+pub(super) fn token() -> String {
     let mut bytes = [0; 16];
     // Without randomness of the system no call can be continued.
     match getrandom::fill(&mut bytes) {
@@ -81,12 +83,12 @@ enum Asks {
 }
 
 impl Asks {
-    fn of(shared: &Shared, context: &RequestContext<RoleServer>) -> Self {
-        let without_handshake = context.protocol_version().is_some_and(|of| of >= ProtocolVersion::V_2026_07_28);
-        match (has_forms(context), without_handshake) {
+    fn of(shared: &Shared, reach: Reach, context: &RequestContext<RoleServer>) -> Self {
+        match (has_forms(context), served_call::is_without_handshake(context)) {
             // A later request finds the run in the store.
             (true, true) if shared.runtime.store().is_some() => Self::InAnswers,
-            (true, false) if !is_over_http(context) => Self::Here(context.peer.clone()),
+            // A request that stands for itself has nobody who could answer.
+            (true, false) if reach.is_lasting() => Self::Here(context.peer.clone()),
             _ => Self::Nobody,
         }
     }
@@ -96,16 +98,6 @@ impl Asks {
 pub(super) fn has_forms(context: &RequestContext<RoleServer>) -> bool {
     let of_client = context.client_capabilities().and_then(|client| client.elicitation);
     of_client.is_some_and(|asks| asks.form.is_some() || asks.url.is_none())
-}
-
-#[cfg(feature = "mcp-server-http")]
-fn is_over_http(context: &RequestContext<RoleServer>) -> bool {
-    context.extensions.get::<http::request::Parts>().is_some()
-}
-
-#[cfg(not(feature = "mcp-server-http"))]
-fn is_over_http(_: &RequestContext<RoleServer>) -> bool {
-    false
 }
 
 /// Whether a client may answer what a person must agree to.
@@ -242,14 +234,18 @@ pub(super) async fn continued(
 }
 
 /// What of a run is followed.
-pub(super) struct Followed<'r> {
+pub(super) struct Followed<'r, 's> {
     pub(super) shared: &'r Shared,
     pub(super) offer: &'r Offer,
     pub(super) run: &'r RunHandle<Encoded>,
     pub(super) context: &'r RequestContext<RoleServer>,
+    pub(super) reach: Reach,
+    pub(super) turn: &'r Turn<'s>,
+    /// From which level on the client wants messages of the log on its connection.
+    pub(super) level: Option<LogLevel>,
 }
 
-impl Followed<'_> {
+impl Followed<'_, '_> {
     /// Waits for the end of a run, and asks the person at the client what it asks meanwhile. Dropping the future cancels
     /// nothing.
     pub(super) async fn begun(&self) -> CallToolResponse {
@@ -265,8 +261,8 @@ impl Followed<'_> {
     }
 
     async fn further(&self, problems: BTreeMap<String, String>) -> CallToolResponse {
-        let asks = Asks::of(self.shared, self.context);
-        let mut progress = ShownProgress::of(self.context);
+        let asks = Asks::of(self.shared, self.reach, self.context);
+        let mut shown = ShownProgress::of(self.context, self.level, &self.offer.tool.name);
         let mut events = self.run.events();
         let (mut problem, mut asked_again) = (None::<(String, String)>, 0);
         loop {
@@ -278,7 +274,7 @@ impl Followed<'_> {
                         EventKind::RunPaused { reason: PauseReason::Interrupted } if self.is_interrupted().await => {
                             return self.interrupted().into();
                         }
-                        kind => progress.show(kind).await,
+                        kind => shown.show(kind).await,
                     },
                     asked = &mut asked => break asked,
                 }
@@ -298,10 +294,13 @@ impl Followed<'_> {
                         return self.left(&question).into();
                     };
                     let request = ServerRequest::ElicitRequest(ElicitRequest::new(params));
+                    // A person who thinks keeps nobody else from calling.
+                    self.turn.give_back();
                     let said = match peer.send_request(request).await {
                         Ok(ClientResult::ElicitResult(result)) => served_question::said(&question, result),
                         _ => Said::Declined,
                     };
+                    self.turn.take_again().await;
                     let Said::Answer(answer) = said else { return self.left(&question).into() };
                     let by = served_call::caller(self.context);
                     let by = by.as_deref().unwrap_or(SOMEBODY);

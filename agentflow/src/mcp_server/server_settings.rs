@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use rmcp::ErrorData;
@@ -15,6 +15,7 @@ use super::offered::Offer;
 use super::served_prompt::ServedPrompt;
 use super::served_reads::Readable;
 use super::served_resource::ServedResource;
+use super::served_subscriptions::Subscriptions;
 use crate::runtime::Runtime;
 
 /// The code of an error of JSON-RPC for a call that found no room.
@@ -52,12 +53,23 @@ pub(super) struct HttpSettings {
     pub(super) origins: Vec<String>,
     pub(super) authenticate: Option<Authenticate>,
     pub(super) max_connections: usize,
+    pub(super) max_sessions: usize,
+    pub(super) session_idle: Duration,
+    pub(super) session_age: Duration,
 }
 
 #[cfg(feature = "mcp-server-http")]
 impl Default for HttpSettings {
     fn default() -> Self {
-        Self { hosts: Vec::new(), origins: Vec::new(), authenticate: None, max_connections: 256 }
+        Self {
+            hosts: Vec::new(),
+            origins: Vec::new(),
+            authenticate: None,
+            max_connections: 256,
+            max_sessions: 256,
+            session_idle: Duration::from_secs(10 * 60),
+            session_age: Duration::from_secs(24 * 60 * 60),
+        }
     }
 }
 
@@ -94,6 +106,8 @@ pub(super) struct Shared {
     pub(super) prompts: Vec<ServedPrompt>,
     /// What was offered when that was last asked for.
     pub(super) last: Mutex<Arc<[Arc<Offer>]>>,
+    /// Who is notified when a resource changes.
+    pub(super) subscriptions: Subscriptions,
     turns: Semaphore,
     waiting: AtomicUsize,
 }
@@ -107,6 +121,25 @@ impl Drop for Waiting<'_> {
     }
 }
 
+/// The turn of a call; it is over when this is dropped.
+pub(super) struct Turn<'s> {
+    turns: &'s Semaphore,
+    held: Mutex<Option<SemaphorePermit<'s>>>,
+}
+
+impl Turn<'_> {
+    /// Lets others have it while a person thinks.
+    pub(super) fn give_back(&self) {
+        drop(self.held.lock().unwrap_or_else(PoisonError::into_inner).take());
+    }
+
+    /// Waits for it once more.
+    pub(super) async fn take_again(&self) {
+        let turn = self.turns.acquire().await.ok();
+        *self.held.lock().unwrap_or_else(PoisonError::into_inner) = turn;
+    }
+}
+
 impl Shared {
     pub(super) fn new(runtime: Runtime, settings: Settings) -> Self {
         let turns = Semaphore::new(settings.max_calls.min(Semaphore::MAX_PERMITS));
@@ -114,7 +147,8 @@ impl Shared {
         let mut prompts = settings.prompts.clone();
         prompts.sort_by(|one, other| one.name.cmp(&other.name));
         let last = Mutex::new(Arc::new([]) as Arc<[_]>);
-        Self { runtime, settings, readable, prompts, last, turns, waiting: AtomicUsize::new(0) }
+        let (subscriptions, waiting) = (Subscriptions::default(), AtomicUsize::new(0));
+        Self { runtime, settings, readable, prompts, last, subscriptions, turns, waiting }
     }
 
     /// Whether a call can be a task: one of an agent or a workflow, whose run a later request finds.
@@ -123,8 +157,18 @@ impl Shared {
         self.runtime.store().is_some() && !(agents.is_empty() && workflows.is_empty())
     }
 
-    /// Waits for the turn of a call; it is over when the permit is dropped.
-    pub(super) async fn turn(&self) -> Result<SemaphorePermit<'_>, ErrorData> {
+    /// The most calls that one client may have open.
+    pub(super) fn most_open(&self) -> usize {
+        self.settings.max_calls.saturating_add(self.settings.max_waiting)
+    }
+
+    /// Waits for the turn of a call.
+    pub(super) async fn turn(&self) -> Result<Turn<'_>, ErrorData> {
+        let turn = self.permit().await?;
+        Ok(Turn { turns: &self.turns, held: Mutex::new(Some(turn)) })
+    }
+
+    async fn permit(&self) -> Result<SemaphorePermit<'_>, ErrorData> {
         if let Ok(turn) = self.turns.try_acquire() {
             return Ok(turn);
         }

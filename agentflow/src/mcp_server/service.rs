@@ -1,24 +1,29 @@
-//! One connection of a client: lists, calls and their cancellation. What is called is in `served_call.rs`, what is read in
-//! `served_reads.rs`.
+//! One connection of a client: lists, calls and their cancellation, and what it is notified of. What is called is in
+//! `served_call.rs`, what is read in `served_reads.rs`.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CancelTaskParams, CancelledNotificationParam, GetPromptRequestParams,
-    GetPromptResponse, GetTaskParams, GetTaskResult, Implementation, JsonObject, ListPromptsRequestMethod,
+    GetPromptResponse, GetTaskParams, GetTaskResult, Implementation, InitializeRequestParams, InitializeResult,
+    JsonObject, ListPromptsRequestMethod,
     ListPromptsResult, ListResourceTemplatesRequestMethod, ListResourceTemplatesResult, ListResourcesRequestMethod,
     ListResourcesResult, ListToolsResult, PaginatedRequestParams, PromptsCapability, ReadResourceRequestParams,
-    ReadResourceResponse, RequestId, ResourcesCapability, ServerCapabilities, ServerConfig, TASKS_EXTENSION_ID,
-    UpdateTaskParams,
+    ReadResourceResponse, RequestId, ResourcesCapability, ServerCapabilities, ServerConfig, SetLevelRequestMethod,
+    SubscribeRequestMethod, SubscribeRequestParams, SubscriptionFilter, TASKS_EXTENSION_ID, UnsubscribeRequestMethod,
+    UnsubscribeRequestParams, UpdateTaskParams,
 };
-use rmcp::service::{NotificationContext, RequestContext};
+use rmcp::service::{NotificationContext, RequestContext, SubscriptionContext};
 use rmcp::{ErrorData, RoleServer, ServerHandler};
 use serde_json::Value;
 
+use super::call_progress::ShownProgress;
 use super::offered::Offer;
+use super::resource_updates::ResourceUpdates;
+use super::served_log::LogLevel;
 use super::served_run::Followed;
-use super::server_settings::Shared;
+use super::server_settings::{BUSY, Shared};
 use super::{served_answer, served_call, served_reads, served_run, served_task};
 use crate::mcp::Ending;
 use crate::run::RunHandle;
@@ -32,9 +37,39 @@ const MOST_NAME: usize = 128;
 /// Why a run was cancelled.
 const CANCELLED: &str = "the client cancelled the call";
 
+/// How a client is reached beside the answer to its request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Reach {
+    /// Over the streams of the connection.
+    Streams,
+    /// Over a stream of its session.
+    #[cfg(feature = "mcp-server-http")]
+    Session,
+    /// Not at all: its request stands for itself.
+    #[cfg(feature = "mcp-server-http")]
+    Request,
+}
+
+impl Reach {
+    /// Whether a client can be sent something after the answer to its request.
+    pub(super) fn is_lasting(self) -> bool {
+        match self {
+            Self::Streams => true,
+            #[cfg(feature = "mcp-server-http")]
+            Self::Session => true,
+            #[cfg(feature = "mcp-server-http")]
+            Self::Request => false,
+        }
+    }
+}
+
 pub(super) struct Service {
     shared: Arc<Shared>,
-    /// Why the connection ended; nothing as long as it has not.
+    reach: Reach,
+    /// From which level on the client wants messages of the log.
+    level: Mutex<Option<LogLevel>>,
+    updates: ResourceUpdates,
+    /// Why the connection ended; nothing as long as it has not. A session has its own.
     ending: Ending,
     /// The runs of calls, for those who cancel one.
     runs: Mutex<HashMap<RequestId, RunHandle<Encoded>>>,
@@ -53,8 +88,23 @@ impl Drop for RunOfCall<'_> {
 }
 
 impl Service {
-    pub(super) fn new(shared: Arc<Shared>, ending: Ending) -> Self {
-        Self { shared, ending, runs: Mutex::default() }
+    pub(super) fn new(shared: Arc<Shared>, ending: Ending, reach: Reach) -> Self {
+        let (level, updates, runs) = (Mutex::default(), ResourceUpdates::default(), Mutex::default());
+        Self { shared, reach, level, updates, ending, runs }
+    }
+
+    /// Whether the connection, or the session, of a request has ended.
+    fn has_ended(&self, context: &RequestContext<RoleServer>) -> bool {
+        #[cfg(feature = "mcp-server-http")]
+        if let Some(ending) = super::http_sessions::ending_of(context) {
+            return ending.reason().is_some();
+        }
+        let _ = context;
+        self.ending.reason().is_some()
+    }
+
+    fn level(&self) -> Option<LogLevel> {
+        *self.level.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn runs(&self) -> std::sync::MutexGuard<'_, HashMap<RequestId, RunHandle<Encoded>>> {
@@ -69,7 +119,7 @@ impl Service {
         let shared = &self.shared;
         // Nobody reads the answer of a call that was cancelled.
         let stopped = CallToolResponse::from(served_answer::error(CANCELLED));
-        let _turn = tokio::select! {
+        let turn = tokio::select! {
             biased;
             () = context.ct.cancelled() => return Ok(stopped),
             turn = shared.turn() => turn?,
@@ -84,14 +134,22 @@ impl Service {
             let problem = format!("the arguments have {} bytes, and {most} is the most", text.len());
             return Ok(served_answer::error(problem).into());
         }
+        let level = self.level();
         if offer.kind == EntryKind::Tool {
+            let shown = ShownProgress::of(context, level, &offer.tool.name);
             return tokio::select! {
                 biased;
                 () = context.ct.cancelled() => Ok(stopped),
-                called = served_call::tool(shared, &offer, text, context) => {
+                called = served_call::tool(shared, &offer, text, context, shown) => {
                     Ok(called.unwrap_or_else(|error| served_answer::error(error.to_string())).into())
                 }
             };
+        }
+        // A call whose person thinks has no turn, so that turns bound nothing.
+        let most = shared.most_open();
+        if self.runs().len() >= most {
+            let problem = format!("{most} calls of this client are open; end one, or call again later");
+            return Err(ErrorData::new(BUSY, problem, None));
         }
         let earlier = match request.request_state {
             Some(state) => {
@@ -124,12 +182,12 @@ impl Service {
         }
         self.runs().insert(context.id.clone(), run.clone());
         let _of_call = RunOfCall { service: self, id: context.id.clone() };
-        let followed = Followed { shared, offer: &offer, run: &run, context };
+        let followed = Followed { shared, offer: &offer, run: &run, context, reach: self.reach, turn: &turn, level };
         tokio::select! {
             biased;
             () = context.ct.cancelled() => {
                 // One that went away cancels nothing: whoever has the store can still read the run.
-                if self.ending.reason().is_none() {
+                if !self.has_ended(context) {
                     let _ = run.cancel(CANCELLED).await;
                 }
                 Ok(stopped)
@@ -176,7 +234,12 @@ impl ServerHandler for Service {
     fn get_info(&self) -> ServerConfig {
         let settings = &self.shared.settings;
         let mut capabilities = ServerCapabilities::builder().enable_tools().build();
-        capabilities.resources = (!settings.resources.is_empty()).then(ResourcesCapability::default);
+        capabilities.resources = (!settings.resources.is_empty()).then(|| {
+            let mut resources = ResourcesCapability::default();
+            resources.subscribe = Some(true);
+            resources
+        });
+        capabilities.logging = Some(JsonObject::new());
         capabilities.prompts = (!settings.prompts.is_empty()).then(PromptsCapability::default);
         if self.shared.has_tasks() {
             capabilities.extensions.get_or_insert_default().insert(TASKS_EXTENSION_ID.to_owned(), JsonObject::new());
@@ -184,6 +247,67 @@ impl ServerHandler for Service {
         let info = ServerConfig::new(capabilities)
             .with_server_info(Implementation::new(settings.name.clone(), settings.version.clone()));
         settings.instructions.iter().fold(info, |info, instructions| info.with_instructions(instructions))
+    }
+
+    async fn initialize(
+        &self,
+        request: InitializeRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<InitializeResult, ErrorData> {
+        context.peer.set_peer_info(request.clone());
+        let mut answer = self.negotiate_initialize(&request)?;
+        if !self.reach.is_lasting() {
+            answer.capabilities.logging = None;
+            if let Some(resources) = &mut answer.capabilities.resources {
+                resources.subscribe = None;
+            }
+        }
+        Ok(answer)
+    }
+
+    #[expect(deprecated, reason = "the revisions that have this have nothing else")]
+    async fn set_level(
+        &self,
+        request: rmcp::model::SetLevelRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        if !self.reach.is_lasting() || served_call::is_without_handshake(&context) {
+            return Err(ErrorData::method_not_found::<SetLevelRequestMethod>());
+        }
+        *self.level.lock().unwrap_or_else(PoisonError::into_inner) = Some(request.level.into());
+        Ok(())
+    }
+
+    async fn subscribe(
+        &self,
+        request: SubscribeRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        match self.reach.is_lasting() && !self.shared.settings.resources.is_empty() {
+            true => self.updates.subscribe(&self.shared, &request.uri, &context),
+            false => Err(ErrorData::method_not_found::<SubscribeRequestMethod>()),
+        }
+    }
+
+    async fn unsubscribe(
+        &self,
+        request: UnsubscribeRequestParams,
+        _: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        match self.reach.is_lasting() && !self.shared.settings.resources.is_empty() {
+            true => self.updates.unsubscribe(&request.uri),
+            false => return Err(ErrorData::method_not_found::<UnsubscribeRequestMethod>()),
+        }
+        Ok(())
+    }
+
+    fn accepted_subscription_filter(&self, requested: &SubscriptionFilter) -> Option<SubscriptionFilter> {
+        let has_resources = !self.shared.settings.resources.is_empty();
+        has_resources.then(|| self.updates.accept(&self.shared, requested))
+    }
+
+    async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
+        self.updates.listen(&self.shared, &context).await
     }
 
     async fn list_tools(

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use agentflow::mcp_server::{McpServer, ServedPrompt, ServedResource};
 use agentflow::message::{Media, Part, Role};
 use agentflow::prelude::*;
-use agentflow::schemars::JsonSchema;
+use agentflow::schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use agentflow::serde::{Deserialize, Serialize};
 use agentflow::serde_json::json;
 use agentflow::store::MemoryStore;
@@ -71,7 +71,16 @@ fn test_tool_with_progress(cx: &Context) -> String {
     "done".to_owned()
 }
 
-/// Logs nothing, since a server here sends no log messages.
+/// Says three times what it does.
+#[tool(effects = "none")]
+fn test_tool_with_logging(cx: &Context) -> String {
+    for message in ["Tool execution started", "Tool processing data", "Tool execution completed"] {
+        cx.emit(&json!({"level": "info", "message": message}));
+    }
+    "done".to_owned()
+}
+
+/// Logs nothing, since nobody asks it to.
 #[tool(effects = "none")]
 fn test_logging_tool() -> String {
     "done".to_owned()
@@ -128,7 +137,112 @@ async fn test_input_required_result_multi_round() -> Result<String> {
     Ok(format!("{} likes {}", step1.name, step2.color))
 }
 
-const WORKFLOWS: [&str; 5] = [
+#[derive(Serialize, Deserialize, JsonSchema)]
+struct Account {
+    username: String,
+    email: String,
+}
+
+/// Asks who somebody is.
+#[workflow]
+async fn test_elicitation(message: String) -> Result<String> {
+    let account: Account = gate!("{message}", message, answer = Account).await?;
+    Ok(format!("{} at {}", account.username, account.email))
+}
+
+fn john() -> String {
+    "John Doe".to_owned()
+}
+
+fn thirty() -> u32 {
+    30
+}
+
+fn most() -> f64 {
+    95.5
+}
+
+fn yes() -> bool {
+    true
+}
+
+fn one_of_three(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({"type": "string", "enum": ["active", "inactive", "pending"], "default": "active"})
+}
+
+#[derive(Serialize, Deserialize, JsonSchema)]
+struct Defaults {
+    #[serde(default = "john")]
+    name: String,
+    #[serde(default = "thirty")]
+    age: u32,
+    #[serde(default = "most")]
+    score: f64,
+    #[schemars(schema_with = "one_of_three")]
+    status: String,
+    #[serde(default = "yes")]
+    verified: bool,
+}
+
+/// Asks for values that the form has already.
+#[workflow]
+async fn test_elicitation_sep1034_defaults() -> Result<String> {
+    let asked: Defaults = gate!("Who are you?", answer = Defaults).await?;
+    Ok(format!("{} is {}, {}, {}, {}", asked.name, asked.age, asked.score, asked.status, asked.verified))
+}
+
+fn plain(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({"type": "string", "enum": ["option1", "option2", "option3"]})
+}
+
+fn titled(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({"type": "string", "oneOf": [
+        {"const": "value1", "title": "First Option"},
+        {"const": "value2", "title": "Second Option"},
+    ]})
+}
+
+fn legacy(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({"type": "string", "enum": ["opt1", "opt2"], "enumNames": ["Option One", "Option Two"]})
+}
+
+fn plain_ones(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({"type": "array", "items": {"type": "string", "enum": ["option1", "option2", "option3"]}})
+}
+
+fn titled_ones(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({"type": "array", "items": {"anyOf": [
+        {"const": "value1", "title": "First Choice"},
+        {"const": "value2", "title": "Second Choice"},
+    ]}})
+}
+
+#[derive(Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+struct Choices {
+    #[schemars(schema_with = "plain")]
+    untitled_single: String,
+    #[schemars(schema_with = "titled")]
+    titled_single: String,
+    #[schemars(schema_with = "legacy")]
+    legacy_enum: String,
+    #[schemars(schema_with = "plain_ones")]
+    untitled_multi: Vec<String>,
+    #[schemars(schema_with = "titled_ones")]
+    titled_multi: Vec<String>,
+}
+
+/// Asks for choices of each kind.
+#[workflow]
+async fn test_elicitation_sep1330_enums() -> Result<String> {
+    let chosen: Choices = gate!("What do you choose?", answer = Choices).await?;
+    Ok(format!("{}, {}", chosen.untitled_single, chosen.titled_multi.join(" and ")))
+}
+
+const WORKFLOWS: [&str; 8] = [
+    "test_elicitation",
+    "test_elicitation_sep1034_defaults",
+    "test_elicitation_sep1330_enums",
     "test_input_required_result_elicitation",
     "test_input_required_result_multi_round",
     "test_input_required_result_request_state",
@@ -140,6 +254,7 @@ const WORKFLOWS: [&str; 5] = [
 fn with_resources(server: McpServer) -> McpServer {
     server
         .resource(ServedResource::text("test://static-text", "This is the content of the static text resource."))
+        .resource(ServedResource::text("test://watched-resource", "This text may change."))
         .resource(ServedResource::bytes("test://static-binary", "image/png", *b"\x89PNG\r\n\x1a\n"))
         .resource(
             ServedResource::read("test://template/{id}/data", |read| async move {
@@ -173,7 +288,7 @@ fn with_prompts(server: McpServer) -> McpServer {
         .prompt(picture.description("A picture."))
 }
 
-const TOOLS: [&str; 8] = [
+const TOOLS: [&str; 9] = [
     "test_simple_text",
     "test_image_content",
     "test_audio_content",
@@ -181,6 +296,7 @@ const TOOLS: [&str; 8] = [
     "test_multiple_content_types",
     "test_error_handling",
     "test_logging_tool",
+    "test_tool_with_logging",
     "test_tool_with_progress",
 ];
 

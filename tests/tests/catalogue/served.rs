@@ -116,7 +116,7 @@ impl Lines {
 /// The tools that wait until they are let go, and say when they begin and when they are stopped.
 pub(crate) struct Held {
     pub(crate) begun: Arc<Notify>,
-    let_go: Arc<Notify>,
+    pub(crate) let_go: Arc<Notify>,
     pub(crate) stopped: Arc<Notify>,
 }
 
