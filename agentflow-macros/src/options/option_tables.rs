@@ -290,6 +290,13 @@ const WORKFLOW_FUNCTION: &[OptionSpec] = &[
         meaning: "what happens to the other nodes when one fails: `fail_fast` cancels those below it, `best_effort` completes those that do not need it and that no gate or check above holds back",
     },
     OptionSpec {
+        name: "decider",
+        form: Form::Path,
+        example: "decider = guide",
+        default: "none",
+        meaning: "an `async fn` or `#[agent]` that is asked before each step, `guide(next: NextNode) -> Result<NodeDecision>`: it runs, is skipped, or reads other values",
+    },
+    OptionSpec {
         name: "approve",
         form: Form::Text,
         example: "approve = \"deploy it?\"",

@@ -21,6 +21,7 @@ pub(super) struct WorkflowOptions {
     pub(super) concurrency: Option<LitInt>,
     pub(super) stop: Option<Ident>,
     pub(super) first: FirstQuestion,
+    pub(super) decider: Option<Path>,
     krate: Option<Path>,
 }
 
@@ -61,6 +62,7 @@ pub(super) fn options(tokens: TokenStream, errors: &mut Errors) -> WorkflowOptio
             ("on_timeout", Value::Expr(expr)) => {
                 options.first.on_timeout = Unanswered::read(&expr, errors).map(|read| (given.name, read));
             }
+            ("decider", Value::Path(path)) => options.decider = Some(path),
             ("crate", Value::Path(path)) => options.krate = Some(path),
             // Unreachable while the table in `options` and this list agree.
             _ => errors.at(&given.name, format!("`{name}` cannot be written like this")),

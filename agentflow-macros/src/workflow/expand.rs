@@ -160,6 +160,9 @@ fn settings(workflow: &Workflow, steps: &Ident, private: &TokenStream) -> TokenS
     if let Some(stop) = &workflow.stop {
         settings.extend(quote!(#steps.stop_policy(#private::StopPolicy::#stop);));
     }
+    if let Some(decider) = &workflow.decider {
+        settings.extend(quote!(#steps.decider(#decider);));
+    }
     let FirstQuestion { text, timeout_ms, on_timeout } = &workflow.first;
     if let Some(question) = text {
         let limit = timeout_ms.map(|limit| quote!(.approve_timeout(#private::Duration::from_millis(#limit))));

@@ -88,9 +88,9 @@ pub(crate) fn expand(options: TokenStream, item: TokenStream) -> TokenStream {
     let description = docs::description(&function.attrs, &krate);
     let first = options.first;
     let concurrency = options.concurrency.map(|number| number.to_token_stream());
-    let stop = options.stop;
+    let (stop, decider) = (options.stop, options.decider);
     let workflow =
-        model::Workflow { krate, name, description, context, inputs, output, concurrency, stop, first, body };
+        model::Workflow { krate, name, description, context, inputs, output, concurrency, stop, first, decider, body };
     let written = expand::workflow(&workflow, &function, &mut errors);
     match errors.is_empty() {
         true => written,

@@ -16,6 +16,8 @@ pub(super) struct Workflow {
     pub(super) output: Type,
     pub(super) concurrency: Option<TokenStream>,
     pub(super) first: FirstQuestion,
+    /// The function that is asked before each step.
+    pub(super) decider: Option<Path>,
     /// The variant of `StopPolicy`.
     pub(super) stop: Option<Ident>,
     pub(super) body: Seq,

@@ -20,6 +20,7 @@ pub(super) fn read(tree: &Tree, problems: &mut Problems) -> Option<Drafted> {
     let mut fields = Fields::of(tree, "a document of agents", problems)?;
     let name = fields.need_text("name", problems).map(|(name, _)| name);
     let description = fields.text("description", problems).and_then(Tree::text).unwrap_or_default();
+    let decider = super::decider_of(&mut fields, problems);
     let items = fields.list("agents", problems);
     let orchestration = fields.need("orchestration", problems);
     let card = fields.get("a2a");
@@ -59,6 +60,9 @@ pub(super) fn read(tree: &Tree, problems: &mut Problems) -> Option<Drafted> {
             graph.nodes.push(GraphNode::new("rounds", repeat));
             graph.output = "rounds".to_owned();
         }
+    }
+    for graph in inner.iter_mut().chain([&mut graph]) {
+        graph.decider.clone_from(&decider);
     }
     let parts: HashMap<String, Tree> =
         members.iter().map(|member| (member.name.to_owned(), member.tree.clone())).collect();

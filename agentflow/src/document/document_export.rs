@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::{Document, DocumentForm, export_edges, export_tools};
 use crate::workflow::{Graph, GraphNode, NodeKind};
@@ -63,7 +63,10 @@ impl DocumentForm {
             Self::Agents => Err("it describes its agents, and a workflow only names them".to_owned()),
             Self::Tree => Err("a graph does not say with which operators it was made".to_owned()),
         };
-        let written = written.map_err(refused)?;
+        let mut written = written.map_err(refused)?;
+        if let (Some(decider), Value::Object(fields)) = (&graph.decider, &mut written) {
+            fields.insert("decider".to_owned(), json!(decider));
+        }
         // What the form would say otherwise than it was meant is not written.
         let again = Document::read("written", written.to_string()).map_err(|error| {
             let problem = error.problems().first().map(|problem| problem.message.clone()).unwrap_or_default();

@@ -28,6 +28,7 @@ pub(super) fn read(tree: &Tree, problems: &mut Problems) -> Option<Drafted> {
     let description = fields.text("description", problems).and_then(Tree::text).unwrap_or_default();
     let model = super::model_of(&mut fields, problems);
     let concurrency = fields.read("concurrency_limit", problems).unwrap_or(CONCURRENCY);
+    let decider = super::decider_of(&mut fields, problems);
     let permissions = fields.get("permissions");
     let items = fields.list("nodes", problems);
     let lines = fields.list("edges", problems);
@@ -52,6 +53,7 @@ pub(super) fn read(tree: &Tree, problems: &mut Problems) -> Option<Drafted> {
     let mut graph = Graph::new(name?, "");
     graph.description = description.to_owned();
     graph.concurrency = concurrency;
+    graph.decider = decider;
     wiring.into_graph(&mut graph, approves);
     let mut parts: HashMap<String, Tree> = nodes.iter().map(|node| (node.id.to_owned(), node.tree.clone())).collect();
     let agents: Vec<_> = nodes.iter().filter_map(|node| node.agent.clone()).collect();

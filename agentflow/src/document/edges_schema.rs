@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::form_schema::{name, object, text, texts};
+use super::form_schema::{decider, name, object, text, texts};
 use super::object_fields::camel;
 
 /// The schema of an object whose fields may be written in camel case, too.
@@ -146,6 +146,7 @@ pub(super) fn edges() -> Value {
             "version": whole("its version", 0),
             "description": text("what it is for"),
             "model": text("the model that chooses among the tools of a server, such as openai/gpt-5-mini"),
+            "decider": decider(),
             "nodes": {"type": "array", "minItems": 1, "items": node()},
             "edges": {"type": ["array", "null"], "items": edge},
             "concurrency_limit": whole("the most nodes at once", 1),
@@ -177,6 +178,7 @@ pub(super) fn steps() -> Value {
             "workflow_id": name("the name of the workflow"),
             "description": text("what it is for"),
             "model": text("the model that chooses among the tools of a server"),
+            "decider": decider(),
             "steps": {"type": "array", "minItems": 1, "items": step},
         }),
     )

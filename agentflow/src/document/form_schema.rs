@@ -61,6 +61,16 @@ pub(super) fn object(about: &str, required: &[&str], properties: Value) -> Value
     })
 }
 
+/// Who is asked before each node.
+pub(super) fn decider() -> Value {
+    let kinds = json!({"enum": ["agent", "tool", "workflow"], "description": "what it is"});
+    let named = object("any of them", &["kind", "name"], json!({"kind": kinds, "name": name("its name")}));
+    json!({
+        "description": "who is asked before each node whether it runs, is skipped, or is given other arguments",
+        "anyOf": [name("the name of an agent"), named, {"type": "null"}]
+    })
+}
+
 fn tools() -> Value {
     let node = object(
         "a call of a tool",
@@ -85,6 +95,7 @@ fn tools() -> Value {
         json!({
             "id": name("the name of the workflow"),
             "description": text("what it is for"),
+            "decider": decider(),
             "nodes": {"type": "array", "minItems": 1, "items": node},
         }),
     )
@@ -134,6 +145,7 @@ fn agents() -> Value {
         json!({
             "name": name("the name of the workflow"),
             "description": text("what it is for"),
+            "decider": decider(),
             "agents": {"type": "array", "minItems": 1, "items": agent},
             "orchestration": orchestration,
             "a2a": card,
@@ -194,6 +206,7 @@ fn tree() -> Value {
         json!({
             "name": name("the name of the workflow"),
             "description": text("what it is for"),
+            "decider": decider(),
             "topology": part(),
             "root": part(),
         }),
@@ -209,12 +222,13 @@ fn graph() -> Value {
         "kind": {"type": "string", "description": "`input` for an input of the workflow; of all others, `does` says it"},
         "does": {
             "type": ["object", "string", "null"],
-            "description": "what it does: call, value, transform, route, ask, map, race, fallback or repeat"
+            "description": "what it does: call, value, transform, route, ask, decide, map, race, fallback or repeat"
         },
         "reads": texts("nodes whose outputs it needs"),
         "after": texts("nodes that must have ended before"),
         "edges": {"type": "array", "items": {"type": "object", "required": ["from"]}, "description": "edges that lead to it"},
         "begins": {"description": "how many of its edges must be taken: all, any, {join: 2} or {barrier: 2}"},
+        "decides": text("the node that it decides on, where it does `decide`"),
         "ends": {"type": "boolean", "description": "whether the workflow ends with its output"},
         "saves": {"type": "object", "description": "what of its output is saved to the state: a JSON Pointer for each key"},
         "policy": {"type": "object", "description": "retries, time-out, approval, and whether it only observes"},
@@ -229,6 +243,7 @@ fn graph() -> Value {
             "description": text("what it is for"),
             "output": name("the node whose output is the workflow's"),
             "concurrency": {"type": ["integer", "null"], "minimum": 1, "description": "the most steps at once"},
+            "decider": decider(),
             "stop_policy": {"enum": ["fail_fast", "best_effort", null], "description": "what other nodes do when one has failed"},
             "nodes": {"type": "array", "items": {"type": "object", "required": ["name"], "properties": fields}},
         }),
@@ -300,6 +315,10 @@ mod tests {
             (DocumentForm::Tree, LETTERS, "tool: doc_twice", "tool: doc_twice, agent: x"),
             (DocumentForm::Tree, LETTERS, "max: 5", "max: many"),
             (DocumentForm::Tree, LETTERS, "as: words", "is: words"),
+            (DocumentForm::Tools, RESEARCH, "nodes:", "decider: 7\nnodes:"),
+            (DocumentForm::Agents, TRACKER, "agents:", "decider: {kind: agnt, name: guide}\nagents:"),
+            (DocumentForm::Steps, WF_001, "steps:", "decidr: guide\nsteps:"),
+            (DocumentForm::Edges, REVIEW, "nodes:", "decider: {kind: agent}\nnodes:"),
         ] {
             let text = text.replacen(from, to, 1);
             assert!(Document::read("it.yaml", text.as_str()).is_err(), "{from}");

@@ -15,6 +15,7 @@ pub(super) fn read(tree: &Tree, problems: &mut Problems) -> Option<Drafted> {
     let output = fields.need_text("output", problems).map(|(output, _)| output);
     let concurrency = fields.read("concurrency", problems).unwrap_or(CONCURRENCY);
     let stop_policy = fields.read("stop_policy", problems).unwrap_or_default();
+    let decider = super::decider_of(&mut fields, problems);
     let items = fields.list("nodes", problems);
     fields.end(problems);
     let mut parts = HashMap::new();
@@ -37,6 +38,7 @@ pub(super) fn read(tree: &Tree, problems: &mut Problems) -> Option<Drafted> {
         output: output?.to_owned(),
         concurrency,
         stop_policy,
+        decider,
         nodes,
     };
     Some(Drafted::of(graph, parts))

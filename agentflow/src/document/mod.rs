@@ -44,7 +44,7 @@ use crate::definition::hash_of;
 use crate::model::{ModelRef, ModelSource};
 use crate::text_tree::{self, Misread, Tree};
 use crate::tool::ToolList;
-use crate::workflow::{Graph, ReferenceKind};
+use crate::workflow::{Decider, Graph, ReferenceKind};
 
 /// A workflow that was read from a document.
 ///
@@ -173,9 +173,11 @@ impl Document {
     /// The tools that it names, each once, ordered by name: those that its nodes call and those that its agents have.
     pub fn tools(&self) -> Vec<&str> {
         let calls = self.graphs().flat_map(|graph| &graph.nodes).filter_map(|node| node.does.as_ref());
-        let calls = calls.flat_map(|does| does.calls()).filter(|call| call.kind == ReferenceKind::Tool);
+        let deciders = self.graphs().filter_map(|graph| graph.decider.as_ref());
+        let calls = calls.flat_map(|does| does.callees()).chain(deciders.map(|of| (of.kind, of.name.as_str())));
+        let calls = calls.filter(|(kind, _)| *kind == ReferenceKind::Tool);
         let of_agents = self.agents.iter().flat_map(|agent| &agent.tools).map(|tool| &**tool);
-        let mut tools: Vec<&str> = calls.map(|call| call.name.as_str()).chain(of_agents).collect();
+        let mut tools: Vec<&str> = calls.map(|(_, name)| name).chain(of_agents).collect();
         tools.sort_unstable();
         tools.dedup();
         tools
@@ -230,6 +232,19 @@ fn model_of<'t>(fields: &mut Fields<'t>, problems: &mut Problems) -> Option<&'t 
         problems.note(&tree.at, error.to_string());
     }
     Some(model)
+}
+
+/// Who is asked before each node: the name of an agent, or `kind` and `name`.
+fn decider_of(fields: &mut Fields<'_>, problems: &mut Problems) -> Option<Decider> {
+    let tree = fields.get("decider")?;
+    match tree.text() {
+        Some(name) if name.trim().is_empty() => {
+            problems.note(&tree.at, "`decider` is empty; name the agent that is asked");
+            None
+        }
+        Some(name) => Some(Decider::agent(name)),
+        None => object_fields::read(tree, problems),
+    }
 }
 
 /// A file's text, if it is not too large.

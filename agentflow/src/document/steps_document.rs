@@ -17,6 +17,7 @@ pub(super) fn read(tree: &Tree, problems: &mut Problems) -> Option<Drafted> {
     let name = fields.need_text("workflow_id", problems).map(|(name, _)| name);
     let description = fields.text("description", problems).and_then(Tree::text).unwrap_or_default();
     let model = super::model_of(&mut fields, problems);
+    let decider = super::decider_of(&mut fields, problems);
     let items = fields.list("steps", problems);
     fields.end(problems);
     if items.is_empty() {
@@ -43,6 +44,7 @@ pub(super) fn read(tree: &Tree, problems: &mut Problems) -> Option<Drafted> {
     let workflow = name?;
     let mut graph = Graph::new(workflow, "");
     graph.description = description.to_owned();
+    graph.decider = decider;
     graph.nodes.push(GraphNode::input(INPUT, json!({"type": "object"})));
     let mut taken: BTreeSet<String> = steps.iter().map(|step| step.id.to_owned()).collect();
     let mut free = |wanted: &str| {

@@ -21,6 +21,7 @@ pub(super) fn read(tree: &Tree, problems: &mut Problems) -> Option<Drafted> {
     let mut fields = Fields::of(tree, "a document of tools", problems)?;
     let name = fields.need_text("id", problems).map(|(name, _)| name);
     let description = fields.text("description", problems).and_then(Tree::text).unwrap_or_default();
+    let decider = super::decider_of(&mut fields, problems);
     let items = fields.list("nodes", problems);
     fields.end(problems);
     let calls: Vec<Call<'_>> = items.iter().filter_map(|item| Call::read(item, problems)).collect();
@@ -50,6 +51,7 @@ pub(super) fn read(tree: &Tree, problems: &mut Problems) -> Option<Drafted> {
     let output = last.first().copied().or_else(|| calls.first().map(|call| call.id)).unwrap_or(OUTPUT);
     let mut graph = Graph::new(name?, output);
     graph.description = description.to_owned();
+    graph.decider = decider;
     graph.concurrency = CONCURRENCY;
     graph.nodes = inputs.iter().map(|input| GraphNode::input(*input, serde_json::Value::Bool(true))).collect();
     graph.nodes.extend(calls.iter().map(Call::node));

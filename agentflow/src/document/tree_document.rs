@@ -41,6 +41,7 @@ pub(super) fn read(tree: &Tree, problems: &mut Problems) -> Option<Drafted> {
     let mut fields = Fields::of(tree, "a tree", problems)?;
     let name = fields.need_text("name", problems).map(|(name, _)| name);
     let description = fields.text("description", problems).and_then(Tree::text).unwrap_or_default();
+    let decider = super::decider_of(&mut fields, problems);
     let roots = TOPOLOGY.map(|name| fields.get(name));
     fields.end(problems);
     let root = match roots {
@@ -63,6 +64,7 @@ pub(super) fn read(tree: &Tree, problems: &mut Problems) -> Option<Drafted> {
     }
     match pipeline.graphs(name) {
         Ok(mut graphs) => {
+            graphs.iter_mut().for_each(|graph| graph.decider.clone_from(&decider));
             let mut graph = graphs.pop()?;
             graph.description = description.to_owned();
             Some(Drafted { inner: graphs, ..Drafted::of(graph, parts) })

@@ -63,7 +63,10 @@ pub(crate) fn changed_nodes(old: &Graph, new: &Graph) -> Vec<String> {
     let mut changed = HashSet::new();
     let mut names = Vec::new();
     for node in &new.nodes {
-        let same = old.node(&node.name).is_some_and(|before| old.shape(before) == new.shape(node));
+        let is_same =
+            |name: &str| old.node(name).zip(new.node(name)).is_some_and(|(a, b)| old.shape(a) == new.shape(b));
+        // What was decided holds for the node that it was decided about.
+        let same = is_same(&node.name) && node.decides.as_deref().is_none_or(is_same);
         let guards = node.guard.iter().map(|guard| &guard.router).chain(&node.unless);
         let order = node.order.iter().filter(|edge| edge.reason.holds_back()).map(|edge| &edge.node);
         let mut before = node.reads.iter().chain(&node.after).chain(guards).chain(order);

@@ -194,11 +194,12 @@ fn named_among(all: &[(ToolsetRef, Origin)], graphs: &[(GivenGraph, Origin)], gr
         if !seen.insert(graph.name.as_str()) {
             continue;
         }
-        for call in graph.nodes.iter().filter_map(|node| node.does.as_ref()).flat_map(|does| does.calls()) {
-            match call.kind {
-                ReferenceKind::Tool => drop(tools.insert(call.name.as_str())),
+        let of_nodes = graph.nodes.iter().filter_map(|node| node.does.as_ref()).flat_map(|does| does.callees());
+        for (kind, name) in of_nodes.chain(graph.decider.iter().map(|of| (of.kind, of.name.as_str()))) {
+            match kind {
+                ReferenceKind::Tool => drop(tools.insert(name)),
                 ReferenceKind::Workflow => {
-                    let called = graphs.iter().filter(|(graph, _)| graph.graph.name == call.name);
+                    let called = graphs.iter().filter(|(graph, _)| graph.graph.name == name);
                     open.extend(called.map(|(graph, _)| &*graph.graph));
                 }
                 ReferenceKind::Agent => {}

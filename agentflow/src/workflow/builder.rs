@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use serde_json::Value;
 
 use super::bodies::{encode, item_step_of, load, step_of, until_of};
+use super::decider::Ask;
 use super::entry::{Begins, Entry};
 use super::names;
 use super::node::{Branch, Node};
@@ -64,6 +65,8 @@ pub struct Builder {
     pub(super) problems: Vec<String>,
     /// The node that a person must agree to before any other begins.
     pub(super) first: Option<NodeIndex>,
+    /// Who is asked before each step.
+    pub(super) decider: Option<Ask>,
 }
 
 impl std::fmt::Debug for NodeSpec {
@@ -89,6 +92,7 @@ impl Builder {
             stop: StopPolicy::default(),
             problems: Vec::new(),
             first: None,
+            decider: None,
         }
     }
 
@@ -445,12 +449,13 @@ impl Builder {
 
     pub(super) fn add(
         &mut self,
-        node: Node,
+        mut node: Node,
         kind: NodeKind,
         reads: Vec<RawHandle>,
         body: Body,
         (type_name, schema): TypeOf,
     ) -> RawHandle {
+        let decided = self.decision_before(&mut node, kind, &reads);
         let name = format!("{}{}", self.prefix, node.name);
         self.problems.extend(names::problem_of_node(&name));
         self.problems.extend(names::problem_of_type(&name, &type_name));
@@ -519,6 +524,8 @@ impl Builder {
             does: None,
             sees_state: false,
             saves: BTreeMap::new(),
+            decides: None,
+            decided,
             #[cfg(feature = "dynamic")]
             references: Vec::new(),
         };

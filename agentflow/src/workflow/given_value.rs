@@ -46,6 +46,9 @@ impl Given {
         callee: C,
         begin: impl FnOnce(C, Context, Encoded) -> StepFuture + Send + 'static,
     ) -> Result<StepFuture, StepError> {
+        if let (Some(given), None) = (outputs.given(), item) {
+            return Ok(begin(callee, cx, given.clone()));
+        }
         if !self.waits() {
             let seen = if self.0.sees_state { cx.seen_state() } else { SavedByStep::default() };
             let value = self.0.made(&cx, outputs, item, seen)?;

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::condition::Condition;
+use super::decider::Decider;
 use super::entry::{Begins, Entry, When};
 use super::graph_body::{GraphBody, GraphEdge};
 use super::input_schema::input_object_schema;
@@ -79,6 +80,10 @@ pub struct Graph {
     pub concurrency: usize,
     /// What the other nodes do when one has failed for good.
     pub stop_policy: StopPolicy,
+    /// Who is asked before each node that calls something; a graph that is executed has a node for each question instead,
+    /// `NAME.decision`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub decider: Option<Decider>,
     /// The nodes, each after all it depends on.
     pub nodes: Vec<GraphNode>,
 }
@@ -130,6 +135,10 @@ pub struct GraphNode {
     /// refused.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub saves: BTreeMap<String, String>,
+    /// The node that it decides on: that one begins after it, and runs, is skipped, or is given other arguments as it
+    /// says. See [`GraphBody::Decide`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub decides: Option<String>,
     /// The join of the arms that return above it: it runs only when none of them is taken.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unless: Option<String>,
@@ -219,7 +228,7 @@ impl Graph {
                 .iter()
                 .chain(&node.callees)
                 .find_map(|callee| super::callee::word(*callee))
-                .or_else(|| Some(node.does.as_ref()?.calls().first()?.kind.as_str()))
+                .or_else(|| Some(node.does.as_ref()?.callees().next()?.0.as_str()))
                 .map(ToOwned::to_owned),
             reads: node.reads.iter().map(|read| name(*read)).collect(),
             after: after(node).filter(|after| after.why == OrderReason::Asked).map(|after| name(after.node)).collect(),
@@ -236,6 +245,7 @@ impl Graph {
             ends: node.ends,
             does: node.does.as_deref().cloned(),
             saves: node.saves.clone(),
+            decides: node.decides.clone(),
             unless: node.unless.map(name),
             body: node.inner.as_deref().map(|inner| Box::new(Self::described(inner, workflows))),
             branch_bodies: node
@@ -267,6 +277,7 @@ impl Graph {
             output: spec.node(spec.output).path.to_string(),
             concurrency: spec.concurrency,
             stop_policy: spec.stop,
+            decider: None,
             nodes: spec.nodes.iter().map(describe).collect(),
         }
     }
@@ -300,6 +311,9 @@ impl Graph {
 
     fn hash_with(&self, counts: Counts) -> String {
         let mut hash = Fnv::new();
+        if let Some(decider) = &self.decider {
+            hash.text(&serde_json::to_string(decider).unwrap_or_default());
+        }
         hash.text(&self.name);
         hash.text(&self.output);
         let mut schemas = HashMap::new();
@@ -357,6 +371,9 @@ impl Graph {
         }
         if !node.saves.is_empty() {
             hash.text(&serde_json::to_string(&node.saves).unwrap_or_default());
+        }
+        if let Some(decides) = &node.decides {
+            hash.text(decides);
         }
         hash.text(node.unless.as_deref().unwrap_or_default());
         for (branch, body) in node.bodies() {

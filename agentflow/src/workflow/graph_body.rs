@@ -4,6 +4,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::condition::Condition;
+use super::decider::Decider;
 use super::mapping::{IsNode, Mapping};
 use super::node_schema::NodeSchema;
 use crate::state::StateTransform;
@@ -74,6 +75,8 @@ pub enum GraphBody {
     Route(Routes),
     /// It asks a person.
     Ask(Question),
+    /// It asks a decider about the node that [`GraphNode::decides`](super::GraphNode::decides) names, which begins after it.
+    Decide(Decider),
     /// It makes a call for each item of a list; the output is the list of the outputs.
     Map {
         /// The node whose output is the list.
@@ -304,12 +307,21 @@ impl GraphBody {
         arms.iter().filter_map(|arm| arm.when.as_ref())
     }
 
+    /// What it calls, by kind and name; a decider among them.
+    pub(crate) fn callees(&self) -> impl Iterator<Item = (ReferenceKind, &str)> {
+        let decider = match self {
+            Self::Decide(decider) => Some((decider.kind, decider.name.as_str())),
+            _ => None,
+        };
+        self.calls().iter().map(|call| (call.kind, call.name.as_str())).chain(decider)
+    }
+
     /// The calls that it makes.
     pub(crate) fn calls(&self) -> &[Reference] {
         match self {
             Self::Call(call) | Self::Map { call, .. } | Self::Repeat { call, .. } => std::slice::from_ref(call),
             Self::Race(calls) | Self::Fallback(calls) => calls,
-            Self::Value(_) | Self::Transform(_) | Self::Route(_) | Self::Ask(_) => &[],
+            Self::Value(_) | Self::Transform(_) | Self::Route(_) | Self::Ask(_) | Self::Decide(_) => &[],
         }
     }
 }

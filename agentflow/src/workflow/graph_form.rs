@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 
+use super::decider::Decider;
 use super::graph::{Graph, GraphNode};
 use super::policy::StopPolicy;
 use crate::text::{did_you_mean, nearest};
@@ -22,6 +23,8 @@ struct GraphForm {
     concurrency: usize,
     #[serde(default)]
     stop_policy: StopPolicy,
+    #[serde(default)]
+    decider: Option<Decider>,
     nodes: Vec<GraphNode>,
 }
 

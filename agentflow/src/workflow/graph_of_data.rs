@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::decider::Decider;
 use super::entry::Begins;
 use super::graph::{Graph, GraphNode, json_type};
 use super::graph_body::{GraphBody, GraphEdge};
@@ -19,8 +20,17 @@ impl Graph {
             output: output.into(),
             concurrency: super::CONCURRENCY,
             stop_policy: StopPolicy::default(),
+            decider: None,
             nodes: Vec::new(),
         }
+    }
+
+    /// Asks a decider before each node that calls something whether it runs, is skipped, or is given other arguments, as
+    /// [`Builder::decider`](super::Builder::decider) says. It is given a [`NextNode`](super::NextNode).
+    #[must_use]
+    pub fn decider(mut self, decider: Decider) -> Self {
+        self.decider = Some(decider);
+        self
     }
 
     /// Adds a node.
@@ -57,6 +67,7 @@ impl GraphNode {
             ends: false,
             does: None,
             saves: BTreeMap::new(),
+            decides: None,
             unless: None,
             branches: Vec::new(),
             body: None,
@@ -117,7 +128,7 @@ impl GraphNode {
 /// What a node is that does this.
 fn kind_of(does: &GraphBody) -> NodeKind {
     match does {
-        GraphBody::Call(_) | GraphBody::Transform(_) => NodeKind::Step,
+        GraphBody::Call(_) | GraphBody::Transform(_) | GraphBody::Decide(_) => NodeKind::Step,
         GraphBody::Value(_) => NodeKind::Value,
         GraphBody::Route(_) => NodeKind::Router,
         GraphBody::Ask(_) => NodeKind::Gate,

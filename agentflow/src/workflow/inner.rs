@@ -24,6 +24,7 @@ impl Builder {
         let name: Arc<str> = format!("{}/{}{node}", self.name, self.prefix).into();
         let mut inner = Self::new(Arc::clone(&name));
         (inner.concurrency, inner.stop) = (self.concurrency, self.stop);
+        inner.decider.clone_from(&self.decider);
         if self.order.is_some() {
             inner.keep_order();
         }

@@ -14,6 +14,10 @@ mod chosen_arms;
 mod compact;
 #[cfg_attr(not(feature = "dynamic"), allow(dead_code, reason = "graphs are executed with the feature `dynamic`"))]
 mod condition;
+mod decided;
+mod decider;
+#[cfg(feature = "dynamic")]
+mod decision_of_graph;
 mod draw;
 pub(crate) mod driver;
 mod dry_steps;
@@ -89,6 +93,7 @@ use std::sync::Arc;
 
 pub use self::builder::{Builder, Router};
 pub use self::condition::Condition;
+pub use self::decider::{Decider, NextNode, NodeDecision};
 #[cfg(feature = "cli")]
 pub(crate) use self::draw::ListedNode;
 pub(crate) use self::driver::execute;

@@ -7,6 +7,8 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::condition::{BoundCondition, Condition};
+use super::decider::decision_schema;
+use super::decision_of_graph::Asked;
 use super::entry::{Begins, Entry, When};
 use super::facts::{Facts, narrow};
 use super::given_value::Given;
@@ -43,8 +45,9 @@ impl Graph {
     /// # Errors
     /// All problems, a line each.
     pub(crate) fn to_spec(&self, resolve: Resolve<'_>) -> Result<Spec, String> {
-        let mut loading = Loading::new(self, resolve);
-        let order = ordered(self, &mut loading.problems);
+        let graph = &*self.with_decisions();
+        let mut loading = Loading::new(graph, resolve);
+        let order = ordered(graph, &mut loading.problems);
         loading.order.clone_from(&order);
         loading.names = Arc::new(order.iter().enumerate().map(|(at, node)| (node.name.clone(), index(at))).collect());
         let nodes: Vec<NodeSpec> = order.iter().map(|node| loading.node(node)).collect();
@@ -57,29 +60,29 @@ impl Graph {
         });
         let derived: Vec<Derived> = derived.collect();
         let mut problems = loading.problems;
-        if self.version > Self::VERSION {
+        if graph.version > Self::VERSION {
             problems.push(format!(
                 "the graph is of version {}, and this release reads up to {}; use a newer release",
-                self.version,
+                graph.version,
                 Self::VERSION
             ));
         }
-        if self.concurrency == 0 {
+        if graph.concurrency == 0 {
             problems.push("`concurrency` is how many nodes run at once; it is 1 or more".to_owned());
         }
         problems.extend(problems_of_nodes(&nodes));
-        let output = nodes.iter().position(|node| *node.path.names() == *self.output);
+        let output = nodes.iter().position(|node| *node.path.names() == *graph.output);
         if output.is_none() {
-            let near = did_you_mean(nearest(&self.output, self.nodes.iter().map(|node| node.name.as_str())));
-            problems.push(format!("the output is that of `{}`, and there is no such node{near}", self.output));
+            let near = did_you_mean(nearest(&graph.output, graph.nodes.iter().map(|node| node.name.as_str())));
+            problems.push(format!("the output is that of `{}`, and there is no such node{near}", graph.output));
         }
         if let (true, Some(output)) = (problems.is_empty() && is_whole, output) {
             problems = problems_of_plan(&nodes, index(output));
         }
         match (problems.is_empty() && is_whole, output) {
             (true, Some(output)) => {
-                let (name, description) = (self.name.as_str().into(), self.description.as_str().into());
-                let limits = (self.concurrency, self.stop_policy);
+                let (name, description) = (graph.name.as_str().into(), graph.description.as_str().into());
+                let limits = (graph.concurrency, graph.stop_policy);
                 let mut spec = Spec::new(name, description, nodes, index(output), limits, false);
                 spec.derived = derived;
                 Ok(spec)
@@ -107,7 +110,7 @@ impl Graph {
 
 pub(super) struct Loading<'a> {
     pub(super) graph: &'a Graph,
-    resolve: Resolve<'a>,
+    pub(super) resolve: Resolve<'a>,
     order: Vec<&'a GraphNode>,
     pub(super) names: Names,
     /// The schemas of the outputs of those nodes that were looked at.
@@ -126,8 +129,10 @@ pub(super) struct Loading<'a> {
     pub(super) saves_any_key: bool,
     /// The bare names in templates that are those of keys, each with its node.
     pub(super) bare_keys: Vec<(&'a str, String)>,
+    /// The nodes that are decided on and were not looked at yet.
+    pub(super) asked: HashMap<&'a str, Asked>,
     /// Whether all names were looked up.
-    is_whole: bool,
+    pub(super) is_whole: bool,
 }
 
 impl<'a> Loading<'a> {
@@ -146,6 +151,7 @@ impl<'a> Loading<'a> {
             known_keys: BTreeSet::new(),
             saves_any_key: false,
             bare_keys: Vec::new(),
+            asked: HashMap::new(),
             is_whole: true,
         }
     }
@@ -157,6 +163,7 @@ impl<'a> Loading<'a> {
     fn node(&mut self, node: &'a GraphNode) -> NodeSpec {
         let name = &node.name;
         self.problems.extend(names::problem_of_node(name));
+        let known = self.problems.len();
         if node.all_before(&|name| self.names.contains_key(name)).contains(&name.as_str()) {
             self.problems.push(format!("the node `{name}` waits for itself"));
         }
@@ -202,6 +209,10 @@ impl<'a> Loading<'a> {
         let is_read = |of: &str| read_by_it.contains(&of);
         self.narrow = narrow(self.facts.behind(name), |of| self.schemas.get(of).filter(|_| is_read(of)).cloned());
         self.check_state(node);
+        if node.decides.is_some() {
+            // It has the edges of the node that it decides on, which says what is wrong with them.
+            self.problems.truncate(known);
+        }
         let (kind, body, callees) = self.body(node);
         self.check_reads(node);
         self.derive(node, &callees);
@@ -209,7 +220,10 @@ impl<'a> Loading<'a> {
         self.known_keys.extend(callees.iter().filter_map(Callee::saved_key).map(|key| key.to_string()));
         self.calls.insert(&node.name, callees.iter().map(Callee::dry_call).collect());
         // The node sees to what the tool's policy says, for each item of a list and each round too.
-        let direct = matches!(node.does, Some(GraphBody::Call(_) | GraphBody::Map { .. } | GraphBody::Repeat { .. }));
+        let direct = matches!(
+            node.does,
+            Some(GraphBody::Call(_) | GraphBody::Map { .. } | GraphBody::Repeat { .. } | GraphBody::Decide(_))
+        );
         match callees.as_slice() {
             [callee] if !matches!(kind, NodeKind::Race | NodeKind::Fallback) => callee.take_over(&mut policy),
             // Branches have one policy, and no record of their own that says how far one came.
@@ -218,6 +232,7 @@ impl<'a> Loading<'a> {
             }
             _ => {}
         }
+        let decided = self.decided(node);
         NodeSpec {
             path: StepPath::of_names(name.as_str().into()),
             kind,
@@ -248,6 +263,8 @@ impl<'a> Loading<'a> {
             inner: None,
             sees_state: node.does.as_ref().is_some_and(|does| !does.state_keys(is_node).is_empty()),
             saves: node.saves.clone(),
+            decides: node.decides.clone(),
+            decided,
             does: node.does.clone().map(Arc::new),
             references: callees.iter().filter_map(Callee::referenced).collect(),
         }
@@ -313,7 +330,7 @@ impl<'a> Loading<'a> {
         BoundCondition::new(condition, Arc::clone(&self.names))
     }
 
-    fn body(&mut self, node: &GraphNode) -> (NodeKind, Body, Vec<Callee>) {
+    fn body(&mut self, node: &'a GraphNode) -> (NodeKind, Body, Vec<Callee>) {
         let name = &node.name;
         // What it would call is not known: it is some step, of which nothing else is said, and which is never executed.
         let unknown: Step = Arc::new(|_, _| Err(StepError::new(FailureKind::NotFound, "what it calls is not known")));
@@ -331,6 +348,12 @@ impl<'a> Loading<'a> {
                 }
             };
         };
+        if let GraphBody::Decide(decider) = does {
+            return match self.decision(node, decider) {
+                Some((body, callee)) => (NodeKind::Step, body, vec![callee]),
+                None => unusable,
+            };
+        }
         let has_item = matches!(does, GraphBody::Map { .. } | GraphBody::Repeat { .. });
         let item = match does {
             GraphBody::Map { items, .. } => {
@@ -397,6 +420,7 @@ impl<'a> Loading<'a> {
                     false => (NodeKind::Value, Body::Pure(pure(value.clone(), names))),
                 }
             }
+            GraphBody::Decide(_) => return unusable,
             GraphBody::Transform(transforms) => (NodeKind::Step, Body::Step(super::transform_step::step(transforms))),
             GraphBody::Route(_) => self.router(node, does),
             GraphBody::Ask(question) => self.gate(name, question),
@@ -434,6 +458,7 @@ impl<'a> Loading<'a> {
             Some(GraphBody::Call(_)) => output(),
             Some(GraphBody::Value(value)) => of(value),
             Some(GraphBody::Transform(_)) => json!({"type": "object"}),
+            Some(GraphBody::Decide(_)) => decision_schema(),
             Some(GraphBody::Ask(question)) => {
                 question.answer.as_ref().map_or_else(|| closed(Approval::schema()), NodeSchema::to_value)
             }
@@ -551,7 +576,7 @@ fn branch_name(call: &str, number: u32) -> String {
 
 impl GraphNode {
     /// What it calls, in words.
-    fn called(&self) -> String {
+    pub(super) fn called(&self) -> String {
         let calls = self.does.as_ref().map(GraphBody::calls).unwrap_or_default();
         match (self.calls.is_empty(), calls) {
             (true, calls) => calls.iter().map(|call| call.name.as_str()).collect::<Vec<_>>().join(", "),

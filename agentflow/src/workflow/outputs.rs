@@ -17,6 +17,12 @@ pub(crate) trait Outputs {
     fn failure(&self, _: NodeIndex) -> Option<&Failure> {
         None
     }
+
+    /// What a call is given in place of what is made for it; `None` unless that was decided.
+    fn given(&self) -> Option<&Encoded> {
+        None
+    }
+
     /// The state that what is made of the outputs sees; `None` where it sees none.
     fn state(&self) -> Option<&SavedByStep> {
         None

@@ -128,7 +128,7 @@ impl Callee {
 
     /// What it is, in words, and the JSON Schema of the object that it takes; of an agent that was
     /// given, which takes any value, nothing.
-    fn takes(&self) -> Option<(String, Value)> {
+    pub(super) fn takes(&self) -> Option<(String, Value)> {
         match self {
             Self::Tool(tool) | Self::Fetched(_, tool) => {
                 Some((format!("the tool `{}`", tool.catalogue_name()), tool.definition().parameters.clone()))
@@ -224,7 +224,7 @@ pub(super) fn item_step(called: Called, given: Given) -> ItemStep {
     })
 }
 
-fn call(callee: Callee, cx: Context, given: Encoded, seen_to: SeenTo) -> StepFuture {
+pub(super) fn call(callee: Callee, cx: Context, given: Encoded, seen_to: SeenTo) -> StepFuture {
     match callee {
         Callee::Tool(tool) => Box::pin(call_tool(tool, cx, given, seen_to)),
         Callee::Fetched(toolset, tool) => {

@@ -12,6 +12,7 @@ use std::sync::{Arc, OnceLock};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::decided::Decided;
 use super::entry::{Begins, Entry, When};
 use super::graph_body::GraphBody;
 use super::node_schema::{Fits, NodeSchema};
@@ -133,6 +134,10 @@ pub(crate) struct NodeSpec {
     pub(crate) sees_state: bool,
     /// What of its output is saved to the state: keys, and where their values are in it.
     pub(crate) saves: BTreeMap<String, String>,
+    /// The node that it decides on, before that begins.
+    pub(crate) decides: Option<String>,
+    /// The step that decides on it.
+    pub(crate) decided: Option<Decided>,
     /// What it calls by a name, where it is data.
     #[cfg(feature = "dynamic")]
     pub(super) references: Vec<Referenced>,
@@ -273,6 +278,7 @@ impl Spec {
         (concurrency, stop): (usize, StopPolicy),
         ordered: bool,
     ) -> Self {
+        super::decided::note_needed(&nodes, output);
         let mut chances = Vec::new();
         for (at, node) in nodes.iter().enumerate().filter(|(_, node)| !node.begins.waits_for_all()) {
             let at = NodeIndex::try_from(at).unwrap_or(NodeIndex::MAX);

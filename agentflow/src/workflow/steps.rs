@@ -12,13 +12,14 @@ use std::task::{Poll, Waker};
 use super::bodies::{encode, inner_item_step, inner_step, load, until_of};
 use super::builder::{Builder, Router};
 use super::callee::{StepArgs, ask_callees, tool_policy};
+use super::decider::{NextNode, NodeDecision};
 use super::node::{Branch, Node};
 use super::node_handle::{Handle, RawHandle, Reads};
 use super::node_schema::NodeSchema;
 use super::policy::StopPolicy;
 use super::same_type::{Arms, Branches, MatchedOutput, PlainOutput, SameArm};
 use super::spec::{Body, ItemStep, NodeKind, Pure, Step, StepFuture};
-use super::step_error::StepError;
+use super::step_error::{StepError, StepFailure};
 use crate::error::FailureKind;
 use crate::value::{Encoded, NodeValue};
 
@@ -234,6 +235,16 @@ impl<'b, E: 'static> Steps<'b, E> {
     pub fn either<O: NodeValue>(&mut self, returns: &Returns<O>, rest: Handle<O>) -> Handle<O> {
         let ends: Vec<Handle<O>> = returns.0.iter().copied().chain([rest]).collect();
         self.builder.joined(super::names::RETURN.to_owned(), &ends)
+    }
+
+    /// The function that is asked before each step.
+    pub fn decider<X, B, F>(&mut self, ask: B)
+    where
+        X: StepFailure,
+        B: Fn(NextNode) -> F + Send + Sync + 'static,
+        F: Future<Output = Result<NodeDecision, X>> + Send + 'static,
+    {
+        self.builder.decider(move |_, next| ask(next));
     }
 
     pub fn approve(&mut self, node: Node) {

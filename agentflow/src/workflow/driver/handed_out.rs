@@ -79,7 +79,10 @@ impl WorkflowRun {
         let node = spec.node(unit.node);
         let name = |node: NodeIndex| spec.node(node).path.names().to_owned();
         let optional = node.after.iter().filter(|after| after.why == OrderReason::Optional).map(|after| after.node);
-        let read = node.reads.iter().copied().chain(optional);
+        // A step that decides on another one sees all that is before it, and that one what was decided.
+        let seen = node.predecessors().filter(|_| node.decides.is_some());
+        let decided = node.decided.as_ref().map(|decided| decided.by);
+        let read = node.reads.iter().copied().chain(optional).chain(seen).chain(decided);
         let inputs = read.filter_map(|node| Some((name(node), self.machine.output(node)?.clone())));
         let failed = node.predecessors().filter_map(|node| Some((name(node), self.machine.failure(node)?.clone())));
         let shared = &self.segment.shared;
@@ -96,7 +99,7 @@ impl WorkflowRun {
             failed: cx.failed_attempts(),
             inputs: inputs.collect(),
             failures: failed.collect::<BTreeMap<_, _>>(),
-            item: self.machine.item(unit).cloned(),
+            item: self.machine.item(unit),
             grants: cx.grants().to_vec(),
             caller: cx.caller().map(Into::into),
             trace_id: cx.trace_id().map(Into::into),

@@ -39,6 +39,7 @@ use self::saving::SavedInOrder;
 pub(crate) use self::saving::places_of_saved;
 use self::task::{Ended, Task};
 pub(crate) use self::undoing::UndoingRun;
+use super::decided::SeenBy;
 use super::machine::{Command, Machine, Outcome, Phase, Unit};
 use super::spec::{Body, NodeIndex, Outputs, Spec};
 use super::step_error::caught;
@@ -474,7 +475,7 @@ impl WorkflowRun {
                 let outputs: &dyn Outputs = seen.as_ref().map_or(&self.machine as &dyn Outputs, |seen| seen);
                 ValuePlace::compute(Some(&self.segment.shared.host), || caught(|| question(outputs)))
             }
-            _ => super::approval_of(&spec, definition, &self.machine),
+            _ => super::approval_of(&spec, definition, &SeenBy::node(definition, &self.machine)),
         };
         self.unsee(node);
         match request {

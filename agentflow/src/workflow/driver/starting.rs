@@ -11,6 +11,7 @@ use crate::error::FailureKind;
 use crate::event::EventKind;
 use crate::tool::{Covered, StepPlace, ToolDefinition, asks_at, call_has_events, undecided_below, undecided_failure};
 use crate::value::Encoded;
+use crate::workflow::decided::SeenBy;
 use crate::workflow::machine::Unit;
 use crate::workflow::spec::{Body, NodeSpec, Outputs, StepFuture};
 use crate::workflow::step_error::StepError;
@@ -45,7 +46,9 @@ impl WorkflowRun {
         };
         let step = match (undecided, &self.executor) {
             (Some(failure), _) => Step::new(place, || Err(StepError::recorded(failure))),
-            (None, None) => Step::new(place, || body_of(node, unit, cx, self.machine.item(unit), &self.machine)),
+            (None, None) => {
+                Step::new(place, || body_of(node, unit, cx, self.machine.item(unit).as_ref(), &self.machine))
+            }
             (None, Some(executor)) => Step::new(place, || Ok(self.hand_out(executor, unit, &cx, since))),
         };
         let step = step.with_limit(node.policy.timeout_of(), node.called.as_ref());
@@ -79,6 +82,8 @@ pub(super) fn body_of(
     item: Option<&Encoded>,
     outputs: &dyn Outputs,
 ) -> Result<StepFuture, StepError> {
+    let seen = node.decided.is_some().then(|| SeenBy::node(node, outputs));
+    let outputs: &dyn Outputs = seen.as_ref().map_or(outputs, |seen| seen);
     match (&node.body, unit.child) {
         (Body::Step(step), None) => step(cx, outputs),
         (Body::Race(branches) | Body::Fallback(branches), Some(child)) => (branches[child as usize].step)(cx, outputs),

@@ -37,10 +37,18 @@ impl Machine {
         })
     }
 
+    /// Whether it was decided to skip a node that has been skipped.
+    fn is_passed_over(&self, node: NodeIndex) -> bool {
+        let decided = self.spec.node(node).decided.as_ref();
+        decided.is_some_and(|decided| decided.skips(self).is_some())
+    }
+
     /// What has become of an edge.
     fn edge(&self, entry: &Entry) -> Edge {
         let phase = self.phase(Unit::node(entry.from));
         let of = |taken| if taken { Edge::Taken } else { Edge::NotTaken };
+        // What is behind a node that a decider skips goes on.
+        let phase = if phase == Phase::Skipped && self.is_passed_over(entry.from) { Phase::Done } else { phase };
         match (phase, &entry.when) {
             (Phase::Done, When::Done) => Edge::Taken,
             (Phase::Done, When::Arm(arm)) => of(self.takes(entry.from, *arm)),

@@ -57,7 +57,9 @@ impl Machine {
         let definition = spec.node(node);
         let (items, count, begin) = match &definition.body {
             Body::Map { items, .. } => {
-                let items = self.output(*items).and_then(|list| list.items().ok()).unwrap_or_default();
+                let revised = definition.decided.as_ref().and_then(|decided| decided.revised(*items, self));
+                let items = revised.as_ref().or_else(|| self.output(*items));
+                let items = items.and_then(|list| list.items().ok()).unwrap_or_default();
                 let count = items.len();
                 (items, count, definition.policy.concurrency.map_or(count, |limit| limit.max(1) as usize))
             }

@@ -222,12 +222,16 @@ impl Machine {
     }
 
     /// The item that a step of a map or a repetition is given.
-    pub(crate) fn item(&self, unit: Unit) -> Option<&Encoded> {
+    pub(crate) fn item(&self, unit: Unit) -> Option<Encoded> {
         let (group, child) = (self.nodes[unit.node as usize].group.as_ref()?, unit.child? as usize);
-        match self.spec.node(unit.node).body {
-            Body::Repeat { first, .. } if child == 0 => self.output(first),
-            Body::Repeat { .. } => group.outputs.get(child - 1)?.as_ref(),
-            _ => group.items.get(child),
+        let node = self.spec.node(unit.node);
+        match node.body {
+            Body::Repeat { first, .. } if child == 0 => {
+                let revised = node.decided.as_ref().and_then(|decided| decided.revised(first, self));
+                revised.or_else(|| self.output(first).cloned())
+            }
+            Body::Repeat { .. } => group.outputs.get(child - 1)?.clone(),
+            _ => group.items.get(child).cloned(),
         }
     }
 

@@ -16,6 +16,10 @@ impl Machine {
             .or_else(|| definition.unless.and_then(|join| self.returned(join)))
             .or_else(|| missing().map(|read| self.not_there(*read)))
             .or_else(|| self.held_back(definition))
+            .or_else(|| self.decided_otherwise(definition))
+            .or_else(|| {
+                definition.decided.as_ref().filter(|of| self.output(of.by).is_none()).map(|of| self.not_there(of.by))
+            })
     }
 
     /// Why nothing runs that stands below the arms whose ends a join puts together: one that returns was taken, or it

@@ -1,0 +1,224 @@
+//! The questions to the decider of a graph that is data: a node for each node that calls something, and what it asks. It
+//! asks nobody; `decider.rs` does when a run is there.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::decided::Decided;
+use super::decider::{About, Accepts, DECISION, Decider, NeededBy, NextNode};
+use super::decider::{arguments_of, attempts_of, decision, unasked};
+use super::given_value::Given;
+use super::graph::{Graph, GraphNode};
+use super::graph_body::GraphBody;
+use super::mapping::IsNode;
+use super::node_schema::NodeSchema;
+use super::of_graph::Loading;
+use super::reference_steps::{Callee, call};
+use super::spec::{Body, NodeIndex, Step, StepFuture};
+use crate::context::Context;
+use crate::tool::SeenTo;
+use crate::value::Encoded;
+
+/// What a node that is decided on has of the node that decides: whether it is needed, and what its arguments are.
+pub(super) type Asked = (NeededBy, Option<Vec<(String, NodeIndex)>>);
+
+impl Graph {
+    /// The graph with a node for each question to its decider.
+    pub(super) fn with_decisions(&self) -> Cow<'_, Self> {
+        let Some(decider) = &self.decider else { return Cow::Borrowed(self) };
+        let names: Vec<&str> = self.nodes.iter().map(|node| node.name.as_str()).collect();
+        let is_node: IsNode<'_> = &|name| names.contains(&name);
+        let has_one = |name: &str| self.nodes.iter().any(|node| node.decides.as_deref() == Some(name));
+        let mut all = Self { decider: None, nodes: Vec::new(), ..self.clone() };
+        for node in &self.nodes {
+            let calls = node.does.as_ref().is_some_and(can_be_decided) && !has_one(&node.name);
+            let mut node = node.clone();
+            if calls {
+                let asks = asking(&node, decider, is_node);
+                node.after.push(asks.name.clone());
+                all.nodes.push(asks);
+            }
+            all.nodes.push(node);
+        }
+        Cow::Owned(all)
+    }
+}
+
+/// Whether a decider can be asked about what does this: it calls something.
+fn can_be_decided(does: &GraphBody) -> bool {
+    !does.calls().is_empty()
+}
+
+/// The node that asks about another one: it begins when that one could, had it not to wait for it.
+fn asking(about: &GraphNode, decider: &Decider, is_node: IsNode<'_>) -> GraphNode {
+    let (mut reads, mut after) = (about.reads.clone(), about.after.clone());
+    let waits = about.begins.waits_for_all();
+    for (read, optional) in about.does.iter().flat_map(|does| does.reads(is_node)) {
+        let late = !waits && about.edges.iter().any(|edge| edge.from == read);
+        match optional {
+            false => reads.push(read.to_owned()),
+            true if !late => after.push(read.to_owned()),
+            true => {}
+        }
+    }
+    for names in [&mut reads, &mut after] {
+        names.sort_unstable();
+        names.dedup();
+    }
+    after.retain(|name| !reads.contains(name));
+    GraphNode {
+        reads,
+        after,
+        order: about.order.clone(),
+        guard: about.guard.clone(),
+        edges: about.edges.clone(),
+        begins: about.begins,
+        line: about.line,
+        decides: Some(about.name.clone()),
+        ..GraphNode::new(format!("{}{DECISION}", about.name), GraphBody::Decide(decider.clone()))
+    }
+}
+
+impl<'a> Loading<'a> {
+    /// What a node that is decided on knows of that; a node that is not, nothing.
+    pub(super) fn decided(&mut self, node: &GraphNode) -> Option<Decided> {
+        let by = self.graph.nodes.iter().find(|by| by.decides.as_deref() == Some(&node.name))?;
+        if !node.after.contains(&by.name) {
+            let (name, by) = (&node.name, &by.name);
+            self.problems
+                .push(format!("the node `{name}` does not wait for `{by}`, which decides on it; add it to `after`"));
+        }
+        let (needed, reads) = self.asked.remove(node.name.as_str())?;
+        Some(Decided { by: self.names.get(&by.name).copied()?, reads, needed })
+    }
+
+    /// The step of a node that asks a decider, and who is asked.
+    pub(super) fn decision(&mut self, node: &'a GraphNode, decider: &Decider) -> Option<(Body, Callee)> {
+        let about = node.decides.as_deref().and_then(|name| self.graph.node(name));
+        let Some((about, does)) =
+            about.and_then(|about| Some((about, about.does.as_ref()?))).filter(|(_, does)| can_be_decided(does))
+        else {
+            let name = &node.name;
+            self.problems.push(format!(
+                "the node `{name}` asks a decider, and its `decides` names no node that calls something; name one"
+            ));
+            return None;
+        };
+        let callee = self.decider(decider)?;
+        let wrap = match parameter_of(&callee) {
+            Ok(wrap) => wrap,
+            Err(problem) => {
+                self.note_once(problem);
+                return None;
+            }
+        };
+        let names = Arc::clone(&self.names);
+        let is_node: IsNode<'_> = &|name| names.contains_key(name);
+        let mut reads: Vec<(String, NodeIndex)> = Vec::new();
+        for (read, _) in does.reads(is_node) {
+            if let Some(at) = names.get(read).filter(|at| !reads.iter().any(|(_, known)| known == *at)) {
+                reads.push((read.to_owned(), *at));
+            }
+        }
+        let before = about.edges.iter().map(|edge| &edge.from).chain(&node.after).chain(&node.reads);
+        let seen = before.filter_map(|name| Some((name.clone(), *names.get(name)?))).collect();
+        let given = match does {
+            GraphBody::Call(call) => Some((Given::new(call.with.clone(), Arc::clone(&names)), call)),
+            _ => None,
+        };
+        let accepts = match &given {
+            Some((_, call)) => {
+                let called = (self.resolve)(call.kind, &call.name).ok();
+                Accepts::Given(called.and_then(|called| called.takes()).map_or(Value::Bool(true), |(_, takes)| takes))
+            }
+            None => {
+                let schema = |name: &str| self.schemas.get(name).cloned().unwrap_or(Value::Bool(true));
+                Accepts::Reads(reads.iter().map(|(name, _)| (name.clone(), NodeSchema::from(schema(name)))).collect())
+            }
+        };
+        let needed = NeededBy::default();
+        self.asked.insert(&about.name, (Arc::clone(&needed), given.is_none().then(|| reads.clone())));
+        let about = Arc::new(About {
+            workflow: self.graph.name.clone(),
+            node: about.name.clone(),
+            calls: about.called(),
+            seen,
+            needed,
+            accepts,
+        });
+        let (given, attempts) = (given.map(|(given, _)| given), attempts_of(decider.kind));
+        let asks = callee.clone();
+        let step: Step = Arc::new(move |cx, outputs| {
+            let (about, ask) = (Arc::clone(&about), Asks { callee: asks.clone(), wrap: wrap.clone() });
+            let Some(given) = &given else {
+                let next = about.next(arguments_of(&reads, outputs), outputs);
+                return Ok(decision(about, next, attempts, move |next| ask.ask(&cx, &next)));
+            };
+            let shown = about.next(Value::Null, outputs);
+            let begun = given.then(cx, outputs, None, (), move |(), cx, value| {
+                let arguments = serde_json::from_str(value.as_str()).unwrap_or_default();
+                decision(about, NextNode { arguments, ..shown }, attempts, move |next| ask.ask(&cx, &next))
+            });
+            // What its call is given cannot be made: the node itself fails of that, as it would without a decider.
+            begun.or_else(|_| Ok(unasked()))
+        });
+        Some((Body::Step(step), callee))
+    }
+
+    fn decider(&mut self, decider: &Decider) -> Option<Callee> {
+        match (self.resolve)(decider.kind, &decider.name) {
+            Ok(callee) => Some(callee),
+            Err(problem) => {
+                match problem.is_empty() {
+                    true => self.is_whole = false,
+                    false => self.note_once(format!("the `decider` `{}`: {problem}", decider.name)),
+                }
+                None
+            }
+        }
+    }
+
+    /// Notes what is wrong with a decider: many nodes have the same one.
+    fn note_once(&mut self, problem: String) {
+        if !self.problems.contains(&problem) {
+            self.problems.push(problem);
+        }
+    }
+}
+
+/// The one parameter of what decides; `None` of an agent that takes any value.
+fn parameter_of(callee: &Callee) -> Result<Option<Arc<str>>, String> {
+    let Some((what, takes)) = callee.takes() else { return Ok(None) };
+    let names: Vec<&String> = takes["properties"].as_object().into_iter().flat_map(|all| all.keys()).collect();
+    match names.as_slice() {
+        [one] => Ok(Some(one.as_str().into())),
+        all => Err(format!(
+            "{what} decides about nodes, so it has one parameter, which is given the node; it has {}",
+            all.len()
+        )),
+    }
+}
+
+#[derive(Clone)]
+struct Asks {
+    callee: Callee,
+    wrap: Option<Arc<str>>,
+}
+
+impl Asks {
+    fn ask(&self, cx: &Context, next: &NextNode) -> StepFuture {
+        let given = match &self.wrap {
+            Some(name) => Encoded::new(&std::collections::BTreeMap::from([(&**name, next)])),
+            None => Encoded::new(next),
+        };
+        match given {
+            Ok(given) => call(self.callee.clone(), cx.clone(), given, SeenTo::ByNode),
+            Err(error) => {
+                let error = super::step_error::StepError::value("the node that is decided on", &error);
+                Box::pin(std::future::ready(Err(error)))
+            }
+        }
+    }
+}
