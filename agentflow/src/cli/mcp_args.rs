@@ -10,6 +10,14 @@ use clap::{Args, Subcommand};
 pub(super) enum McpCommand {
     /// Serve tools of this program: over standard input and output, until the client goes away, or over HTTP
     Serve(McpServeArgs),
+    /// Log in to a server at an address, in a browser of this machine; the login is kept for this user's other commands
+    Login(McpLoginArgs),
+    /// Remove the login of a server
+    Logout {
+        /// The server's address
+        #[arg(long, value_name = "URL")]
+        url: String,
+    },
     /// List the tools of a server
     Tools {
         /// Print an array of objects as JSON, schemas included
@@ -55,6 +63,26 @@ pub(super) enum McpCommand {
         #[command(flatten)]
         server: McpServerArgs,
     },
+}
+
+/// A login to a server at an address.
+#[derive(Debug, Args)]
+pub(super) struct McpLoginArgs {
+    /// The server's address, such as https://example.com/mcp
+    #[arg(long, value_name = "URL")]
+    pub(super) url: String,
+    /// Ask for these scopes; for those that the server wants when not given
+    #[arg(long = "scope", value_name = "A,B", value_delimiter = ',')]
+    pub(super) scopes: Vec<String>,
+    /// The client that was registered by hand, at the authorization server of --issuer; else one is registered
+    #[arg(long, value_name = "ID", requires = "issuer")]
+    pub(super) client_id: Option<String>,
+    /// The authorization server of the client, as it names itself
+    #[arg(long, value_name = "URL", requires = "client_id")]
+    pub(super) issuer: Option<String>,
+    /// The port of 127.0.0.1 that the browser is sent back to; any that is free when not given
+    #[arg(long, value_name = "PORT", default_value_t = 0, hide_default_value = true)]
+    pub(super) port: u16,
 }
 
 #[derive(Debug, Args)]

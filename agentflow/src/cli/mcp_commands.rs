@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use super::ctrl_c;
-use super::mcp_args::{McpCommand, McpServeArgs, McpServerArgs};
+use super::mcp_args::{McpCommand, McpLoginArgs, McpServeArgs, McpServerArgs};
 use super::mcp_reads;
 use super::print::{Stop, json_line, note};
 use super::tools::{answered, list_of, report};
-use crate::mcp::{McpClient, McpError};
+use crate::mcp::{McpAuthorization, McpClient, McpClientBuilder, McpError, McpLoginFolder};
 use crate::mcp_server::{McpCaller, McpRefusal, McpServer, McpServerError};
 use crate::message::ToolCall;
 use crate::runtime::{EntryKind, Origin, Runtime};
@@ -19,6 +19,8 @@ const SERVER: &str = "server";
 pub(super) async fn mcp(host: &Runtime, command: McpCommand) -> Result<(), Stop> {
     match command {
         McpCommand::Serve(args) => serve(host, args).await,
+        McpCommand::Login(args) => login(args).await,
+        McpCommand::Logout { url } => logout(url).await,
         McpCommand::Tools { json, server } => tools(&server, json).await,
         McpCommand::Call { name, input, json, server } => call(&server, &name, input, json).await,
         McpCommand::Resources { uri: None, json, server } => mcp_reads::resources(client_of(&server)?, json).await,
@@ -99,6 +101,32 @@ fn is_same(one: &[u8], other: &[u8]) -> bool {
     one.len() == other.len() && one.iter().zip(other).fold(0, |differ, (one, other)| differ | (one ^ other)) == 0
 }
 
+async fn login(args: McpLoginArgs) -> Result<(), Stop> {
+    let McpLoginArgs { url, scopes, client_id, issuer, port } = args;
+    let show = |url: &str| note(format_args!("log in at {url}"));
+    let authorization = McpAuthorization::loopback(show).logins(logins()?).scopes(scopes).redirect_port(port);
+    let authorization = match (issuer, client_id) {
+        (Some(issuer), Some(id)) => authorization.client(issuer, id, None),
+        _ => authorization,
+    };
+    let client = McpClient::http(SERVER, url).authorization(authorization).build()?;
+    ctrl_c::or_stop(async { Ok(client.login().await?) }).await?;
+    note("there is a login, which the server takes");
+    Ok(())
+}
+
+async fn logout(url: String) -> Result<(), Stop> {
+    let client = McpClient::http(SERVER, url).authorization(McpAuthorization::stored(logins()?)).build()?;
+    ctrl_c::or_stop(async { Ok(client.logout().await?) }).await
+}
+
+/// Where the logins of this user are.
+fn logins() -> Result<McpLoginFolder, Stop> {
+    McpLoginFolder::of_user().ok_or_else(|| {
+        Stop::failed("mcp", "the environment names no folder for logins; set `HOME` or `XDG_DATA_HOME`".to_owned())
+    })
+}
+
 async fn tools(server: &McpServerArgs, json: bool) -> Result<(), Stop> {
     let runtime = runtime_of(server)?;
     let catalogue = ctrl_c::or_stop(async { Ok(runtime.catalogue().await) }).await?;
@@ -131,7 +159,11 @@ fn runtime_of(server: &McpServerArgs) -> Result<Runtime, Stop> {
 
 fn client_of(server: &McpServerArgs) -> Result<McpClient, Stop> {
     let client = match (&server.url, &server.program[..]) {
-        (Some(url), _) => McpClient::http(SERVER, url.clone()),
+        (Some(url), _) => {
+            let client = McpClient::http(SERVER, url.clone());
+            let stored = McpLoginFolder::of_user().map(McpAuthorization::stored);
+            stored.into_iter().fold(client, McpClientBuilder::authorization)
+        }
         (None, [program, arguments @ ..]) => McpClient::stdio(SERVER, program.clone()).args(arguments.to_vec()),
         (None, []) => {
             return Err(Stop::failed("mcp", "say which server: `--url URL` or `-- PROGRAM ARG..`".to_owned()));

@@ -66,7 +66,9 @@
 //!   the agents and workflows that are named, as a server of the Model Context Protocol over standard input and output
 //!   ([`mcp_server`](crate::mcp_server)), or with `--http PORT|ADDR [--host A,B] [--origin A,B] [--key-from VARIABLE]` over
 //!   HTTP at the path `/mcp`; an address that others can reach needs a key. `mcp tools [--json]` and `mcp call NAME [--input JSON] [--json]`, each with
-//!   `--url URL` or `-- PROGRAM ARG..`: the other side, for trying a server.
+//!   `--url URL` or `-- PROGRAM ARG..`: the other side, for trying a server. `mcp login --url URL [--scope A,B]
+//!   [--client-id ID --issuer URL] [--port PORT]` prints an address to log in at and keeps the login in the user's files
+//!   ([`McpLoginFolder`](crate::mcp::McpLoginFolder)), where the other commands find it; `mcp logout --url URL` removes it.
 //! - `a2a card URL [--json]` and `a2a send URL TEXT [--task ID] [--context ID] [--json]`, each with `--key-from VARIABLE`: an
 //!   agent of another program, over the Agent2Agent protocol ([`a2a`](crate::a2a)). A task that did not end well, or waits
 //!   for another message, makes the exit code 1.

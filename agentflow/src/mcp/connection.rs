@@ -125,13 +125,34 @@ impl Connection {
         &self.questions
     }
 
-    /// Asks the server. Dropping the future tells it to stop. `progress` gets what it says meanwhile.
+    /// Asks the server. Dropping the future tells it to stop. `progress` gets what it says meanwhile. What it refuses for want
+    /// of a login is asked again with another one, if there can be one.
     pub(super) async fn ask(
         &self,
         name: &'static str,
         request: ClientRequest,
         mut progress: impl FnMut(CallProgress),
     ) -> Result<ServerResult, McpError> {
+        #[cfg(feature = "mcp-auth")]
+        if let Some(login) = &self.described.login {
+            let mut tries = login.tries();
+            loop {
+                login.begin(&mut tries);
+                match self.ask_once(name, request.clone(), &mut progress).await {
+                    Err(NoAnswer { refused: Some(refused), .. }) => login.answer(&refused, &mut tries).await?,
+                    other => return other.map_err(|failed| failed.error),
+                }
+            }
+        }
+        self.ask_once(name, request, &mut progress).await.map_err(|failed| failed.error)
+    }
+
+    async fn ask_once(
+        &self,
+        name: &'static str,
+        request: ClientRequest,
+        progress: &mut impl FnMut(CallProgress),
+    ) -> Result<ServerResult, NoAnswer> {
         let sent = self.peer.send_cancellable_request(request, PeerRequestOptions::no_options()).await;
         let handle = match sent {
             Ok(handle) => handle,
@@ -162,6 +183,11 @@ impl Connection {
         limit: Duration,
     ) -> Result<ServerResult, McpError> {
         let asked = tokio::time::timeout(limit, self.ask(name, request, |_| ())).await;
+        #[cfg(feature = "mcp-auth")]
+        if asked.is_err() && self.described.login.as_ref().is_some_and(|login| login.is_asking()) {
+            let problem = "a person has been asked, and has not logged in yet; try it again then".to_owned();
+            return Err(McpError::Unauthorized { server: self.server(), problem });
+        }
         asked.unwrap_or_else(|_| Err(McpError::Silent { server: self.server(), request: name, limit }))
     }
 
@@ -169,17 +195,39 @@ impl Connection {
         Arc::clone(&self.described.name)
     }
 
-    async fn failed(&self, request: &'static str, error: ServiceError) -> McpError {
+    async fn failed(&self, request: &'static str, error: ServiceError) -> NoAnswer {
+        #[cfg(feature = "mcp-http")]
+        if let ServiceError::TransportSend(error) = &error
+            && let Some(failed) = self.unauthorized(&*error.error)
+        {
+            return failed;
+        }
+        NoAnswer::from(self.lost(request, error).await)
+    }
+
+    /// A request that was refused for want of a login, after which the connection is as it was.
+    #[cfg(feature = "mcp-http")]
+    fn unauthorized(&self, error: &(dyn std::error::Error + 'static)) -> Option<NoAnswer> {
+        #[cfg(feature = "mcp-auth")]
+        if let Some(error) = super::http_failures::without_login(error) {
+            return Some(error.into());
+        }
+        let refused = super::http_failures::refused(error)?;
+        let error = McpError::Unauthorized { server: self.server(), problem: refused.problem() };
+        Some(NoAnswer { error, refused: Some(refused) })
+    }
+
+    async fn lost(&self, request: &'static str, error: ServiceError) -> McpError {
         let server = self.server();
         match error {
             ServiceError::McpError(error) => McpError::Refused {
                 server,
                 request,
                 code: error.code.0,
-                message: head(&self.described.origin.masked(&error.message), MOST_WORDS).to_owned(),
+                message: head(&self.described.masked(&error.message), MOST_WORDS).to_owned(),
             },
             ServiceError::TransportSend(error) => {
-                let problem = self.described.origin.masked(&reasons(&*error.error));
+                let problem = self.described.masked(&reasons(&*error.error));
                 let problem = head(&problem, MOST_WORDS).to_owned();
                 self.ending.because(problem.clone());
                 self.is_broken.store(true, Ordering::Relaxed);
@@ -205,10 +253,29 @@ impl Connection {
     }
 }
 
+/// Why there is no answer.
+struct NoAnswer {
+    error: McpError,
+    /// What the server said when it wanted a login.
+    #[cfg(feature = "mcp-http")]
+    #[cfg_attr(not(feature = "mcp-auth"), allow(dead_code, reason = "nobody logs in"))]
+    refused: Option<super::http_failures::Refused>,
+}
+
+impl From<McpError> for NoAnswer {
+    fn from(error: McpError) -> Self {
+        Self {
+            error,
+            #[cfg(feature = "mcp-http")]
+            refused: None,
+        }
+    }
+}
+
 /// Whether a message cannot have reached the server.
 fn never_arrived(error: &(dyn std::error::Error + 'static)) -> bool {
     #[cfg(feature = "mcp-http")]
-    return super::http_transport::never_arrived(error);
+    return super::http_failures::never_arrived(error);
     #[cfg(not(feature = "mcp-http"))]
     {
         let _ = error;

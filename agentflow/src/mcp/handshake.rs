@@ -94,22 +94,47 @@ struct Refusal {
     error: McpError,
     /// Whether what it asked for first was answered with something else, as servers do that answer whatever they are asked.
     was_misread: bool,
+    /// What the server said when it wanted a login.
+    #[cfg(feature = "mcp-http")]
+    #[cfg_attr(not(feature = "mcp-auth"), allow(dead_code, reason = "nobody logs in"))]
+    refused: Option<super::http_failures::Refused>,
 }
 
 impl From<McpError> for Refusal {
     fn from(error: McpError) -> Self {
-        Self { error, was_misread: false }
+        Self {
+            error,
+            was_misread: false,
+            #[cfg(feature = "mcp-http")]
+            refused: None,
+        }
     }
 }
 
-/// Starts the server and connects to it. `versions` grow when its lists change.
+/// Starts the server and connects to it. `versions` grow when its lists change. A server that wants a login is connected to
+/// again with another one, if there can be one; the time that this takes is not that of connecting.
 pub(super) async fn connect(described: &Arc<Described>, versions: &Arc<ListVersions>) -> Result<Connection, McpError> {
+    #[cfg(feature = "mcp-auth")]
+    if let Some(login) = &described.login {
+        let mut tries = login.tries();
+        loop {
+            login.begin(&mut tries);
+            match of_either_era(described, versions).await {
+                Err(Refusal { refused: Some(refused), .. }) => login.answer(&refused, &mut tries).await?,
+                other => return other.map_err(|refusal| refusal.error),
+            }
+        }
+    }
+    of_either_era(described, versions).await.map_err(|refusal| refusal.error)
+}
+
+async fn of_either_era(described: &Arc<Described>, versions: &Arc<ListVersions>) -> Result<Connection, Refusal> {
     let first = Attempt { discovers: true, deadline: Instant::now() + described.settings.connect_timeout };
     match attempt(described, versions, first).await {
         Err(Refusal { was_misread: true, .. }) => {
-            attempt(described, versions, Attempt { discovers: false, ..first }).await.map_err(|refusal| refusal.error)
+            attempt(described, versions, Attempt { discovers: false, ..first }).await
         }
-        other => other.map_err(|refusal| refusal.error),
+        other => other,
     }
 }
 
@@ -135,17 +160,17 @@ async fn attempt(
             })?;
             match handshake(described, &ending, events, output, input, attempt).await {
                 Ok(service) => (service, Some(child)),
-                Err(Refusal { error: McpError::Connect { server, problem }, was_misread }) => {
+                Err(Refusal { error: McpError::Connect { server, problem }, was_misread, .. }) => {
                     let epitaph = child.epitaph().await;
                     let problem = if epitaph.is_empty() { problem } else { format!("{problem}; {epitaph}") };
-                    return Err(Refusal { error: McpError::Connect { server, problem }, was_misread });
+                    return Err(Refusal { was_misread, ..Refusal::from(McpError::Connect { server, problem }) });
                 }
                 Err(refusal) => return Err(refusal),
             }
         }
         #[cfg(feature = "mcp-http")]
         Origin::Http(address) => {
-            let transport = super::http_transport::transport(address, &described.settings)
+            let transport = super::http_transport::transport(address, described)
                 .map_err(|problem| McpError::Connect { server: Arc::clone(name), problem })?;
             (serve(described, &ending, events, transport, attempt).await?, None)
         }
@@ -196,15 +221,35 @@ where
     match tokio::time::timeout_at(attempt.deadline, serving).await {
         Ok(Ok(service)) => Ok(service),
         Ok(Err(error)) => {
-            let problem = ending.reason().unwrap_or_else(|| described.origin.masked(&reasons(&error)));
+            let server = Arc::clone(name);
+            #[cfg(feature = "mcp-auth")]
+            if let Some(error) = cause_of(&error).and_then(super::http_failures::without_login) {
+                return Err(error.into());
+            }
+            #[cfg(feature = "mcp-http")]
+            if let Some(refused) = cause_of(&error).and_then(super::http_failures::refused) {
+                let error = McpError::Connect { server, problem: refused.problem() };
+                return Err(Refusal { refused: Some(refused), ..Refusal::from(error) });
+            }
+            let problem = ending.reason().unwrap_or_else(|| described.masked(&reasons(&error)));
             let problem = head(&problem, MOST_WORDS).to_owned();
             let was_misread = attempt.discovers && matches!(error, ClientInitializeError::ExpectedInitResult(_));
-            Err(Refusal { error: McpError::Connect { server: Arc::clone(name), problem }, was_misread })
+            Err(Refusal { was_misread, ..Refusal::from(McpError::Connect { server, problem }) })
         }
         Err(_) => {
             let (server, limit) = (Arc::clone(name), settings.connect_timeout);
             Err(McpError::Silent { server, request: "initialize", limit }.into())
         }
+    }
+}
+
+/// The failure of the transport behind an error.
+#[cfg(feature = "mcp-http")]
+fn cause_of(error: &ClientInitializeError) -> Option<&(dyn std::error::Error + 'static)> {
+    match error {
+        ClientInitializeError::TransportError { error, .. } => Some(&*error.error),
+        ClientInitializeError::LegacyFallbackFailed { fallback, .. } => cause_of(fallback),
+        _ => None,
     }
 }
 

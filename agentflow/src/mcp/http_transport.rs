@@ -3,33 +3,37 @@
 
 use reqwest::Client;
 use rmcp::transport::StreamableHttpClientTransport;
-use rmcp::transport::streamable_http_client::{StreamableHttpClientTransportConfig, StreamableHttpError};
+use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
 
-use super::mcp_settings::Settings;
+use super::mcp_settings::Described;
 use crate::model::{HttpAddress, http_client};
+
+#[cfg(feature = "mcp-auth")]
+type Sender = super::authorization::AuthorizedClient;
+#[cfg(not(feature = "mcp-auth"))]
+type Sender = Client;
 
 /// The transport of one connection.
 pub(super) fn transport(
     address: &HttpAddress,
-    settings: &Settings,
-) -> Result<StreamableHttpClientTransport<Client>, String> {
+    described: &Described,
+) -> Result<StreamableHttpClientTransport<Sender>, String> {
+    let settings = &described.settings;
     let url = address.url()?;
     let client = http_client(&url, settings.connect_timeout).map_err(|error| error.to_string())?;
     let config = StreamableHttpClientTransportConfig::with_uri(url.as_str())
         .custom_headers(address.header_map()?)
         .max_sse_event_size(settings.max_message);
     let config = address.bearer.iter().fold(config, |config, key| config.auth_header(key.expose()));
-    Ok(StreamableHttpClientTransport::with_client(client, config))
+    Ok(StreamableHttpClientTransport::with_client(sender(client, described), config))
 }
 
-/// Whether a message cannot have reached the server: there was no connection to it.
-pub(super) fn never_arrived(error: &(dyn std::error::Error + 'static)) -> bool {
-    let mut cause = Some(error);
-    while let Some(error) = cause {
-        if let Some(StreamableHttpError::Client(error)) = error.downcast_ref::<StreamableHttpError<reqwest::Error>>() {
-            return error.is_connect();
-        }
-        cause = error.source();
-    }
-    false
+#[cfg(feature = "mcp-auth")]
+fn sender(client: Client, described: &Described) -> Sender {
+    Sender::new(client, described.login.clone())
+}
+
+#[cfg(not(feature = "mcp-auth"))]
+fn sender(client: Client, _: &Described) -> Sender {
+    client
 }

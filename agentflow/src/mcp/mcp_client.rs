@@ -9,6 +9,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use tokio::io::{AsyncRead, AsyncWrite};
 
+#[cfg(feature = "mcp-auth")]
+use super::authorization::{Authorizer, McpAuthorization};
 use super::mcp_error::McpError;
 use super::mcp_prompt::McpPrompt;
 use super::mcp_resource::{McpContent, McpResource, McpResourceTemplate};
@@ -41,6 +43,8 @@ pub struct McpClientBuilder {
     name: Arc<str>,
     origin: Origin,
     settings: Settings,
+    #[cfg(feature = "mcp-auth")]
+    authorization: Option<McpAuthorization>,
 }
 
 impl McpClient {
@@ -138,6 +142,29 @@ impl McpClient {
         self.link.connection().await.map(drop)
     }
 
+    /// Connects, and has a person log in if the server wants it and the login that is kept no longer does, as
+    /// [`McpClientBuilder::authorization`] says. Returns at once where there is a login that the server takes. Dropping the
+    /// future leaves a login that has begun open, which ends with the client or after its time; a further call waits for it.
+    /// Needs the feature `mcp-auth`.
+    ///
+    /// # Errors
+    /// [`McpError::Unauthorized`] when nobody has logged in, or the server cannot be logged in to; [`McpError::Config`]
+    /// without an `authorization`; else as [`connect`](Self::connect).
+    #[cfg(feature = "mcp-auth")]
+    pub async fn login(&self) -> Result<(), McpError> {
+        self.link.log_in().await
+    }
+
+    /// Removes the login, also where it is kept, has it revoked where the authorization server does that, and closes the
+    /// connection as [`close`](Self::close) does. Needs the feature `mcp-auth`.
+    ///
+    /// # Errors
+    /// [`McpError::Unauthorized`] when it cannot be removed where it is kept; [`McpError::Config`] without an `authorization`.
+    #[cfg(feature = "mcp-auth")]
+    pub async fn logout(&self) -> Result<(), McpError> {
+        self.link.log_out().await
+    }
+
     /// How the server is, by what happened so far; nothing is asked.
     pub fn health(&self) -> McpHealth {
         self.link.health_now()
@@ -171,7 +198,13 @@ impl IntoTools for McpClient {
 
 impl McpClientBuilder {
     fn new(name: Arc<str>, origin: Origin) -> Self {
-        Self { name, origin, settings: Settings::default() }
+        Self {
+            name,
+            origin,
+            settings: Settings::default(),
+            #[cfg(feature = "mcp-auth")]
+            authorization: None,
+        }
     }
 
     /// Adds an argument of the program.
@@ -218,6 +251,14 @@ impl McpClientBuilder {
         if let Origin::Http(address) = &mut self.origin {
             address.bearer = Some(Secret::new(key));
         }
+        self
+    }
+
+    /// Logs in to the server when it wants that, and sends the token of the login with each HTTP request. Needs the feature
+    /// `mcp-auth`.
+    #[cfg(feature = "mcp-auth")]
+    pub fn authorization(mut self, authorization: McpAuthorization) -> Self {
+        self.authorization = Some(authorization);
         self
     }
 
@@ -312,10 +353,12 @@ impl McpClientBuilder {
     /// The client. Nothing is started.
     ///
     /// # Errors
-    /// [`McpError::Config`] for a name that cannot be a part of a tool's name, for an address that is not one, and for a
-    /// header that cannot be sent.
+    /// [`McpError::Config`] for a name that cannot be a part of a tool's name, for an address that is not one, for a
+    /// header that cannot be sent, and for an `authorization` that cannot be used or has a key beside it.
     pub fn build(self) -> Result<McpClient, McpError> {
-        let Self { name, origin, settings } = self;
+        #[cfg(feature = "mcp-auth")]
+        let login = self.login()?;
+        let Self { name, origin, settings, .. } = self;
         let fits = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-';
         if name.is_empty() || !name.bytes().all(fits) {
             let problem = format!("the name `{name}` must be of letters, digits, `_` and `-`");
@@ -328,10 +371,33 @@ impl McpClientBuilder {
                 .map_err(|problem| McpError::Config { at: None, problem: format!("`{name}`: {problem}") })?;
         }
         let toolset = format!("mcp.{name}");
-        let link = Arc::new(ServerLink::new(Described { name, origin, settings }));
+        let link = Arc::new(ServerLink::new(Described {
+            name,
+            origin,
+            settings,
+            #[cfg(feature = "mcp-auth")]
+            login,
+        }));
         let reads = Arc::new(ServerReads::new(Arc::clone(&link)));
         let toolset = ToolsetRef::new(ServerTools { name: toolset, reads: Arc::clone(&reads) });
         Ok(McpClient { link, reads, toolset })
+    }
+
+    /// The login of a server at an address.
+    #[cfg(feature = "mcp-auth")]
+    fn login(&self) -> Result<Option<Arc<Authorizer>>, McpError> {
+        let Some(authorization) = &self.authorization else { return Ok(None) };
+        let failed = |problem: String| McpError::Config { at: None, problem: format!("`{}`: {problem}", self.name) };
+        let Origin::Http(address) = &self.origin else {
+            return Err(failed("only a server at an address is logged in to".to_owned()));
+        };
+        if address.bearer.is_some() || address.headers.keys().any(|name| name.eq_ignore_ascii_case("authorization")) {
+            return Err(failed("it has a key and an `authorization`; give one of them".to_owned()));
+        }
+        authorization.check().map_err(failed)?;
+        let mut url = address.url().map_err(failed)?;
+        url.set_fragment(None);
+        Ok(Some(Arc::new(Authorizer::new(Arc::clone(&self.name), url, authorization.clone()))))
     }
 }
 

@@ -93,6 +93,14 @@ pub enum McpError {
         /// Its first question, shortened.
         question: String,
     },
+    /// It wants a login that is not there, or does not take the one that is; it did nothing.
+    #[error("the MCP server `{server}` needs a login: {problem}")]
+    Unauthorized {
+        /// The name that the program gave it.
+        server: Arc<str>,
+        /// What is missing, and what to do.
+        problem: String,
+    },
     /// A description of servers cannot be read.
     #[error("the MCP servers cannot be read{at}: {problem}", at = at.as_ref().map(|at| format!(" from {at}")).unwrap_or_default())]
     Config {

@@ -7,6 +7,8 @@ use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite};
 
+#[cfg(feature = "mcp-auth")]
+use super::authorization::Authorizer;
 #[cfg(feature = "mcp-http")]
 use crate::model::HttpAddress;
 use crate::tool::ToolPolicy;
@@ -77,7 +79,7 @@ impl Settings {
 
 impl Origin {
     /// A text of the server without the keys that it was given.
-    pub(super) fn masked(&self, text: &str) -> String {
+    fn masked(&self, text: &str) -> String {
         match self {
             #[cfg(feature = "mcp-http")]
             Self::Http(address) => address.masked(text),
@@ -92,4 +94,16 @@ pub(super) struct Described {
     pub(super) name: Arc<str>,
     pub(super) origin: Origin,
     pub(super) settings: Settings,
+    #[cfg(feature = "mcp-auth")]
+    pub(super) login: Option<Arc<Authorizer>>,
+}
+
+impl Described {
+    /// A text of the server without the keys and tokens that it was given.
+    pub(super) fn masked(&self, text: &str) -> String {
+        let text = self.origin.masked(text);
+        #[cfg(feature = "mcp-auth")]
+        let text = self.login.iter().fold(text, |text, login| login.masked(&text));
+        text
+    }
 }

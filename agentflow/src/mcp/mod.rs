@@ -2,11 +2,15 @@
 //! `rmcp`'s; none of its types is public here.
 #![doc = include_str!("../docs/mcp.md")]
 
+#[cfg(feature = "mcp-auth")]
+mod authorization;
 mod bounded_lines;
 mod child_server;
 mod connection;
 mod elicited;
 mod handshake;
+#[cfg(feature = "mcp-http")]
+mod http_failures;
 #[cfg(feature = "mcp-http")]
 mod http_transport;
 mod kept_list;
@@ -27,6 +31,8 @@ mod server_link;
 mod server_list;
 mod server_reads;
 
+#[cfg(feature = "mcp-auth")]
+pub use self::authorization::{McpAuthorization, McpLoginFolder, McpLogins};
 #[cfg(feature = "mcp-server")]
 pub(crate) use self::bounded_lines::{BoundedLines, CLOSED};
 #[cfg(feature = "mcp-server")]

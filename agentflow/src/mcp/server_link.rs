@@ -97,6 +97,11 @@ impl ServerLink {
         self.wait_for_turn(&attempts).await?;
         match handshake::connect(&self.described, &self.versions).await {
             Ok(connection) => Ok(self.keep(connection, &mut attempts)),
+            // It is there, so nothing is gained by waiting.
+            Err(error @ McpError::Unauthorized { .. }) => {
+                self.health().problem = Some(error.to_string());
+                Err(error)
+            }
             Err(error) => {
                 let failures = attempts.failures + 1;
                 self.note(&mut attempts, failures, error.to_string());
@@ -114,6 +119,34 @@ impl ServerLink {
         }
         attempts.failures = 0;
         attempts.not_before = None;
+    }
+
+    /// Connects, and lets a person be asked to log in meanwhile. A server that lets anybody connect is logged in to all the
+    /// same.
+    #[cfg(feature = "mcp-auth")]
+    pub(super) async fn log_in(&self) -> Result<(), McpError> {
+        let Some(login) = &self.described.login else { return Err(self.has_no_login()) };
+        let _allowed = login.allow();
+        self.connection().await?;
+        if !login.has_login() {
+            login.log_in().await?;
+        }
+        Ok(())
+    }
+
+    /// Removes the login and ends the connection that was made with it.
+    #[cfg(feature = "mcp-auth")]
+    pub(super) async fn log_out(&self) -> Result<(), McpError> {
+        let Some(login) = &self.described.login else { return Err(self.has_no_login()) };
+        let removed = login.log_out().await;
+        self.close().await;
+        removed
+    }
+
+    #[cfg(feature = "mcp-auth")]
+    fn has_no_login(&self) -> McpError {
+        let problem = format!("`{}` has no `authorization`, with which the program says how it logs in", self.name());
+        McpError::Config { at: None, problem }
     }
 
     fn live(&self) -> Option<Arc<Connection>> {

@@ -154,7 +154,7 @@ impl ServerReads {
             Some(Err(problem)) => format!("it {problem}"),
             None => return connection.unusable(request, "it puts the answer off".to_owned()),
         };
-        let question = head(&self.link.described.origin.masked(&question), MOST_QUESTION).to_owned();
+        let question = head(&self.link.described.masked(&question), MOST_QUESTION).to_owned();
         McpError::Asks { server, request, question }
     }
 }

@@ -32,6 +32,12 @@ pub(super) struct Targets {
 }
 
 impl Targets {
+    /// Any host whose addresses the guard allows.
+    #[cfg(feature = "mcp-auth")]
+    pub(super) fn within(guard: AddressGuard) -> Self {
+        Self { guard, ..Self::default() }
+    }
+
     /// Has the certificates of a host come from the authorities of a PEM text. What is said last of a host counts.
     pub(super) fn trust(&mut self, host: String, pem: &[u8]) -> io::Result<()> {
         let roots =

@@ -26,6 +26,8 @@ mod description_form;
 mod graphql_document;
 #[cfg(feature = "tool-api")]
 mod graphql_tool;
+#[cfg(feature = "mcp-auth")]
+mod guarded_request;
 #[cfg(feature = "tool-http")]
 mod http_exchange;
 #[cfg(feature = "a2a-push")]
@@ -68,6 +70,8 @@ pub use self::api_tool::ApiTool;
 pub use self::condition_tool::condition;
 #[cfg(feature = "tool-api")]
 pub use self::graphql_tool::GraphqlTool;
+#[cfg(feature = "mcp-auth")]
+pub(crate) use self::guarded_request::guarded_request;
 #[cfg(feature = "tool-http")]
 pub use self::http_request::HttpRequest;
 #[cfg(feature = "tool-api")]

@@ -1,0 +1,163 @@
+//! Who this program is to an authorization server: a client that was registered by hand, the address of a document, or a
+//! registration of its own (RFC 7591). A secret is given to the authorization server that it is of alone.
+
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use super::auth_requests::{AuthRequests, is_loopback};
+use super::discovery::AuthorizationServer;
+use super::mcp_authorization::McpAuthorization;
+use crate::text::head;
+
+/// How a client says who it is to the token endpoint.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum ClientAuth {
+    None,
+    ClientSecretBasic,
+    ClientSecretPost,
+}
+
+impl ClientAuth {
+    fn named(name: &str) -> Option<Self> {
+        match name {
+            "none" => Some(Self::None),
+            "client_secret_basic" => Some(Self::ClientSecretBasic),
+            "client_secret_post" => Some(Self::ClientSecretPost),
+            _ => None,
+        }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::ClientSecretBasic => "client_secret_basic",
+            Self::ClientSecretPost => "client_secret_post",
+        }
+    }
+
+    /// The first of these that a server has. Without a list it has basic authentication (RFC 8414), and as a rule none.
+    fn of(server: &AuthorizationServer, wanted: &[Self]) -> Option<Self> {
+        let is_there =
+            |auth: &&Self| server.client_auth.as_ref().is_none_or(|names| names.iter().any(|name| name == auth.name()));
+        wanted.iter().find(is_there).copied()
+    }
+}
+
+/// Where a client is from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum ClientOrigin {
+    /// The program has it, and its secret.
+    Given,
+    Document,
+    Registered,
+}
+
+/// A client. It has no `Debug`.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct ClientIdentity {
+    pub(super) id: String,
+    /// Of one that was registered here.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) secret: Option<String>,
+    pub(super) auth: ClientAuth,
+    pub(super) origin: ClientOrigin,
+    #[serde(default)]
+    pub(super) redirect_uri: String,
+}
+
+#[derive(Deserialize)]
+struct Registration {
+    client_id: String,
+    client_secret: Option<String>,
+    token_endpoint_auth_method: Option<String>,
+}
+
+impl ClientIdentity {
+    /// The client for a login: what the program says, else a registration. `earlier` is the one of the login before, if it
+    /// was at this authorization server.
+    pub(super) async fn of(
+        says: &McpAuthorization,
+        requests: &AuthRequests,
+        server: &AuthorizationServer,
+        redirect_uri: &str,
+        earlier: Option<&Self>,
+    ) -> Result<Self, String> {
+        let redirect_uri = redirect_uri.to_owned();
+        if let Some(client) = Self::given(says, server)? {
+            return Ok(Self { redirect_uri, ..client });
+        }
+        if let Some(document) = says.document.as_ref().filter(|_| server.takes_documents) {
+            let origin = ClientOrigin::Document;
+            return Ok(Self { id: document.clone(), secret: None, auth: ClientAuth::None, origin, redirect_uri });
+        }
+        match earlier.filter(|of| of.origin == ClientOrigin::Registered && of.redirect_uri == redirect_uri) {
+            Some(earlier) => Ok(earlier.clone()),
+            None => Self::registered(says, requests, server, redirect_uri).await,
+        }
+    }
+
+    /// The client that the program has at an authorization server.
+    pub(super) fn given(says: &McpAuthorization, server: &AuthorizationServer) -> Result<Option<Self>, String> {
+        let Some(given) = says.client.as_ref().filter(|client| client.issuer == server.issuer) else { return Ok(None) };
+        let wanted: &[ClientAuth] = match &given.secret {
+            Some(_) => &[ClientAuth::ClientSecretBasic, ClientAuth::ClientSecretPost],
+            None => &[ClientAuth::None],
+        };
+        let auth = ClientAuth::of(server, wanted).ok_or_else(|| {
+            let issuer = head(&server.issuer, 200);
+            match &given.secret {
+                Some(_) => format!("the authorization server `{issuer}` takes no secret of a client"),
+                None => format!("the authorization server `{issuer}` wants a secret of its clients; give it, too"),
+            }
+        })?;
+        let (origin, redirect_uri) = (ClientOrigin::Given, String::new());
+        Ok(Some(Self { id: given.id.clone(), secret: None, auth, origin, redirect_uri }))
+    }
+
+    async fn registered(
+        says: &McpAuthorization,
+        requests: &AuthRequests,
+        server: &AuthorizationServer,
+        redirect_uri: String,
+    ) -> Result<Self, String> {
+        let issuer = head(&server.issuer, 200);
+        let Some(url) = &server.registration else {
+            return Err(format!(
+                "the authorization server `{issuer}` registers no clients: register this program there, and give the client \
+                 with `McpAuthorization::client`"
+            ));
+        };
+        let wanted = [ClientAuth::None, ClientAuth::ClientSecretBasic, ClientAuth::ClientSecretPost];
+        let Some(auth) = ClientAuth::of(server, &wanted) else {
+            return Err(format!("the authorization server `{issuer}` takes clients in no way that this program knows"));
+        };
+        let is_native = redirect_uri.parse().is_ok_and(|url| is_loopback(&url)) || !redirect_uri.starts_with("http");
+        let body = json!({
+            "client_name": says.client_name,
+            "redirect_uris": [redirect_uri],
+            "grant_types": ["authorization_code", "refresh_token"],
+            "response_types": ["code"],
+            "token_endpoint_auth_method": auth.name(),
+            "application_type": if is_native { "native" } else { "web" },
+        });
+        let reply = requests.post(url, "application/json", None, body.to_string()).await?;
+        if !reply.is_success() {
+            return Err(format!("the authorization server `{issuer}` did not register this program: {}", reply.status));
+        }
+        let unusable = |why: String| format!("the registration at `{issuer}` cannot be used: {why}");
+        let registration: Registration = reply.json().map_err(unusable)?;
+        let secret = registration.client_secret.filter(|secret| !secret.is_empty());
+        let auth = match registration.token_endpoint_auth_method.as_deref() {
+            Some(name) => {
+                ClientAuth::named(name).ok_or_else(|| unusable("it asks for another way to be sent".into()))?
+            }
+            None => auth,
+        };
+        if registration.client_id.is_empty() || (auth != ClientAuth::None && secret.is_none()) {
+            return Err(unusable("it has no name, or no secret where one is needed".to_owned()));
+        }
+        Ok(Self { id: registration.client_id, secret, auth, origin: ClientOrigin::Registered, redirect_uri })
+    }
+}

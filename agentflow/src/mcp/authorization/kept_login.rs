@@ -1,0 +1,91 @@
+//! `McpLogins`: where logins are kept, and the form of one. A login is a secret as a whole; nothing here shows it.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::{Mutex, PoisonError};
+
+use async_trait::async_trait;
+use serde::{Deserialize, Serialize};
+
+use super::client_identity::ClientIdentity;
+use crate::model::Secret;
+
+/// Where the logins of servers are kept, such as a keychain or a table of a database; [`McpLoginFolder`](super::McpLoginFolder)
+/// keeps them in files. Without one they are kept in memory, as long as the client is there.
+///
+/// A login is one text that only this library reads. It holds tokens, so keep it as a password is kept. It is saved whenever
+/// it changes: authorization servers give another token each time that one is renewed, and may then refuse the one before.
+#[async_trait]
+pub trait McpLogins: Send + Sync {
+    /// The login of a server; `None` when there is none. Asked before a server is first connected to, and when it refuses the
+    /// login that there is, since another process may have saved another.
+    ///
+    /// # Errors
+    /// When nobody knows whether there is one. The request fails with it.
+    async fn load(&self, server: &str) -> io::Result<Option<Secret>>;
+
+    /// Keeps the login of a server in place of the one before; with `None` removes it. `server` is its address.
+    ///
+    /// # Errors
+    /// When it cannot be kept. The login is used all the same, as long as the client is there, and a warning is logged.
+    async fn save(&self, server: &str, login: Option<&Secret>) -> io::Result<()>;
+}
+
+/// Logins in memory.
+#[derive(Default)]
+pub(super) struct InMemory(Mutex<BTreeMap<String, Secret>>);
+
+#[async_trait]
+impl McpLogins for InMemory {
+    async fn load(&self, server: &str) -> io::Result<Option<Secret>> {
+        Ok(self.0.lock().unwrap_or_else(PoisonError::into_inner).get(server).cloned())
+    }
+
+    async fn save(&self, server: &str, login: Option<&Secret>) -> io::Result<()> {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        match login {
+            Some(login) => all.insert(server.to_owned(), login.clone()),
+            None => all.remove(server),
+        };
+        Ok(())
+    }
+}
+
+/// The form that is read here.
+const VERSION: u32 = 1;
+
+/// A login as it is kept. It has no `Debug`.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct KeptLogin {
+    pub(super) version: u32,
+    /// The address of the server that the token is sent to, and to no other.
+    pub(super) server: String,
+    pub(super) issuer: String,
+    pub(super) resource: String,
+    pub(super) token_endpoint: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) revocation_endpoint: Option<String>,
+    pub(super) client: ClientIdentity,
+    /// The scopes that were asked for.
+    pub(super) scopes: Vec<String>,
+    pub(super) access_token: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) refresh_token: Option<String>,
+    /// When it is to be renewed, in milliseconds since the Unix epoch; unknown where the authorization server says no end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) renew_at: Option<u64>,
+}
+
+impl KeptLogin {
+    pub(super) const VERSION: u32 = VERSION;
+
+    pub(super) fn secret(&self) -> Secret {
+        Secret::new(serde_json::to_string(self).unwrap_or_default())
+    }
+
+    /// The login of a server; `None` for one of another server or of a later release.
+    pub(super) fn read(server: &str, text: &Secret) -> Option<Self> {
+        let login: Self = serde_json::from_str(text.expose()).ok()?;
+        (login.version == VERSION && login.server == server).then_some(login)
+    }
+}

@@ -1,0 +1,125 @@
+//! A socket of this machine that the browser is sent back to. It takes the answer to one login, by its `state`, and nothing
+//! else: whatever another page or program sends is refused, and waiting goes on.
+
+use std::net::Ipv4Addr;
+use std::time::Duration;
+
+use reqwest::Url;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinSet;
+
+use super::browser_login::is_same;
+
+const PATH: &str = "/callback";
+/// The most bytes of the head of a request.
+const MOST_BYTES: usize = 16 << 10;
+/// The most connections at once; a browser opens some that it does not use.
+const MOST_CONNECTIONS: usize = 16;
+/// How long a connection may take to say what it wants.
+const LONGEST: Duration = Duration::from_secs(10);
+
+const DONE: &str =
+    "<!doctype html><meta charset=utf-8><title>Login</title><p>The program has what it needs; this page can be closed.";
+const OTHER: &str =
+    "<!doctype html><meta charset=utf-8><title>Login</title><p>This is not the login that the program waits for.";
+
+pub(super) struct LoopbackRedirect {
+    listener: TcpListener,
+    uri: String,
+}
+
+impl LoopbackRedirect {
+    /// Listens at a port, where `0` is any: then at that of an earlier login if it is free, since that is known.
+    pub(super) async fn bind(port: u16, earlier: Option<&str>) -> Result<Self, String> {
+        let known = earlier.and_then(|uri| uri.parse::<Url>().ok()?.port()).filter(|_| port == 0);
+        let mut bound = TcpListener::bind((Ipv4Addr::LOCALHOST, known.unwrap_or(port))).await;
+        if bound.is_err() && known.is_some() {
+            bound = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await;
+        }
+        let failed = |error: std::io::Error| format!("no socket for the browser's answer: {error}");
+        let listener = bound.map_err(failed)?;
+        let uri = format!("http://{}{PATH}", listener.local_addr().map_err(failed)?);
+        Ok(Self { listener, uri })
+    }
+
+    pub(super) fn uri(&self) -> &str {
+        &self.uri
+    }
+
+    /// Waits for the answer to the login with this state; the path and the query that the browser was sent to.
+    pub(super) async fn answer(&self, state: &str) -> Result<String, String> {
+        let mut open = JoinSet::new();
+        loop {
+            tokio::select! {
+                accepted = self.listener.accept(), if open.len() < MOST_CONNECTIONS => match accepted {
+                    Ok((stream, _)) => {
+                        let state = state.to_owned();
+                        open.spawn(async move {
+                            tokio::time::timeout(LONGEST, answered(stream, &state)).await.ok().flatten()
+                        });
+                    }
+                    Err(error) => return Err(format!("the socket for the browser's answer failed: {error}")),
+                },
+                Some(ended) = open.join_next() => {
+                    if let Ok(Some(target)) = ended {
+                        return Ok(target);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Reads a request and answers it; its target, if it is what is waited for.
+async fn answered(mut stream: TcpStream, state: &str) -> Option<String> {
+    let mut head = Vec::new();
+    while !head.windows(4).any(|four| four == b"\r\n\r\n") {
+        let mut piece = [0; 2048];
+        let read = stream.read(&mut piece).await.ok()?;
+        if read == 0 || head.len() + read > MOST_BYTES {
+            return None;
+        }
+        head.extend_from_slice(&piece[..read]);
+    }
+    let target = target(&head, state);
+    let (status, page) = if target.is_some() { ("200 OK", DONE) } else { ("404 Not Found", OTHER) };
+    let length = page.len();
+    let response = format!(
+        "HTTP/1.1 {status}\r\ncontent-type: text/html\r\ncontent-length: {length}\r\ncache-control: no-store\r\nreferrer-policy: \
+         no-referrer\r\nconnection: close\r\n\r\n{page}"
+    );
+    // Whether the person sees the page says nothing of the login.
+    let _ = stream.write_all(response.as_bytes()).await;
+    let _ = stream.shutdown().await;
+    target
+}
+
+fn target(head: &[u8], state: &str) -> Option<String> {
+    let head = std::str::from_utf8(head).ok()?;
+    let target = head.lines().next()?.strip_prefix("GET ")?.strip_suffix(" HTTP/1.1")?;
+    let url = Url::parse("http://127.0.0.1").ok()?.join(target).ok()?;
+    let is_of_login = url.query_pairs().any(|(name, value)| name == "state" && is_same(&value, state));
+    (url.path() == PATH && target.starts_with(PATH) && is_of_login).then(|| target.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::target;
+
+    #[test]
+    fn only_the_answer_to_the_login_is_taken() {
+        for (line, is_taken) in [
+            ("GET /callback?code=c&state=s HTTP/1.1", true),
+            ("GET /callback?code=c&state=t HTTP/1.1", false),
+            ("GET /callback?code=c HTTP/1.1", false),
+            ("GET /favicon.ico?state=s HTTP/1.1", false),
+            ("POST /callback?code=c&state=s HTTP/1.1", false),
+            ("GET //evil.example/callback?state=s HTTP/1.1", false),
+            ("GET http://evil.example/callback?state=s HTTP/1.1", false),
+            ("", false),
+        ] {
+            assert_eq!(target(format!("{line}\r\nhost: h\r\n\r\n").as_bytes(), "s").is_some(), is_taken, "{line}");
+        }
+    }
+}
