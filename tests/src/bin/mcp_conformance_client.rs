@@ -6,13 +6,19 @@
 use std::error::Error;
 
 use agentflow::event::EventKind;
-use agentflow::mcp::McpClient;
+use agentflow::mcp::{McpAuthorization, McpClient};
+use agentflow::model::Secret;
 use agentflow::prelude::*;
 use agentflow::runtime::EntryKind;
 use agentflow::serde_json::{self, Map, Value, json};
 use agentflow::store::MemoryStore;
 use agentflow_testing::{ScriptedModel, Turn};
 use futures_util::StreamExt;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+/// The document that the suite expects of a client that has one.
+const DOCUMENT: &str = "https://conformance-test.local/client-metadata.json";
 
 /// What tools are called below, before the name that the server gives them.
 const PREFIX: &str = "mcp.suite.";
@@ -23,7 +29,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let context = std::env::var("MCP_CONFORMANCE_CONTEXT").unwrap_or_default();
     let context: Value = serde_json::from_str(&context).unwrap_or_default();
     let scenario = std::env::var("MCP_CONFORMANCE_SCENARIO").unwrap_or_default();
-    let client = McpClient::http("suite", url).build()?;
+    let client = McpClient::http("suite", url).authorization(authorization(&context)).build()?;
     client.connect().await?;
     let runtime = Runtime::builder().store(MemoryStore::new()).toolset(client.clone()).build();
     let catalogue = runtime.catalogue().await;
@@ -76,6 +82,33 @@ async fn main() -> Result<(), Box<dyn Error>> {
     }
     client.close().await;
     Ok(())
+}
+
+/// A person who agrees to everything: the suite sends the browser back at once.
+fn authorization(context: &Value) -> McpAuthorization {
+    let authorization = McpAuthorization::browser("http://127.0.0.1:8765/callback", sent_back_to);
+    let authorization = authorization.client_document(DOCUMENT).when_needed();
+    match (context["issuer"].as_str(), context["client_id"].as_str(), context["client_secret"].as_str()) {
+        (Some(issuer), Some(id), secret) => authorization.client(issuer, id, secret.map(Secret::new)),
+        _ => authorization,
+    }
+}
+
+/// Where a page sends the browser.
+async fn sent_back_to(url: String) -> Result<String, String> {
+    let failed = |error: std::io::Error| error.to_string();
+    let rest = url.strip_prefix("http://").ok_or("the page is not one of this machine")?;
+    let (host, path) = rest.split_once('/').ok_or("the page has no path")?;
+    let mut stream = TcpStream::connect(host).await.map_err(failed)?;
+    let request = format!("GET /{path} HTTP/1.1\r\nhost: {host}\r\nconnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).await.map_err(failed)?;
+    let mut page = String::new();
+    stream.read_to_string(&mut page).await.map_err(failed)?;
+    let place = page.lines().find_map(|line| {
+        let (name, value) = line.split_once(": ")?;
+        name.eq_ignore_ascii_case("location").then(|| value.to_owned())
+    });
+    place.ok_or_else(|| "the page sends the browser nowhere".to_owned())
 }
 
 /// Arguments that fit a schema of simple properties.
