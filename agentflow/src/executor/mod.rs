@@ -58,7 +58,10 @@
 //! # What both sides have in common
 //!
 //! The workflow, by its name and its [definition hash](crate::workflow::Graph): another definition is refused before the
-//! step begins. Resources, models, middleware and secrets are those of the runtime that executes the step; a resource that a
+//! step begins. Of a workflow that is a [document](crate::document), the documents are those of the run, to the letter: a
+//! runtime that now has others reads them from its store, when that is the store of the run, and refuses the step otherwise
+//! (`definition_changed`). What else the agents and tools of a program have changed counts as when a run is resumed
+//! ([`Changes`](crate::runtime::Changes)), as far as the store knows it. Resources, models, middleware and secrets are those of the runtime that executes the step; a resource that a
 //! run is given as a value cannot go there, so a run that is given one is not started. Each run's own resources come from
 //! [`run_resource`](crate::runtime::RuntimeBuilder::run_resource) on the runtime that executes its steps.
 //!

@@ -27,6 +27,12 @@ pub struct StepCall {
     pub workflow: Arc<str>,
     /// The workflow's definition hash.
     pub definition: Arc<str>,
+    /// The [id](crate::definition::Definition::id) of the workflow's definition by parts: also of the agents and tools that it
+    /// calls.
+    pub parts: Arc<str>,
+    /// What identifies the texts of the documents that the workflow was made of; `None` of a workflow of the program.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub documents: Option<Arc<str>>,
     /// The step: a node, an item, a round or a branch.
     pub path: StepPath,
     /// The attempt at it, from 1.
@@ -83,7 +89,7 @@ pub struct StepCall {
 
 impl StepCall {
     /// The version of the form that this release makes and reads.
-    pub const VERSION: u32 = 1;
+    pub const VERSION: u32 = 2;
 
     /// The outcome of this call.
     pub(crate) fn ended(&self, end: StepEnd) -> StepOutcome {

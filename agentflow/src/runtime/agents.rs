@@ -21,6 +21,15 @@ use crate::run::{
 use crate::tool::{BegunCompensation, can_compensate};
 use crate::value::Encoded;
 
+/// How the agent of a run that is resumed is found.
+#[derive(Clone, Copy)]
+pub(super) enum Named {
+    /// The program has it.
+    AtHand,
+    /// By its name. A run of a document's agent may have begun with another version.
+    ByName,
+}
+
 impl<O: 'static> Agent<O> {
     /// The runtime whose clock, sinks, resources, models and store the agent uses. Default: [`Runtime::default`].
     pub fn runtime(self, runtime: &Runtime) -> Self {
@@ -45,11 +54,13 @@ impl<O: 'static> Agent<O> {
         };
         let parts = self.parts()?;
         let resumed =
-            runtime.resume_agent(reservation, run, |started, shared, journal| match *started.name == **name {
-                true => self.check_run(shared, journal).map(|()| ((), parts)),
-                false => {
-                    let problem = format!("the run `{run}` is one of `{}`, not of this agent", started.name);
-                    Err(Error::Build { what: "agent", name: Arc::clone(name), problem })
+            runtime.resume_agent(reservation, run, Named::AtHand, |_, started, shared, journal| {
+                match *started.name == **name {
+                    true => self.check_run(shared, journal).map(|()| ((), parts)),
+                    false => {
+                        let problem = format!("the run `{run}` is one of `{}`, not of this agent", started.name);
+                        Err(Error::Build { what: "agent", name: Arc::clone(name), problem })
+                    }
                 }
             });
         match resumed.await {
@@ -127,6 +138,8 @@ impl Runtime {
 
     async fn start_erased(&self, agent: &ErasedAgent, request: RunRequest) -> Result<RunHandle<Encoded>> {
         let waits = request.session.as_ref().is_some_and(|session| session.waits);
+        #[cfg(feature = "documents")]
+        self.put_document_of(agent).await?;
         let run = agent.started(self.host(), request)?;
         // Nobody sees an event before the store has it. A run that cannot begin has none.
         if self.store().is_some() && !waits && run.events().next().await.is_none() {
@@ -152,12 +165,13 @@ impl Runtime {
     }
 
     /// The shared part of an agent's run that its process left unfinished, with its journal in the log, and what `check`
-    /// makes of what it began with; `check` also gives the agent's definition.
+    /// makes of what it began with and of the runtime that has the agent; `check` also gives the agent's definition.
     pub(super) async fn resume_agent<C>(
         &self,
         reservation: Reservation,
         run: &RunId,
-        check: impl FnOnce(&AgentStarted, &RunShared, &RunJournal) -> Result<(C, Arc<Known>)>,
+        named: Named,
+        check: impl FnOnce(&Self, &AgentStarted, &RunShared, &RunJournal) -> Result<(C, Arc<Known>)>,
     ) -> Result<(Arc<RunShared>, C)> {
         let store = self.require_store()?;
         let opened = Opened::open(&store, run).await?;
@@ -172,7 +186,14 @@ impl Runtime {
             let journal_of = Journal::new(Arc::clone(&store), Some(epoch));
             let own = RunOwn::resumed(&self.host().run_resources, run, started)?;
             let shared = RunShared::new(run.clone(), self.host(), Some(journal_of)).with_own(Some(own), None);
-            let (checked, parts) = check(agent, &shared, &journal)?;
+            #[cfg(feature = "documents")]
+            let of_version = match named {
+                Named::ByName => self.version_of_agent(&store, (run, agent), journal.parts().as_deref()).await?,
+                Named::AtHand => None,
+            };
+            #[cfg(not(feature = "documents"))]
+            let (of_version, _) = (None::<Self>, named);
+            let (checked, parts) = check(of_version.as_ref().unwrap_or(self), agent, &shared, &journal)?;
             // Nothing of the agent is executed by a run that is only undone.
             let undoes = BegunCompensation::of_journal(journal.all()).is_some();
             if undoes {
@@ -214,13 +235,13 @@ impl Runtime {
 
     /// Resumes a run of an agent that is known here by its name.
     pub(super) async fn resume_known_agent(&self, reservation: Reservation, run: &RunId) -> Result<RunHandle<Encoded>> {
-        let known = |started: &AgentStarted, shared: &RunShared, journal: &RunJournal| {
-            let agent = self.agent_of(run, started)?;
+        let known = |of: &Self, started: &AgentStarted, shared: &RunShared, journal: &RunJournal| {
+            let agent = of.agent_of(run, started)?;
             agent.check_run(self.host(), shared, journal)?;
             let parts = agent.parts(self.host())?;
             Ok((agent, parts))
         };
-        let (shared, agent) = self.resume_agent(reservation, run, known).await?;
+        let (shared, agent) = self.resume_agent(reservation, run, Named::ByName, known).await?;
         agent.continued(self.host(), shared)
     }
 }

@@ -1,5 +1,5 @@
-//! The versions of documents that runs began with: the store keeps their texts, and a run that is resumed has the workflow
-//! of its own version. It reads no folder.
+//! The versions of documents that runs began with: the store keeps their texts, and a run that is resumed has the workflow,
+//! or the agent, of its own version. It reads no folder.
 
 use std::sync::Arc;
 
@@ -7,10 +7,13 @@ use serde::{Deserialize, Serialize};
 
 use super::Runtime;
 use super::document_set::{DocumentsOfRuntime, models};
-use super::given_now::GivenNow;
+use super::given_documents::WrittenIn;
+use super::given_now::{GivenNow, given};
+use crate::agent::ErasedAgent;
 use crate::definition::{Changes, sha256};
 use crate::document::Document;
 use crate::error::{Error, Result};
+use crate::event::{AgentStarted, RunId};
 use crate::run::Host;
 use crate::store::{Store, StoreError};
 use crate::workflow::spec::Spec;
@@ -31,6 +34,11 @@ struct KeptDocument {
 fn key(definition: &str, parts: Option<&str>) -> Arc<str> {
     let parts = parts.unwrap_or_default();
     sha256(format!("documents of the definition {definition} {parts}").as_bytes()).into()
+}
+
+/// What a store keeps the document of an agent's version under.
+fn key_of_agent(name: &str, parts: &str) -> Arc<str> {
+    sha256(format!("document of the agent {name} {parts}").as_bytes()).into()
 }
 
 impl Runtime {
@@ -54,6 +62,25 @@ impl Runtime {
         matches!(store.definition(&key(definition, None)).await, Ok(Some(_)))
     }
 
+    /// Keeps the document of an agent that was made of one, once for each store.
+    pub(super) async fn put_document_of(&self, agent: &ErasedAgent) -> Result<()> {
+        let (Some(store), Some(live)) = (self.store(), self.host().live.as_ref()) else { return Ok(()) };
+        let Some((name, text)) = self.written(agent) else { return Ok(()) };
+        let key = key_of_agent(agent.name(), &agent.parts(self.host())?.id);
+        if live.lacks_definition(&key) {
+            let documents = vec![KeptDocument { name, text }];
+            let json = serde_json::to_string(&KeptDocuments { documents }).unwrap_or_default();
+            store.put_definition(&key, json).await?;
+            live.has_definition(&key);
+        }
+        Ok(())
+    }
+
+    fn written(&self, agent: &ErasedAgent) -> Option<WrittenIn> {
+        let agents = given(self.host(), |given| &given.written_agents);
+        agents.iter().find(|(other, _)| other.is(agent)).map(|(_, written)| written.clone())
+    }
+
     /// The workflow that a run began with, when it was one of documents and this runtime now has another version of it, or
     /// none; `now` otherwise.
     pub(super) async fn version_of_run(
@@ -69,32 +96,70 @@ impl Runtime {
             Ok(_) if self.changes() == Changes::AcceptAll => return now,
             _ => {}
         }
+        match self.kept_version(store, (name, definition, parts)).await? {
+            Some(Ok(spec)) if **spec.hash() == *definition => Ok(spec),
+            // The program itself is another one.
+            Some(Ok(spec)) => now.or(Ok(spec)),
+            // It passes; another version is not the remedy.
+            Some(Err(error @ Error::Toolset { .. })) => Err(error),
+            Some(Err(error)) => now.map_err(|_| error),
+            None => now,
+        }
+    }
+
+    /// The workflow of a definition, made of the documents that the store keeps; `None` when it keeps none that this release
+    /// reads.
+    pub(super) async fn kept_version(
+        &self,
+        store: &Arc<dyn Store>,
+        (name, definition, parts): (&str, &str, Option<&str>),
+    ) -> Result<Option<Result<Arc<Spec>>>> {
         let kept = match store.definition(&key(definition, parts)).await? {
             None if parts.is_some() => store.definition(&key(definition, None)).await?,
             kept => kept,
         };
-        let Some(KeptDocuments { documents }) = kept.and_then(|kept| serde_json::from_str(&kept).ok()) else {
-            return now;
-        };
+        match self.with_kept(kept) {
+            Some(runtime) => Ok(Some(runtime.fetched_workflow_spec(name).await)),
+            None => Ok(None),
+        }
+    }
+
+    /// The runtime that has the agent which a run began with, when it was one of a document and this runtime now has another
+    /// version of it, or none.
+    pub(super) async fn version_of_agent(
+        &self,
+        store: &Arc<dyn Store>,
+        (run, started): (&RunId, &AgentStarted),
+        parts: Option<&str>,
+    ) -> Result<Option<Self>> {
+        let Some(parts) = parts else { return Ok(None) };
+        let now = self.agent_of(run, started).and_then(|agent| agent.parts(self.host()));
+        match &now {
+            Ok(now) if *now.id == *parts => return Ok(None),
+            // An operator wants the version of now.
+            Ok(_) if self.changes() == Changes::AcceptAll => return Ok(None),
+            _ => {}
+        }
+        let kept = store.definition(&key_of_agent(&started.name, parts)).await?;
+        // What the program has changed itself is compared with what the run began with, as ever.
+        Ok(self.with_kept(kept).filter(|runtime| runtime.agent_of(run, started).is_ok()))
+    }
+
+    /// This runtime with documents that a store keeps, in place of its own.
+    fn with_kept(&self, kept: Option<String>) -> Option<Self> {
+        let KeptDocuments { documents } = kept.and_then(|kept| serde_json::from_str(&kept).ok())?;
         let read = documents.into_iter().map(|kept| Document::read(kept.name, kept.text)).collect();
         let documents: Vec<Document> = match read {
             Ok(documents) => documents,
             Err(error) => {
                 tracing::warn!(%error, "a document that a run began with is not read by this release");
-                return now;
+                return None;
             }
         };
         let none = DocumentsOfRuntime::default();
         let set = self.host().part::<DocumentsOfRuntime>().unwrap_or(&none);
         let mut host = Host::clone(self.host());
         host.set_part(GivenNow::new(set.given_with_only(&documents, models(self.host()))));
-        match Self(Arc::new(host)).fetched_workflow_spec(name).await {
-            Ok(spec) if **spec.hash() == *definition => Ok(spec),
-            // The program itself is another one.
-            Ok(spec) => now.or(Ok(spec)),
-            // It passes; another version is not the remedy.
-            Err(error @ Error::Toolset { .. }) => Err(error),
-            Err(error) => now.map_err(|_| error),
-        }
+        Some(Self(Arc::new(host)))
     }
 }

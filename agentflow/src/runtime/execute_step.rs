@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::Runtime;
+use super::changes::accept;
 use crate::error::{Error, Failure, FailureKind, Result};
 use crate::executor::{Delivery, ExecutorError, FarRun, StepCall, StepEnd, StepOutcome, StepRecorder, drained};
 use crate::workflow::execute;
@@ -10,9 +11,14 @@ use crate::workflow::spec::Spec;
 
 impl Runtime {
     /// Executes one attempt at a step that was handed out by a [`StepExecutor`](crate::executor::StepExecutor) of another
-    /// runtime, which may be in another process: it finds the workflow by its name, compares the definition hash, and calls
-    /// the step with the resources, models and middleware of this runtime. What is recorded below the step goes to
-    /// `recorder` and is kept by the run before the step continues.
+    /// runtime, which may be in another process: it finds the workflow by its name, compares the version, and calls the step
+    /// with the resources, models and middleware of this runtime. What is recorded below the step goes to `recorder` and is
+    /// kept by the run before the step continues.
+    ///
+    /// The version is that of the run: a workflow of documents of which this runtime now has another version is read from the
+    /// [store](super::RuntimeBuilder::store) of this runtime, when that is the run's. Of a workflow of the program, what the
+    /// agents and tools that it calls have of their own is compared as when a run is resumed ([`Changes`](super::Changes)),
+    /// when this runtime has the store of the run.
     ///
     /// Before all that it takes the step, with a first batch to `recorder` that holds no events: of a call that is executed
     /// twice, at the same time or one after the other, the run lets one have the step, and the other one ends with
@@ -20,7 +26,7 @@ impl Runtime {
     /// drained.
     ///
     /// Whatever else goes wrong is in the outcome: a workflow that is not known here (`unknown_workflow`), another definition
-    /// of it (`definition_changed`), a missing resource (`missing_resource`). The outcome of a step whose run does not keep
+    /// of it, or of its documents (`definition_changed`), a missing resource (`missing_resource`). The outcome of a step whose run does not keep
     /// what it records no longer matters to that run.
     ///
     /// Dropping the future drops the step with all that it has begun. [`drain`](Self::drain) of this runtime waits for the
@@ -48,7 +54,7 @@ impl Runtime {
         }
     }
 
-    /// The workflow that a call is of, when it is the same here.
+    /// The workflow that a call is of, in the version of its run.
     async fn spec_of(&self, call: &StepCall) -> Result<Arc<Spec>, Failure> {
         if call.version != StepCall::VERSION {
             let message = format!(
@@ -60,7 +66,18 @@ impl Runtime {
             );
             return Err(Failure::new(FailureKind::NewerVersion, message));
         }
-        let spec = self.fetched_workflow_spec(&call.workflow).await.map_err(|error| Failure::from(&error))?;
+        let now = self.fetched_workflow_spec(&call.workflow).await;
+        if let Ok(spec) = &now
+            && *spec.hash() == call.definition
+            && (*spec.parts().id == *call.parts || call.documents.is_some() && spec.documents() == call.documents)
+        {
+            return Ok(Arc::clone(spec));
+        }
+        #[cfg(feature = "documents")]
+        if let Some(spec) = self.version_of_call(call).await.map_err(|error| Failure::from(&error))? {
+            return Ok(spec);
+        }
+        let spec = now.map_err(|error| Failure::from(&error))?;
         if *spec.hash() != call.definition {
             let message = format!(
                 "the step `{}` is of the workflow `{}` with the definition {}, and here the workflow has the definition {}; \
@@ -72,6 +89,29 @@ impl Runtime {
             );
             return Err(Failure::new(FailureKind::DefinitionChanged, message));
         }
+        if call.documents != spec.documents() {
+            let message = format!(
+                "the step `{}` is of the workflow `{}`, whose documents have another version here than the run began with, and \
+                 the store of this runtime does not keep that version; give it the store of the run, or the documents of the \
+                 run",
+                call.path, call.workflow
+            );
+            return Err(Failure::new(FailureKind::DefinitionChanged, message));
+        }
+        let differences = self.differences(Some(Arc::clone(&call.parts)), spec.parts()).await;
+        differences
+            .and_then(|differences| accept(self.changes(), "workflow", &spec.name, differences))
+            .map_err(|error| Failure::from(&error))?;
         Ok(spec)
+    }
+
+    /// The version of a call's run, made of the documents that the store of this runtime keeps of it; `None` when it keeps
+    /// none of that version.
+    #[cfg(feature = "documents")]
+    async fn version_of_call(&self, call: &StepCall) -> Result<Option<Arc<Spec>>> {
+        let (Some(store), Some(documents)) = (self.store(), &call.documents) else { return Ok(None) };
+        let version = (&*call.workflow, &*call.definition, Some(&*call.parts));
+        let is_it = |spec: &Arc<Spec>| *spec.hash() == call.definition && spec.documents().as_ref() == Some(documents);
+        Ok(self.kept_version(store, version).await?.transpose()?.filter(is_it))
     }
 }

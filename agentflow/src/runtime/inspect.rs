@@ -9,12 +9,12 @@ use serde::Serialize;
 use super::Runtime;
 use super::attempts::{AttemptReport, Attempts};
 use super::undo_report::CompensationReport;
-use crate::definition::Difference;
+use crate::definition::{Difference, Known};
 use crate::error::{FailureKind, Result};
-use crate::event::{EventKind, RunId};
+use crate::event::{AgentStarted, Event, EventKind, RunId};
 use crate::path::StepPath;
 use crate::run::{NodeInfo, NodeState, RunJournal, RunState, is_of_undo, read_events};
-use crate::store::{RunRecord, RunStatus, StoreError};
+use crate::store::{RunRecord, RunStatus, Store, StoreError};
 use crate::value::Encoded;
 use crate::workflow::{Graph, GraphNode, NodeKind, was_stopped};
 
@@ -219,10 +219,10 @@ impl Runtime {
         }
         let known = match (&spec, events.first().map(|event| &event.kind)) {
             (Some(spec), _) if record.definition.is_some() => Some(Arc::clone(spec.parts())),
-            (_, Some(EventKind::RunStarted(started))) => started.agent().and_then(|agent| {
-                // An agent that the program does not know, or cannot build, says so when it is resumed.
-                self.agent_of(run, agent).and_then(|agent| agent.parts(self.host())).ok()
-            }),
+            (_, Some(EventKind::RunStarted(started))) => match started.agent() {
+                Some(agent) => self.parts_to_resume(&store, (run, agent), &events).await?,
+                None => None,
+            },
             _ => None,
         };
         let compensation = CompensationReport::of(&events, &state);
@@ -231,6 +231,29 @@ impl Runtime {
             None => Vec::new(),
         };
         Ok(RunReport { run: record, executed_by, nodes, compensation, changed, differences })
+    }
+
+    /// The definition of the agent that a run would be resumed with. One that the program does not know, or cannot build, says
+    /// so when it is resumed.
+    #[cfg_attr(
+        not(feature = "documents"),
+        allow(clippy::unused_async, unused_variables, reason = "only documents are kept")
+    )]
+    async fn parts_to_resume(
+        &self,
+        store: &Arc<dyn Store>,
+        (run, agent): (&RunId, &AgentStarted),
+        events: &[Event],
+    ) -> Result<Option<Arc<Known>>> {
+        #[cfg(feature = "documents")]
+        let of_version = {
+            let parts = RunJournal::whole(events.to_vec()).parts();
+            self.version_of_agent(store, (run, agent), parts.as_deref()).await?
+        };
+        #[cfg(not(feature = "documents"))]
+        let of_version = None::<Self>;
+        let of = of_version.as_ref().unwrap_or(self);
+        Ok(of.agent_of(run, agent).and_then(|agent| agent.parts(self.host())).ok())
     }
 }
 

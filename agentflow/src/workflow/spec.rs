@@ -78,6 +78,8 @@ pub(crate) struct Spec {
     /// The documents that it was made of, those of what it calls included: the name and the text of each.
     #[cfg(feature = "documents")]
     pub(crate) written: Vec<(Arc<str>, Arc<str>)>,
+    #[cfg(feature = "documents")]
+    written_hash: OnceLock<Option<Arc<str>>>,
 }
 
 /// What is known of a node from what it calls.
@@ -321,6 +323,8 @@ impl Spec {
             derived: Vec::new(),
             #[cfg(feature = "documents")]
             written: Vec::new(),
+            #[cfg(feature = "documents")]
+            written_hash: OnceLock::new(),
         }
     }
 
@@ -347,6 +351,14 @@ impl Spec {
     /// Whether it changes something outside of the run, or asks a person.
     pub(crate) fn writes_or_asks(&self) -> bool {
         self.nodes.iter().any(|node| node.writes || node.kind == NodeKind::Gate || node.policy.approve.is_some())
+    }
+
+    /// What identifies the texts of the documents that it was made of; `None` of a workflow of the program.
+    pub(crate) fn documents(&self) -> Option<Arc<str>> {
+        #[cfg(feature = "documents")]
+        return self.written_hash.get_or_init(|| texts_hash(&self.written)).clone();
+        #[cfg(not(feature = "documents"))]
+        None
     }
 
     /// The resources that its tools take, each with who takes it, as far as that is written in it.
@@ -461,4 +473,12 @@ impl fmt::Debug for Spec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Spec").field("name", &self.name).field("nodes", &self.nodes.len()).finish_non_exhaustive()
     }
+}
+
+/// The names of files are those of one machine and do not count, nor does the order in which they were read.
+#[cfg(feature = "documents")]
+fn texts_hash(written: &[(Arc<str>, Arc<str>)]) -> Option<Arc<str>> {
+    let mut texts: Vec<&str> = written.iter().map(|(_, text)| &**text).collect();
+    texts.sort_unstable();
+    (!texts.is_empty()).then(|| crate::definition::hash_of(&texts))
 }

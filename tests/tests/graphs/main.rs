@@ -35,3 +35,4 @@ mod state;
 mod store;
 mod toolsets;
 mod transforms;
+mod versions_elsewhere;

@@ -94,6 +94,8 @@ impl WorkflowRun {
             run: shared.id.clone(),
             workflow: Arc::clone(&spec.name),
             definition: Arc::clone(spec.hash()),
+            parts: Arc::clone(&spec.parts().id),
+            documents: spec.documents(),
             path: cx.path().clone(),
             attempt: cx.attempt(),
             failed: cx.failed_attempts(),

@@ -1,0 +1,152 @@
+//! A run of a document keeps its version in every process that executes a part of it: a step that is handed out is of the
+//! version of its run or is refused, and an agent of a document that is a run of its own is resumed as it began.
+
+use std::sync::{Arc, Mutex};
+
+use agentflow::RunId;
+use agentflow::agent::RunRequest;
+use agentflow::document::Document;
+use agentflow::error::FailureKind;
+use agentflow::event::EventKind;
+use agentflow::prelude::*;
+use agentflow::runtime::Changes;
+use agentflow::store::{MemoryStore, RunFilter};
+use agentflow_testing::{ScriptedModel, Turn, check_events};
+use agentflow_tests::Elsewhere;
+use serde_json::json;
+
+fn document(text: &str) -> Document {
+    Document::read("flow.yaml", text).unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// A document whose agent has an instruction; the workflow's definition hash does not depend on it.
+fn team(instruction: &str) -> Document {
+    document(&format!(
+        "name: team\nagents:\n  - {{name: writer, model: test/m, instruction: {instruction}}}\norchestration: {{type: \
+         sequential, agents: [writer]}}\n"
+    ))
+}
+
+/// A model that answers with its instructions.
+fn echo() -> ScriptedModel {
+    ScriptedModel::from_fn(|request| {
+        Turn::text(request.messages.messages().first().map(|message| message.text().to_string()).unwrap_or_default())
+    })
+}
+
+/// The output of a run of `team` in its old version, or how its step failed, when a worker executes the step.
+async fn executed(
+    worker: Runtime,
+    with: impl FnOnce(agentflow::runtime::RuntimeBuilder) -> agentflow::runtime::RuntimeBuilder,
+) -> std::result::Result<String, (FailureKind, String)> {
+    let host = with(Runtime::builder().document(team("In the old way.")).model(echo()));
+    let host = host.executor(Elsewhere::on_task(worker)).build();
+    let run = host.start_named("team", json!({"message": "Hello."})).await.unwrap();
+    let mut events = run.events();
+    let outcome = run.result().await;
+    let mut why = None;
+    while let Some(event) = futures_util::StreamExt::next(&mut events).await {
+        if let EventKind::NodeFailed { error, .. } = &event.kind {
+            why = Some((error.kind.clone(), error.to_string()));
+        }
+    }
+    outcome.map(|output| output.as_str().to_owned()).map_err(|error| why.unwrap_or_else(|| panic!("{error}")))
+}
+
+#[tokio::test]
+async fn a_step_is_executed_in_the_version_of_its_run_or_not_at_all() {
+    let worker = || Runtime::builder().document(team("In the new way.")).model(echo());
+    // The worker cannot have the version of the run.
+    let (kind, said) = executed(worker().build(), |host| host.store(MemoryStore::new())).await.unwrap_err();
+    assert_eq!(kind, FailureKind::DefinitionChanged, "{said}");
+    assert!(said.contains("`team`") && said.contains("the store"), "{said}");
+    let (kind, said) = executed(worker().build(), |host| host).await.unwrap_err();
+    assert_eq!(kind, FailureKind::DefinitionChanged, "{said}");
+    // Whatever it accepts of runs that it resumes itself.
+    let accepts = worker().changes(Changes::AcceptAll).build();
+    let (kind, said) = executed(accepts, |host| host).await.unwrap_err();
+    assert_eq!(kind, FailureKind::DefinitionChanged, "{said}");
+
+    // It finds it in the store of the run.
+    let store = MemoryStore::new();
+    let output = executed(worker().store(store.clone()).build(), |host| host.store(store)).await.unwrap();
+    assert!(output.contains("old way"), "{output}");
+    // Also when it has no document of this name at all.
+    let store = MemoryStore::new();
+    let none = Runtime::builder().model(echo()).store(store.clone()).build();
+    let output = executed(none, |host| host.store(store)).await.unwrap();
+    assert!(output.contains("old way"), "{output}");
+    // Another model is the worker's own business.
+    let same = Runtime::builder().document(team("In the old way.")).model(echo().named("other", "model")).build();
+    let output = executed(same, |host| host).await.unwrap();
+    assert!(output.contains("old way"), "{output}");
+}
+
+#[tokio::test]
+async fn a_document_of_another_plan_is_read_from_the_store_of_the_run() {
+    let sum = |adds: i64| {
+        document(&format!("id: far_sum\nnodes:\n  - {{id: t, tool: far_add, args_template: {{a: 1, b: {adds}}}}}\n"))
+    };
+    /// Adds two numbers.
+    #[tool(effects = "none")]
+    fn far_add(a: i64, b: i64) -> i64 {
+        a + b
+    }
+    let store = MemoryStore::new();
+    let worker = Runtime::builder().document(sum(1000)).store(store.clone()).build();
+    let host = Runtime::builder().document(sum(1)).store(store).executor(Elsewhere::on_task(worker)).build();
+    let run = host.start_named("far_sum", json!({})).await.unwrap();
+    assert_eq!(run.result().await.unwrap().as_str(), "2");
+}
+
+#[tokio::test]
+async fn an_agent_of_a_document_is_resumed_as_it_began() {
+    let agent = |tools: &str, instruction: &str| {
+        document(&format!(
+            "name: team\nagents:\n  - {{name: asker, model: test/m, instruction: {instruction}, tools: [{tools}]}}\n\
+             orchestration: {{type: sequential, agents: [asker]}}\n"
+        ))
+    };
+    let offered: Arc<Mutex<Vec<Vec<String>>>> = Arc::default();
+    let model = || {
+        let offered = Arc::clone(&offered);
+        ScriptedModel::from_fn(move |request| {
+            let tools = request.tools.definitions().iter().map(|tool| tool.name.to_string()).collect();
+            offered.lock().unwrap().push(tools);
+            match request.messages.messages().iter().any(|message| message.tool_calls().next().is_some()) {
+                true => Turn::text("done"),
+                false => Turn::call("ask_user", json!({"question": "which?"})),
+            }
+        })
+    };
+    let store = MemoryStore::new();
+    let runtime = || Runtime::builder().store(store.clone()).model(model());
+    let first = runtime().document(agent("ask_user", "Ask.")).build();
+    for id in ["changed", "gone", "accepted"] {
+        let request = RunRequest::new("Hello.").run_id(RunId::new(id));
+        let run = first.start_agent("asker", request).await.unwrap();
+        while first.inspect(run.run_id()).await.unwrap().run.pause_reason.is_none() {
+            tokio::task::yield_now().await;
+        }
+        run.abandon();
+    }
+    let answered = async |runtime: &Runtime, id: &str| {
+        let run = runtime.resume(&RunId::new(id)).await.unwrap_or_else(|error| panic!("{id}: {error}"));
+        let open = runtime.approvals(RunFilter::new()).await.unwrap();
+        let question = open.iter().find(|question| question.run.as_str() == id).unwrap();
+        runtime.answer(&question.run, &question.path, "this", "ada").await.unwrap();
+        assert_eq!(run.result().await.unwrap().as_str(), "\"done\"");
+        check_events(&runtime.journal(&RunId::new(id)).await.unwrap()).unwrap();
+        let last = offered.lock().unwrap().last().cloned().unwrap();
+        last
+    };
+    // The tool that asked is gone, and so is the agent in a process that knows no document.
+    let second = runtime().document(agent("", "Ask nobody.")).build();
+    let report = second.inspect(&RunId::new("changed")).await.unwrap();
+    assert!(report.differences.is_empty(), "{:?}", report.differences);
+    assert_eq!(answered(&second, "changed").await, ["ask_user"]);
+    assert_eq!(answered(&runtime().build(), "gone").await, ["ask_user"]);
+    // An operator moves it to the version of now.
+    let moved = second.with_changes(Changes::AcceptAll);
+    assert_eq!(answered(&moved, "accepted").await, [String::new(); 0]);
+}
