@@ -146,9 +146,9 @@ async fn answer(
     let runtime = &shared.runtime;
     let questions = questions_for(shared, caller, &record).await?;
     let question = match said(message, QUESTION)? {
-        Some(path) => questions.iter().find(|question| question.path == path).ok_or_else(|| {
+        Some(named) => questions.iter().find(|question| question.id == named).ok_or_else(|| {
             Fault::params(
-                "message.metadata.question: the task does not ask its client this; its state has what it asks",
+                "message.metadata.question: the task does not ask its client this, or not any more; its state has what it asks",
             )
         })?,
         None => questions.first().ok_or_else(|| {
@@ -160,7 +160,7 @@ async fn answer(
     };
     let value = read_answer(question, message)?;
     let value = Encoded::from_json(whole_numbers(&value)).map_err(|error| Fault::params(error.to_string()))?;
-    match runtime.answer_here(&record.run_id, &question.path, value, &caller.name).await {
+    match runtime.answer_here(&record.run_id, &question.id, value, &caller.name).await {
         Ok(()) => Ok(record.run_id),
         Err(Error::Control(error)) => Err(Fault::params(format!("the answer is refused: {error}"))),
         Err(error) => Err(Fault::internal(&error)),

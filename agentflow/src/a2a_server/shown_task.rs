@@ -140,7 +140,7 @@ pub(super) async fn status_of(shared: &Shared, caller: &A2aCaller, record: &RunR
 fn question(question: &OpenQuestion) -> [A2aPart; 2] {
     let value = |of: &crate::value::Encoded| of.decode::<Value>().unwrap_or_default();
     let data = json!({
-        "question": question.path, "about": value(&question.about), "answer": value(&question.answer),
+        "question": question.id, "about": value(&question.about), "answer": value(&question.answer),
     });
     [A2aPart::text(&question.message), A2aPart::data(data)]
 }

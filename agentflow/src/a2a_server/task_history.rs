@@ -111,7 +111,7 @@ fn input(shared: &Shared, record: &RunRecord, input: &Encoded) -> A2aPart {
 fn question_parts(event: &Event, question: &ApprovalRequest) -> Vec<A2aPart> {
     let value = |of: &Encoded| of.decode::<Value>().unwrap_or_default();
     let data = json!({
-        "question": event.path.to_string(), "about": value(&question.payload), "answer": value(&question.answer),
+        "question": question.id_at(&event.path), "about": value(&question.payload), "answer": value(&question.answer),
     });
     vec![A2aPart::text(&question.message), A2aPart::data(data)]
 }

@@ -323,7 +323,7 @@ pub(super) enum RunsCommand {
     Answer {
         /// The run's id
         run: String,
-        /// The node's name, or the path of the call that asks
+        /// The node's name, the path of the call that asks, or the question as `runs questions` names it
         node: String,
         /// The answer: a text as it is, a choice by its text or its number, all else as JSON
         answer: String,
@@ -335,7 +335,7 @@ pub(super) enum RunsCommand {
     Approve {
         /// The run's id
         run: String,
-        /// The node's name
+        /// The node's name, or the question as `runs questions` names it
         node: String,
         /// Say no
         #[arg(long)]

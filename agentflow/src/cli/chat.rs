@@ -88,10 +88,11 @@ impl Chat {
         let mut followed = Followed::after(&handle, seen);
         for node in open.nodes.iter().filter(|node| node.question.is_some()) {
             let about = node.about.as_ref().map(ToString::to_string).unwrap_or_default();
-            let asked = asked_at(&self.runtime, &run, &node.name).await?;
+            let (asked, id) = asked_at(&self.runtime, &run, &node.name).await?;
             let question = Question {
                 run: &run,
                 at: &node.name,
+                id: &id,
                 text: node.question.as_deref().unwrap_or_default(),
                 about: &about,
                 asked: &asked,
@@ -136,6 +137,7 @@ impl Chat {
                     let question = Question {
                         run: &event.run_id,
                         at: &event.path.to_string(),
+                        id: &request.id_at(&event.path),
                         text: message,
                         about: &payload.to_string(),
                         asked: &Asked::of(answer),
@@ -155,7 +157,7 @@ impl Chat {
     /// Asks the person what a run asks, until it is answered, here or elsewhere. Where that is a yes or a no, JSON is given as
     /// it is, and everything else but a yes is a no, with the text as the reason.
     async fn ask(&self, question: Question<'_>, followed: &mut Followed, lines: &mut Lines) -> Result<(), Stop> {
-        let Question { run, at, text, about, asked } = question;
+        let Question { run, at, id, text, about, asked } = question;
         note(format_args!("{BOLD}{}{BOLD:#} {DIM}{}{DIM:#}", OneLine(text), short(about)));
         if let Asked::Choice(choices) = asked {
             for (number, choice) in (1..).zip(choices) {
@@ -188,18 +190,18 @@ impl Chat {
             };
             let answered = match (line.trim(), json) {
                 ("", _) => continue,
-                (_, Some(Ok(answer))) => self.runtime.answer_encoded(run, at, answer, &self.by).await,
+                (_, Some(Ok(answer))) => self.runtime.answer_encoded(run, id, answer, &self.by).await,
                 (_, Some(Err(error))) => {
                     note(format_args!("this is not JSON: {}", OneLine(error)));
                     continue;
                 }
                 (word, None) if is_one_of(word, ["y", "yes"]) => {
-                    self.runtime.approve(run, at, Approval::granted(), &self.by).await
+                    self.runtime.approve(run, id, Approval::granted(), &self.by).await
                 }
                 (word, None) if is_one_of(word, ["n", "no"]) => {
-                    self.runtime.approve(run, at, Approval::denied("the person said no"), &self.by).await
+                    self.runtime.approve(run, id, Approval::denied("the person said no"), &self.by).await
                 }
-                (reason, None) => self.runtime.approve(run, at, Approval::denied(reason), &self.by).await,
+                (reason, None) => self.runtime.approve(run, id, Approval::denied(reason), &self.by).await,
             };
             match answered {
                 Ok(()) => return Ok(()),
@@ -223,6 +225,8 @@ struct Question<'q> {
     run: &'q RunId,
     /// The path of what asks.
     at: &'q str,
+    /// The id of the question.
+    id: &'q str,
     text: &'q str,
     about: &'q str,
     asked: &'q Asked,

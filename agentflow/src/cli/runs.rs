@@ -142,11 +142,11 @@ async fn command(runtime: &Runtime, command: RunsCommand) -> Result<(), Stop> {
         }
         RunsCommand::Answer { run, node, answer, by } => {
             let (run, by) = (RunId::new(run), by.unwrap_or_else(operator));
-            let asked = asked_at(runtime, &run, &node).await?;
+            let (asked, question) = asked_at(runtime, &run, &node).await?;
             let answer = asked
                 .read(&answer)
                 .map_err(|error| Stop::failed("answer", format!("the answer is not JSON: {error}")))?;
-            runtime.answer_encoded(&run, &node, answer, &by).await?;
+            runtime.answer_encoded(&run, &question, answer, &by).await?;
             said("answered")
         }
         RunsCommand::Approve { run, node, deny, comment, arguments, answer, by: name } => {
@@ -258,7 +258,7 @@ async fn questions(runtime: &Runtime, filter: RunFilter, json: bool) -> Result<(
         line(format_args!(
             "{BOLD}{} {}{BOLD:#}  {}{DIM} (since {}){DIM:#}",
             OneLine(&question.run),
-            OneLine(&question.path),
+            OneLine(&question.id),
             OneLine(&question.message),
             question.asked
         ))?;

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use crate::error::Result;
-use crate::event::{Event, EventKind, RunId};
+use crate::event::{Event, EventKind, RunId, named_question};
 use crate::runtime::Runtime;
 use crate::value::Encoded;
 
@@ -58,15 +58,20 @@ impl Asked {
     }
 }
 
-/// The schema of the answer to the last question at a path; that of a yes or a no when nobody was asked there, which the
-/// run reports.
-pub(super) async fn asked_at(runtime: &Runtime, run: &RunId, path: &str) -> Result<Asked> {
+/// How the last question at a path, or the one of an id, is answered, and its id; with a yes or a no when nobody was asked
+/// there, which the run reports.
+pub(super) async fn asked_at(runtime: &Runtime, run: &RunId, name: &str) -> Result<(Asked, String)> {
     let journal = runtime.journal(run).await?;
+    let (path, id) = named_question(name);
     let question = |event: &Event| match &event.kind {
-        EventKind::ApprovalRequested(question) if event.path.to_string() == path => Some(Asked::of(&question.answer)),
+        EventKind::ApprovalRequested(question)
+            if event.path.to_string() == path && id.is_none_or(|id| *id == *question.id) =>
+        {
+            Some((Asked::of(&question.answer), question.id_at(&path)))
+        }
         _ => None,
     };
-    Ok(journal.iter().rev().find_map(question).unwrap_or(Asked::Approval))
+    Ok(journal.iter().rev().find_map(question).unwrap_or_else(|| (Asked::Approval, name.to_owned())))
 }
 
 #[cfg(test)]

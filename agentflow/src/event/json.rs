@@ -68,7 +68,7 @@ impl<'de> Deserialize<'de> for Event {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let Read { run_id, seq, part, time, path, name, payload } = Read::deserialize(deserializer)?;
         let payload = payload.as_deref().map_or("null", RawValue::get);
-        let kind = EventKind::from_parts(&name, payload).map_err(D::Error::custom)?;
+        let kind = EventKind::from_parts(&name, payload).map_err(D::Error::custom)?.with_question_id(seq);
         Ok(Self { run_id, seq, part, time, path, kind })
     }
 }
@@ -114,6 +114,16 @@ impl EventKind {
             Err(error) if is_newer(&error) => Self::unknown(name, payload),
             read => read,
         }
+    }
+
+    /// The same as the event of this number, when it is a question of a journal that has no ids of questions.
+    pub(crate) fn with_question_id(mut self, seq: u64) -> Self {
+        if let Self::ApprovalRequested(question) = &mut self
+            && question.id.is_empty()
+        {
+            Arc::make_mut(question).asked_at_seq(seq);
+        }
+        self
     }
 
     fn unknown(name: &str, payload: &str) -> Result<Self, serde_json::Error> {

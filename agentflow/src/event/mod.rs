@@ -24,6 +24,7 @@ pub use self::payload::{
     AgentCompleted, AgentHandoff, AgentStarted, AnswerForm, LiveTerms, NotUndone, PauseReason, Redefined, RunAdvanced,
     RunBody, RunCompleted, RunStarted, RunTerms, Spending, WorkflowCompleted, WorkflowStarted,
 };
+pub(crate) use self::questions::named_question;
 pub use self::questions::{ApprovalRequest, ToolWaiting};
 pub use self::queued_sink::{AsyncEventSink, QueuedSink, WhenFull};
 pub use self::session_place::{SessionArtifact, SessionPlace, SessionSummarized, SessionWindow, Summary};

@@ -1,6 +1,7 @@
 //! What people are asked, as it is recorded: `ApprovalRequest`, and `ToolWaiting` for a call that asks in the middle. It says
 //! nothing of the answers.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -12,6 +13,11 @@ use crate::value::Encoded;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct ApprovalRequest {
+    /// What identifies this asking among all at its path: eight hexadecimal digits. A step that is retried asks again, which is
+    /// another question. A journal that was written before there were such has them by the place of the event. Behind the path
+    /// and an `@` it is the [id](crate::runtime::OpenQuestion::id) by which a question is answered.
+    #[serde(default, skip_serializing_if = "str::is_empty")]
+    pub id: Arc<str>,
     /// The question, for a person to read.
     pub message: String,
     /// What it is about: the payload of a gate; of a node that needs an approval, an object with the values that it
@@ -30,7 +36,28 @@ pub struct ApprovalRequest {
 impl ApprovalRequest {
     /// A question that waits for ever.
     pub(crate) fn new(message: String, payload: Encoded, answer: Encoded) -> Self {
-        Self { message, payload, answer, timeout_ms: None, on_timeout: OnTimeout::Fail }
+        Self { id: "".into(), message, payload, answer, timeout_ms: None, on_timeout: OnTimeout::Fail }
+    }
+
+    /// The same, asked now: with an id of its own, made of random bits.
+    pub(crate) fn asked_as(mut self, random: u64) -> Self {
+        self.id = format!("{:08x}", random >> 32).into();
+        self
+    }
+
+    /// The same of a journal that has no ids of questions: with that of its place.
+    pub(crate) fn asked_at_seq(&mut self, seq: u64) {
+        if self.id.is_empty() {
+            self.id = format!("{:08x}", seq & u64::from(u32::MAX)).into();
+        }
+    }
+
+    /// The id by which the question at a path is answered.
+    pub(crate) fn id_at(&self, path: &impl std::fmt::Display) -> String {
+        match self.id.is_empty() {
+            true => path.to_string(),
+            false => format!("{path}@{}", self.id),
+        }
     }
 
     /// The same, waiting so long.
@@ -44,6 +71,15 @@ impl ApprovalRequest {
     /// How long the answer is waited for.
     pub(crate) fn timeout(&self) -> Option<Duration> {
         self.timeout_ms.map(Duration::from_millis)
+    }
+}
+
+/// The path of what asks, and of its question the id where it is named: `review`, or one asking of it as `review@3f2a91c0`.
+pub(crate) fn named_question(name: &str) -> (&str, Option<&str>) {
+    let is_id = |id: &str| id.len() == 8 && id.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
+    match name.rsplit_once('@') {
+        Some((path, id)) if is_id(id) => (path, Some(id)),
+        _ => (name, None),
     }
 }
 
@@ -71,5 +107,27 @@ fn is_zero(number: &u32) -> bool {
 impl ToolWaiting {
     pub(crate) fn new(state: Encoded, questions: Vec<ApprovalRequest>, asked: u32) -> Self {
         Self { state, questions, asked }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_a_path_and_may_say_which_asking() {
+        assert_eq!(named_question("review"), ("review", None));
+        assert_eq!(named_question("a/review[2]@3f2a91c0"), ("a/review[2]", Some("3f2a91c0")));
+        for path in ["tool#1.mail@example.org", "review@3F2A91C0", "review@3f2a91c", "review@3f2a91c00", "@"] {
+            assert_eq!(named_question(path), (path, None));
+        }
+        let mut question = ApprovalRequest::new("?".into(), Encoded::null(), Encoded::null());
+        assert_eq!(question.id_at(&"review"), "review");
+        question.asked_at_seq(12);
+        assert_eq!(question.id_at(&"review"), "review@0000000c");
+        // One that has an id keeps it.
+        let mut question = question.asked_as(u64::MAX);
+        question.asked_at_seq(13);
+        assert_eq!(named_question(&question.id_at(&"review")), ("review", Some("ffffffff")));
     }
 }

@@ -129,8 +129,9 @@ impl StepHost {
             ControlRequest::Drain => StepSignal::Drain,
             // It reaches the step by its end.
             ControlRequest::Cancel { reason } => StepSignal::Stop { reason: reason.as_str().into() },
-            ControlRequest::Answer { node, answer, by } => {
-                StepSignal::Answer { request, node: node.clone(), answer: answer.clone(), by: by.clone() }
+            ControlRequest::Answer { node, question, answer, by } => {
+                let node = question.as_ref().map_or_else(|| node.clone(), |question| format!("{node}@{question}"));
+                StepSignal::Answer { request, node, answer: answer.clone(), by: by.clone() }
             }
             // No step takes them.
             ControlRequest::Message { .. } | ControlRequest::Close => return task::Poll::Pending,

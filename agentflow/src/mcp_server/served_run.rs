@@ -9,7 +9,7 @@ use rmcp::model::{
     CallToolResponse, CallToolResult, ClientResult, ElicitRequest, ElicitResult, InputRequiredResult, InputResponses,
     ServerRequest,
 };
-use rmcp::service::{Peer, RequestContext};
+use rmcp::service::{Peer, PeerRequestOptions, RequestContext, RequestHandle};
 use rmcp::{ErrorData, RoleServer};
 
 use super::call_progress::ShownProgress;
@@ -31,8 +31,6 @@ use crate::value::Encoded;
 const TAG: &str = "mcp.server";
 /// The tag of what a client must know to continue the call.
 const CONTINUES: &str = "mcp.continues";
-/// What stands in the state of a call before how many questions its run has asked.
-const ASKED: char = '+';
 /// How often one question is asked when the answers do not fit.
 const MOST_ASKED: u32 = 3;
 /// Who answers where nobody has found out who calls.
@@ -182,7 +180,7 @@ pub(super) async fn check_open(shared: &Shared, context: &RequestContext<RoleSer
 /// The run of an earlier request, with what the client has answered.
 pub(super) struct Continued {
     pub(super) run: RunHandle<Encoded>,
-    /// Answers that were refused, by the paths of their questions, and why.
+    /// Answers that were refused, by the ids of their questions, and why.
     problems: BTreeMap<String, String>,
     /// Somebody declined to answer.
     is_declined: bool,
@@ -201,36 +199,60 @@ pub(super) async fn continued(
 ) -> Result<Continued, ErrorData> {
     let unknown = || ErrorData::invalid_params("`requestState` is not one that this server gave for this call", None);
     let internal = |error: Error| unreadable(shared, &error);
-    let (state, asked) = state.rsplit_once(ASKED).ok_or_else(unknown)?;
-    let asked: usize = asked.parse().map_err(|_| unknown())?;
     let record = own(shared, state, context).await?.filter(|record| record.name == offer.name).ok_or_else(unknown)?;
     let (runtime, caller) = (&shared.runtime, served_call::caller(context));
     let by = caller.as_deref().unwrap_or(SOMEBODY);
     let (mut problems, mut is_declined) = (BTreeMap::new(), false);
-    // What the run has asked since then, perhaps at the same path, is another question.
-    for question in runtime.questions_among(&record, asked).await.map_err(internal)? {
-        let Some(response) = responses.remove(&question.path) else { continue };
+    // What the run has asked since then, perhaps at the same path, is another question: it is asked next.
+    for question in runtime.questions_of(&record).await.map_err(internal)? {
+        let Some(response) = responses.remove(&question.id) else { continue };
         if is_approval(&question) && !may_approve(shared, context) {
             continue;
         }
         let said = match serde_json::from_value::<ElicitResult>(response) {
             Ok(result) => served_question::said(&question, result),
             Err(error) => {
-                problems.insert(question.path, error.to_string());
+                problems.insert(question.id, error.to_string());
                 continue;
             }
         };
         match said {
             Said::Declined => is_declined = true,
-            Said::Answer(answer) => match runtime.answer_here(&record.run_id, &question.path, answer, by).await {
+            Said::Answer(answer) => match runtime.answer_here(&record.run_id, &question.id, answer, by).await {
                 Ok(()) => {}
-                Err(Error::Control(error)) => drop(problems.insert(question.path, error.to_string())),
+                Err(Error::Control(error)) => drop(problems.insert(question.id, error.to_string())),
                 Err(error) => return Err(internal(error)),
             },
         }
     }
     let run = runtime.attach(&record.run_id).await.map_err(internal)?;
     Ok(Continued { run, problems, is_declined })
+}
+
+/// What the person at the client said; `None` when the client did not ask. Dropped, the client is told to ask no more.
+async fn elicited(peer: &Peer<RoleServer>, request: ElicitRequest) -> Option<ElicitResult> {
+    let request = ServerRequest::ElicitRequest(request);
+    let sent = peer.send_cancellable_request(request, PeerRequestOptions::no_options()).await;
+    let mut form = Form(Some(sent.ok()?));
+    let answer = (&mut form.0.as_mut()?.rx).await;
+    form.0 = None;
+    match answer {
+        Ok(Ok(ClientResult::ElicitResult(result))) => Some(result),
+        _ => None,
+    }
+}
+
+/// A form at the client, which is closed unless its answer is there.
+struct Form(Option<RequestHandle<RoleServer>>);
+
+impl Drop for Form {
+    fn drop(&mut self) {
+        if let Some(handle) = self.0.take()
+            && let Ok(runtime) = tokio::runtime::Handle::try_current()
+        {
+            runtime.spawn(handle.cancel(Some("the question is not open any more".to_owned())));
+        }
+    }
 }
 
 /// What of a run is followed.
@@ -287,25 +309,31 @@ impl Followed<'_, '_> {
                 Asks::Nobody => return self.left(&question).into(),
                 Asks::InAnswers => return self.all_asked(&question, &problems).await,
                 Asks::Here(peer) => {
-                    let last = problem.take().filter(|(path, _)| *path == question.path).map(|(_, problem)| problem);
+                    let last = problem.take().filter(|(id, _)| *id == question.id).map(|(_, problem)| problem);
                     asked_again = if last.is_some() { asked_again + 1 } else { 0 };
                     let params = served_question::params(&question, last.as_deref());
                     let Some(params) = params.filter(|_| asked_again < MOST_ASKED) else {
                         return self.left(&question).into();
                     };
-                    let request = ServerRequest::ElicitRequest(ElicitRequest::new(params));
                     // A person who thinks keeps nobody else from calling.
                     self.turn.give_back();
-                    let said = match peer.send_request(request).await {
-                        Ok(ClientResult::ElicitResult(result)) => served_question::said(&question, result),
-                        _ => Said::Declined,
+                    let answered = tokio::select! {
+                        biased;
+                        // Somebody else was first, or nothing asks it any more: the form at the client is closed.
+                        _ = self.run.until_closed(&question.id) => None,
+                        answered = elicited(peer, ElicitRequest::new(params)) => Some(answered),
                     };
                     self.turn.take_again().await;
+                    let Some(answered) = answered else { continue };
+                    let said = match answered {
+                        Some(result) => served_question::said(&question, result),
+                        None => Said::Declined,
+                    };
                     let Said::Answer(answer) = said else { return self.left(&question).into() };
                     let by = served_call::caller(self.context);
                     let by = by.as_deref().unwrap_or(SOMEBODY);
-                    match self.run.answer(&question.path, &answer, by).await {
-                        Err(Error::Control(error)) => problem = Some((question.path, error.to_string())),
+                    match self.run.answer(&question.id, &answer, by).await {
+                        Err(Error::Control(error)) => problem = Some((question.id, error.to_string())),
                         Err(error) => return self.ended(served_answer::error(said_of(self.shared, &error))).into(),
                         Ok(()) => {}
                     }
@@ -322,14 +350,11 @@ impl Followed<'_, '_> {
     async fn all_asked(&self, first: &OpenQuestion, problems: &BTreeMap<String, String>) -> CallToolResponse {
         let (runtime, run) = (&self.shared.runtime, self.run.run_id());
         let Ok(record) = runtime.run_record(run).await else { return self.left(first).into() };
-        let (mut questions, asked) = runtime.questions_with_count(&record).await.unwrap_or_default();
+        let mut questions = runtime.questions_of(&record).await.unwrap_or_default();
         questions.retain(|question| !is_approval(question) || may_approve(self.shared, self.context));
         let requests = served_question::requests(&questions, problems);
         match state_of(&record) {
-            Some(state) if !requests.is_empty() => {
-                // A client sees that it is asked something else than the last time.
-                InputRequiredResult::new(Some(requests), Some(format!("{state}{ASKED}{asked}"))).into()
-            }
+            Some(state) if !requests.is_empty() => InputRequiredResult::new(Some(requests), Some(state)).into(),
             _ => self.left(first).into(),
         }
     }

@@ -79,8 +79,8 @@ pub(super) async fn update(
     let by = caller.as_deref().unwrap_or(SOMEBODY);
     let mut problems = Vec::new();
     for question in questions(shared, &record, context).await? {
-        let key = key(&question);
-        let Some(response) = params.input_responses.remove(&key) else { continue };
+        let key = &question.id;
+        let Some(response) = params.input_responses.remove(key) else { continue };
         let answer = match serde_json::from_value::<ElicitResult>(response) {
             Ok(result) => served_question::said(&question, result),
             Err(error) => {
@@ -89,7 +89,7 @@ pub(super) async fn update(
             }
         };
         let Said::Answer(answer) = answer else { continue };
-        match runtime.answer_here(&record.run_id, &question.path, answer, by).await {
+        match runtime.answer_here(&record.run_id, &question.id, answer, by).await {
             Ok(()) => {}
             Err(Error::Control(error)) if error.kind() == ControlErrorKind::WrongAnswer => {
                 problems.push(format!("`{key}` does not fit: {error}"));
@@ -163,7 +163,7 @@ async fn payload(
         (RunStatus::Paused, Some(PauseReason::Approval)) => {
             let asked = questions(shared, record, context).await?;
             let requests: InputRequests = match has_forms(context) {
-                true => asked.iter().filter_map(|question| Some((key(question), request(question)?))).collect(),
+                true => asked.iter().filter_map(|question| Some((question.id.clone(), request(question)?))).collect(),
                 false => InputRequests::new(),
             };
             match requests.is_empty() {
@@ -196,11 +196,6 @@ async fn questions(
     let mut questions = shared.runtime.questions_of(record).await.map_err(|error| unreadable(shared, &error))?;
     questions.retain(|question| !is_approval(question) || may_approve(shared, context));
     Ok(questions)
-}
-
-/// What names a question for the client: a step that is retried asks another one at the same path.
-fn key(question: &OpenQuestion) -> String {
-    format!("{}@{}", question.path, question.asked.as_millis())
 }
 
 fn request(question: &OpenQuestion) -> Option<InputRequest> {

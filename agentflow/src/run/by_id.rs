@@ -265,7 +265,7 @@ fn is_done(request: &ControlRequest, event: &Event) -> bool {
             EventKind::RunCancelled { reason: of } | EventKind::RunCompensating { cancelled: Some(of), .. },
         ) => **of == **reason,
         (ControlRequest::Retry { node, by }, EventKind::NodeReset { by: of }) => is_of(node) && **of == **by,
-        (ControlRequest::Answer { node, answer, by }, EventKind::ApprovalResolved { answer: given, by: of }) => {
+        (ControlRequest::Answer { node, answer, by, .. }, EventKind::ApprovalResolved { answer: given, by: of }) => {
             is_of(node) && **of == **by && given == answer
         }
         (ControlRequest::Message { id, .. }, EventKind::MessageReceived { id: of, .. }) => **of == **id,
@@ -312,7 +312,7 @@ mod tests {
         let requests = [
             ControlRequest::Cancel { reason },
             ControlRequest::Retry { node: node.clone(), by: by.clone() },
-            ControlRequest::Answer { node, answer, by },
+            ControlRequest::answer(&node, answer, &by),
         ];
         for (kind, request) in kinds.into_iter().zip(requests) {
             let (run_id, path) = (RunId::new("r"), "gate".parse().unwrap());

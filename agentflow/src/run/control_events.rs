@@ -81,11 +81,12 @@ impl Host {
                 events.push((path, EventKind::NodeReset { by: by.as_str().into() }));
                 events
             }
-            ControlRequest::Answer { node, answer, by } => {
+            ControlRequest::Answer { node, question, answer, by } => {
                 if state.status.has_ended() {
                     return Err(ControlError::over("answered", state.status));
                 }
                 let (path, request) = state.asking_node(node).map_err(|error| state.beside_undo(node, error))?;
+                check_question(&path, request, question.as_deref())?;
                 self.check_answer(state, &path, request, answer)?;
                 answered(state, path, (answer.clone(), by), recorder)
             }
@@ -115,6 +116,23 @@ impl Host {
         }
     }
 
+    /// Whoever asked is given what is recorded of the answer, also after a restart, and could not know that something is
+    /// missing in it. The answer is not shown.
+    fn keeps_answer(&self, node: &StepPath, answer: &Encoded) -> Result<(), ControlError> {
+        let Some(redactor) = &self.redactor else { return Ok(()) };
+        let resolved = EventKind::ApprovalResolved { answer: answer.clone(), by: "".into() };
+        match redactor.event(resolved) {
+            EventKind::ApprovalResolved { answer: kept, .. } if kept == *answer => Ok(()),
+            _ => {
+                let message = format!(
+                    "the answer to `{node}` holds what this runtime takes out of its records, and the tool that asks would be \
+                     given something else; answer without it, or let the tool have it in another way, such as a resource"
+                );
+                Err(ControlError::new(ControlErrorKind::WrongAnswer, message))
+            }
+        }
+    }
+
     /// By the workflow itself where the program has the version that asked; else by the schema that was recorded with the
     /// question.
     fn check_answer(
@@ -136,7 +154,8 @@ impl Host {
             }
         };
         if node.is_question() || node.is_tool_call() && !asks_approval(&question.answer) {
-            return fitting_what_was_asked();
+            fitting_what_was_asked()?;
+            return self.keeps_answer(node, answer);
         }
         if node.is_tool_call() {
             return match read_approval(answer) {
@@ -159,6 +178,26 @@ impl Host {
             Ok(approval) if approval.arguments().is_some() => wrong(&NO_ARGUMENTS),
             Ok(_) => Ok(()),
             Err(error) => wrong(&error),
+        }
+    }
+}
+
+/// Whether the question that is open at a path is the one that an answer names; an answer that names none is one to whatever
+/// is asked there.
+///
+/// # Errors
+/// When it names another one.
+pub(crate) fn check_question(path: &StepPath, open: &ApprovalRequest, named: Option<&str>) -> Result<(), ControlError> {
+    match named.is_none_or(|named| *named == *open.id) {
+        true => Ok(()),
+        false => {
+            let message = format!(
+                "the question `{path}@{}` is not open any more: `{path}` asks another one now, `{}`; read that one and answer \
+                 it",
+                named.unwrap_or_default(),
+                open.id_at(path)
+            );
+            Err(ControlError::new(ControlErrorKind::WrongState, message))
         }
     }
 }

@@ -9,7 +9,7 @@ use tokio::sync::oneshot;
 use super::done_calls::is_of_undo;
 use super::redaction::Redactor;
 use crate::error::ControlError;
-use crate::event::EventKind;
+use crate::event::{EventKind, named_question};
 use crate::message::Message;
 use crate::store::MessageId;
 use crate::value::Encoded;
@@ -32,6 +32,9 @@ pub(crate) enum ControlRequest {
     },
     Answer {
         node: String,
+        /// Which asking is answered, where the caller says that.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        question: Option<Arc<str>>,
         answer: Encoded,
         by: String,
     },
@@ -44,6 +47,12 @@ pub(crate) enum ControlRequest {
 }
 
 impl ControlRequest {
+    /// The answer to what asks at a path, or to a question by its id.
+    pub(crate) fn answer(named: &str, answer: Encoded, by: &str) -> Self {
+        let (node, question) = named_question(named);
+        Self::Answer { node: node.to_owned(), question: question.map(Arc::from), answer, by: by.to_owned() }
+    }
+
     /// The same as its record has it, where texts are taken out of records.
     pub(super) fn recorded_by(&self, redactor: &Redactor) -> Self {
         let recorded = match self {
@@ -59,8 +68,8 @@ impl ControlRequest {
             (Self::Retry { node, .. }, EventKind::NodeReset { by }) => {
                 Self::Retry { node: node.clone(), by: by.to_string() }
             }
-            (Self::Answer { node, .. }, EventKind::ApprovalResolved { answer, by }) => {
-                Self::Answer { node: node.clone(), answer, by: by.to_string() }
+            (Self::Answer { node, question, .. }, EventKind::ApprovalResolved { answer, by }) => {
+                Self::Answer { node: node.clone(), question: question.clone(), answer, by: by.to_string() }
             }
             _ => self.clone(),
         }

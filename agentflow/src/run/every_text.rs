@@ -33,6 +33,7 @@ const LEFT: &[(&str, &[&str])] = &[
         ],
     ),
     ("the id of a message, which is given out once", &["message.received/id"]),
+    ("the id of a question, by which it is answered", &["approval.requested/id"]),
     (
         "a scope, by which calls are allowed",
         &[

@@ -210,22 +210,23 @@ impl<T> RunHandle<T> {
         self.ask(ControlRequest::Retry { node: node.to_owned(), by: by.to_owned() }).await
     }
 
-    /// Answers the question of a gate, or of a node that needs approval, in the words of the usual question.
+    /// Answers the question of a gate, or of a node that needs approval, in the words of the usual question. `node` is as for
+    /// [`Runtime::approve`](crate::Runtime::approve): the path of what asks, or the id of its question.
     ///
     /// # Errors
-    /// [`Error::Control`] when there is no such node, it does not ask, or it asks for another type.
+    /// [`Error::Control`] when there is no such node, it does not ask, asks another question, or asks for another type.
     pub async fn approve(&self, node: &str, approval: Approval, by: &str) -> Result<()> {
         self.answer(node, &approval, by).await
     }
 
     /// Answers the question of a gate with a value of the type that it asks for, or any other that is written as the same
-    /// JSON: a text for a `String`.
+    /// JSON: a text for a `String`. `node` is as for [`approve`](Self::approve).
     ///
     /// # Errors
-    /// [`Error::Control`] when there is no such node, it does not ask, or it asks for another type.
+    /// As [`Runtime::answer`](crate::Runtime::answer).
     pub async fn answer<A: Serialize + Sync + ?Sized>(&self, node: &str, answer: &A, by: &str) -> Result<()> {
         let answer = Encoded::new(answer).map_err(|error| Error::value(&Arc::from(node), &error))?;
-        self.ask(ControlRequest::Answer { node: node.to_owned(), answer, by: by.to_owned() }).await
+        self.ask(ControlRequest::answer(node, answer, by)).await
     }
 
     pub(super) async fn ask(&self, request: ControlRequest) -> Result<()> {

@@ -180,6 +180,11 @@ impl Host {
         f64::from(upper) / (f64::from(u32::MAX) + 1.0)
     }
 
+    /// The random bits of a question's id.
+    pub(crate) fn question_bits(&self) -> u64 {
+        (self.random_bits)()
+    }
+
     /// The journal of a new run, when there is a store.
     pub(crate) fn new_journal(&self) -> Option<Journal> {
         self.store.as_ref().map(|store| Journal::new(Arc::clone(store), None))

@@ -1,5 +1,5 @@
-//! What tells things apart in an event: callers, sessions, runs, calls, definitions, hashes, and what a call that waits
-//! continues by. A redactor leaves them as they are,
+//! What tells things apart in an event: callers, sessions, runs, calls, questions, definitions, hashes, and what a call
+//! that waits continues by. A redactor leaves them as they are,
 //! since whoever reads the journal goes by them: two callers that are masked would be one.
 //!
 //! It masks nothing.
@@ -67,6 +67,9 @@ pub(super) fn restore(kind: &mut EventKind, was: &EventKind) {
             saved(kept, had.as_ref());
         }
         (EventKind::ToolFailed { result: kind, .. }, EventKind::ToolFailed { result: was, .. }) => result(kind, was),
+        (EventKind::ApprovalRequested(kind), EventKind::ApprovalRequested(was)) => {
+            Arc::make_mut(kind).id.clone_from(&was.id);
+        }
         (EventKind::ToolWaiting(kind), EventKind::ToolWaiting(was)) => {
             Arc::make_mut(kind).state.clone_from(&was.state);
         }

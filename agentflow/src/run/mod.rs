@@ -58,7 +58,7 @@ pub use self::approval::Approval;
 pub(crate) use self::approval::{asks_approval, call_answer_schema, read_approval};
 pub(crate) use self::attach::attach;
 pub(crate) use self::by_id::control as control_by_id;
-pub(crate) use self::control_events::NO_ARGUMENTS;
+pub(crate) use self::control_events::{NO_ARGUMENTS, check_question};
 pub(crate) use self::control_request::{Asked, ControlRequest, Reply};
 pub(crate) use self::deadline::within;
 pub(crate) use self::done_calls::{DoneCall, DoneCalls, OUTPUT, Undo, UndoState, is_of_undo};

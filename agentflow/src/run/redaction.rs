@@ -93,6 +93,8 @@ const SHORT_WORDS: &[&str] = &[
 ///   of a workflow that reads a number which is gone fails, since it finds a text.
 /// - Nobody sees pieces of answers as they come, since a secret may be in two of them; whole answers are seen.
 /// - Spans hold no contents, whatever `trace_content` says.
+/// - A person's answer to a tool, and arguments that a person gives in the place of a model's, are what is recorded of them. One
+///   that holds what is taken out is refused, so that no tool is given something else than was said.
 ///
 /// What a runtime logs by `tracing` about its runs, such as why one failed or was not resumed, is without it, too. Elsewhere it
 /// stays:
@@ -103,8 +105,8 @@ const SHORT_WORDS: &[&str] = &[
 /// - What somebody asks of a run that another process executes, such as an answer or a message, stands as it is among the
 ///   messages of the store until that process has taken it: the run needs it whole. What follows from it is recorded without.
 ///
-/// What tells things apart stays as it is: callers, sessions, ids of runs, of messages and of calls, trace ids, scopes, and
-/// hashes of definitions and artifacts, since a run that is resumed and the next one of its session go by them; two callers
+/// What tells things apart stays as it is: callers, sessions, ids of runs, of messages, of calls and of questions, trace ids,
+/// scopes, and hashes of definitions and artifacts, since a run that is resumed and the next one of its session go by them; two callers
 /// that were masked would be one. So make such ids of nothing that is secret. Paths of steps hold the names of tools as the
 /// model wrote them and are not looked at.
 #[derive(Clone)]

@@ -41,10 +41,13 @@ impl RunShared {
     /// The answer to the question at a path, with who gave it, once there is one.
     pub(crate) fn answered_at(&self, path: &StepPath) -> Option<(Encoded, Arc<str>)> {
         let recorded = self.log.records_below(path);
-        recorded.into_iter().rev().find_map(|(_, of, kind)| match kind {
-            EventKind::ApprovalResolved { answer, by } if of == *path => Some((answer, by)),
+        let last = recorded.into_iter().rev().find_map(|(_, of, kind)| match kind {
+            EventKind::ApprovalResolved { answer, by } if of == *path => Some(Some((answer, by))),
+            // It was asked again since the last answer.
+            EventKind::ApprovalRequested(_) if of == *path => Some(None),
             _ => None,
-        })
+        });
+        last.flatten()
     }
 
     /// Records the answer of a time-out to the question at a path.

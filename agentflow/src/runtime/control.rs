@@ -70,17 +70,21 @@ impl Runtime {
 
     /// Answers the usual question of a gate, or of a node that needs approval.
     ///
+    /// `node` is the path of what asks, or the [id](super::OpenQuestion::id) of the question: so the answer is one to this
+    /// question alone, and is refused when the same node asks another one meanwhile, since its step was retried, say.
+    ///
     /// # Errors
-    /// [`Error::Control`] when the node does not ask, or asks for another type.
+    /// [`Error::Control`] when the node does not ask, asks another question, or asks for another type.
     pub async fn approve(&self, run: &RunId, node: &str, approval: Approval, by: &str) -> Result<()> {
         self.answer(run, node, &approval, by).await
     }
 
     /// Answers the question of a gate with a value of the type that it asks for, or any other that is written as the same
-    /// JSON: a text for a `String`.
+    /// JSON: a text for a `String`. `node` is as for [`approve`](Self::approve).
     ///
     /// # Errors
-    /// [`Error::Control`] when the node does not ask, or asks for another type.
+    /// [`Error::Control`] when the node does not ask, asks another question, or asks for another type; also when the answer
+    /// to a tool holds what this runtime takes out of its records, since the tool would be given something else.
     pub async fn answer<A: Serialize + Sync + ?Sized>(
         &self,
         run: &RunId,
@@ -92,12 +96,12 @@ impl Runtime {
         self.answer_encoded(run, node, answer, by).await
     }
 
-    /// Answers the question of a gate with a value that is encoded already.
+    /// Answers the question of a gate with a value that is encoded already. `node` is as for [`approve`](Self::approve).
     ///
     /// # Errors
-    /// [`Error::Control`] when the node does not ask, or asks for another type.
+    /// As for [`answer`](Self::answer).
     pub async fn answer_encoded(&self, run: &RunId, node: &str, answer: Encoded, by: &str) -> Result<()> {
-        self.control(run, ControlRequest::Answer { node: node.to_owned(), answer, by: by.to_owned() }).await
+        self.control(run, ControlRequest::answer(node, answer, by)).await
     }
 
     /// Answers a question, and continues the run here when no process executes it.

@@ -9,6 +9,8 @@ use serde::Serialize;
 
 use super::Runtime;
 use crate::error::Result;
+#[cfg(feature = "mcp-server")]
+use crate::event::Edge;
 use crate::event::{Event, EventKind, RunId};
 use crate::on_timeout::OnTimeout;
 use crate::path::StepPath;
@@ -26,6 +28,10 @@ const AT_ONCE: usize = 8;
 pub struct OpenQuestion {
     /// The run that asks.
     pub run: RunId,
+    /// What identifies the question, such as `review@3f2a91c0`: the path and which asking at it this is, since a step that is
+    /// retried asks again. [`Runtime::approve`] and its like take it in the place of the path; the answer is refused then when
+    /// this question is not open any more.
+    pub id: String,
     /// The name of its workflow or agent.
     pub name: Arc<str>,
     /// What the run was tagged with.
@@ -73,7 +79,7 @@ impl Runtime {
     /// run.asked().await?;
     /// let questions = runtime.approvals(RunFilter::new().tag("desk", "sports")).await?;
     /// assert_eq!(questions[0].message, "publish this?");
-    /// runtime.approve(&questions[0].run, &questions[0].path, Approval::granted(), "ada").await?;
+    /// runtime.approve(&questions[0].run, &questions[0].id, Approval::granted(), "ada").await?;
     /// assert_eq!(run.result().await?, "news");
     /// # Ok(())
     /// # }
@@ -102,29 +108,9 @@ impl Runtime {
     /// What one run asks, the oldest question first.
     #[cfg(any(feature = "a2a-server", feature = "mcp-server"))]
     pub(crate) async fn questions_of(&self, run: &RunRecord) -> Result<Vec<OpenQuestion>> {
-        Ok(self.questions_with_count(run).await?.0)
-    }
-
-    /// Those that were among the first questions of the run, of which there were so many.
-    #[cfg(feature = "mcp-server")]
-    pub(crate) async fn questions_among(&self, run: &RunRecord, first: usize) -> Result<Vec<OpenQuestion>> {
-        let events = read_events(&self.require_store()?, &run.run_id, 0).await?;
-        let asked = events.iter().filter(|event| matches!(event.kind, EventKind::ApprovalRequested(_)));
-        let later: Vec<String> = asked.skip(first).map(|event| event.path.to_string()).collect();
-        let mut all = questions(run, &events);
-        all.retain(|question| !later.contains(&question.path));
+        let mut all = questions(run, &read_events(&self.require_store()?, &run.run_id, 0).await?);
         all.sort_by(|one, other| (one.asked, &one.path).cmp(&(other.asked, &other.path)));
         Ok(all)
-    }
-
-    /// The same, with how many questions the run has asked so far.
-    #[cfg(any(feature = "a2a-server", feature = "mcp-server"))]
-    pub(crate) async fn questions_with_count(&self, run: &RunRecord) -> Result<(Vec<OpenQuestion>, usize)> {
-        let events = read_events(&self.require_store()?, &run.run_id, 0).await?;
-        let asked = events.iter().filter(|event| matches!(event.kind, EventKind::ApprovalRequested(_))).count();
-        let mut all = questions(run, &events);
-        all.sort_by(|one, other| (one.asked, &one.path).cmp(&(other.asked, &other.path)));
-        Ok((all, asked))
     }
 }
 
@@ -151,7 +137,7 @@ impl<T> RunHandle<T> {
     /// let run = runtime.start(publish::workflow(), "news".to_owned()).await?;
     /// while let Some(question) = run.asked().await? {
     ///     assert_eq!(question.message, "publish this?");
-    ///     run.approve(&question.path, Approval::granted(), "ada").await?;
+    ///     run.approve(&question.id, Approval::granted(), "ada").await?;
     /// }
     /// assert_eq!(run.result().await?, "news");
     /// # Ok(())
@@ -167,6 +153,24 @@ impl<T> RunHandle<T> {
             all.into_iter().min_by(|one, other| (one.asked, &one.path).cmp(&(other.asked, &other.path)))
         })
         .await
+    }
+
+    /// Waits until the question of an id is not open any more: it was answered, or nothing asks it now.
+    ///
+    /// # Errors
+    /// As [`asked`](Self::asked).
+    #[cfg(feature = "mcp-server")]
+    pub(crate) async fn until_closed(&self, id: &str) -> Result<()> {
+        let closes = |kind: &EventKind| {
+            matches!(kind, EventKind::ApprovalResolved { .. } | EventKind::RunResumed { .. })
+                || kind.shape().edge == Edge::Closes
+        };
+        let is_closed = |events: &[Event]| {
+            let record = RunRecord::from_events(events)?;
+            let is_open = questions(&record, events).iter().any(|question| question.id == id);
+            (!is_open).then_some(())
+        };
+        self.until_found(closes, is_closed).await.map(drop)
     }
 }
 
@@ -189,6 +193,7 @@ fn questions(record: &RunRecord, events: &[Event]) -> Vec<OpenQuestion> {
             name: Arc::clone(&record.name),
             tags: record.tags.clone(),
             caller: record.caller.clone(),
+            id: request.id_at(path),
             path: path.to_string(),
             message: request.message.clone(),
             about: request.payload.clone(),

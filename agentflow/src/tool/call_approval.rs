@@ -125,7 +125,7 @@ impl CallQuestion {
     }
 
     fn open(shared: Arc<RunShared>, path: StepPath, request: ApprovalRequest) -> Self {
-        let (request, since) = (Arc::new(request), shared.now());
+        let (request, since) = (Arc::new(request.asked_as(shared.host.question_bits())), shared.now());
         shared.log.record(since, path.clone(), EventKind::ApprovalRequested(Arc::clone(&request)));
         answered_instead(&shared, &path, &request);
         shared.record(path.clone(), EventKind::RunPaused { reason: PauseReason::Approval });

@@ -195,7 +195,7 @@ pub(crate) fn answered_instead(shared: &Arc<RunShared>, path: &StepPath, questio
         match answered {
             Ok(None) => {}
             Ok(Some(answer)) => {
-                let request = ControlRequest::Answer { node: path.to_string(), answer, by: "replacement".to_owned() };
+                let request = ControlRequest::answer(&question.id_at(&path), answer, "replacement");
                 if let Some(Err(refused)) = shared.ask(request).await {
                     shared.cancel(format!("the answer that was given in a person's place was refused: {refused}"));
                 }

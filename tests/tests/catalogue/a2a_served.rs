@@ -108,7 +108,15 @@ async fn a_question_is_answered_by_a_message_to_its_task() {
     let said = asked.status.message.as_ref().unwrap();
     assert_eq!(said.parts[0].as_text(), Some("announce rain?"));
     let A2aContent::Data(question) = &said.parts[1].content else { panic!("{said:?}") };
-    assert_eq!((&question["question"], &question["about"]), (&json!("approval"), &json!("rain")), "{question}");
+    let open = runtime.approvals(RunFilter::new()).await.unwrap().remove(0);
+    assert_eq!((&question["question"], &question["about"]), (&json!(open.id), &json!("rain")), "{question}");
+    // Named, an answer is one to this question alone.
+    for other in ["approval@00000000".to_owned(), open.path.clone(), format!("{}@", open.id)] {
+        let mut named = A2aMessage::user_text("granted").task(&id);
+        named.metadata = json!({"question": other}).as_object().cloned();
+        let refused = client.ask(&named).await.unwrap_err();
+        assert!(refused.to_string().contains("not any more"), "{other}: {refused}");
+    }
 
     let wrong = client.ask(&A2aMessage::user_text("perhaps").task(&id)).await.unwrap_err();
     assert_eq!(wrong.code(), Some(A2aErrorCode::InvalidParams), "{wrong}");

@@ -97,6 +97,44 @@ async fn a_client_with_an_open_connection_is_asked_on_it() {
 }
 
 #[tokio::test]
+async fn a_form_is_closed_when_somebody_else_answers() {
+    let store = MemoryStore::new();
+    let runtime = durable(&store);
+    let mut lines = Lines::greeted_with(&server(&runtime), json!({"elicitation": {}})).await;
+    let asked = lines.call(1, "asked_booking", json!({"to": "Oslo"})).await;
+    assert_eq!(asked["method"], "elicitation/create", "{asked}");
+    let question = runtime.approvals(RunFilter::new()).await.unwrap().remove(0);
+    // An answer that is refused closes nothing.
+    runtime.answer(&question.run, &question.id, &7, "bob").await.unwrap_err();
+    runtime.answer(&question.run, &question.id, "Ada", "bob").await.unwrap();
+    let said = [lines.next().await, lines.next().await];
+    let closed =
+        said.iter().find(|said| said["method"] == "notifications/cancelled").unwrap_or_else(|| panic!("{said:?}"));
+    assert_eq!(closed["params"]["requestId"], asked["id"], "{closed}");
+    let seat = said.iter().find(|said| said["method"] == "elicitation/create").unwrap_or_else(|| panic!("{said:?}"));
+    // What a person still sends to the closed form is no answer to the next question.
+    let late = json!({"jsonrpc": "2.0", "id": asked["id"], "result": accepted(json!({"row": 1, "by_window": false}))});
+    lines.say(&late).await;
+    let answer = json!({"jsonrpc": "2.0", "id": seat["id"], "result": accepted(json!({"row": 7, "by_window": true}))});
+    lines.say(&answer).await;
+    let end = lines.next().await;
+    assert_eq!(end["result"]["content"][0]["text"], "Ada to Oslo in row 7, window: true", "{end}");
+}
+
+#[tokio::test]
+async fn a_form_is_closed_when_the_run_is_cancelled() {
+    let store = MemoryStore::new();
+    let runtime = durable(&store);
+    let mut lines = Lines::greeted_with(&server(&runtime), json!({"elicitation": {}})).await;
+    let asked = lines.call(1, "asked_booking", json!({"to": "Oslo"})).await;
+    let question = runtime.approvals(RunFilter::new()).await.unwrap().remove(0);
+    runtime.cancel(&question.run, "no flights").await.unwrap();
+    let said = [lines.next().await, lines.next().await];
+    assert!(said.iter().any(|said| said["params"]["requestId"] == asked["id"]), "{said:?}");
+    assert!(said.iter().any(|said| said["result"]["isError"] == true), "{said:?}");
+}
+
+#[tokio::test]
 async fn a_client_that_declines_reads_that_the_run_waits() {
     let store = MemoryStore::new();
     let mut lines = Lines::greeted_with(&server(&durable(&store)), json!({"elicitation": {}})).await;
@@ -127,13 +165,17 @@ async fn without_a_handshake_a_question_is_the_answer_and_another_process_contin
     assert_eq!(again["result"]["inputRequests"], asked["inputRequests"], "{again}");
     further["inputResponses"] = json!({path: accepted(json!({"answer": "Ada"})), "extra": accepted(json!({}))});
     let seat = lines.ask(2, "tools/call", further.clone()).await;
-    let (path, request) = seat["result"]["inputRequests"].as_object().unwrap().iter().next().unwrap();
+    let (now, request) = seat["result"]["inputRequests"].as_object().unwrap().iter().next().unwrap();
     assert!(request["params"]["message"].as_str().unwrap().starts_with("Which seat?"));
-    further["inputResponses"] = json!({path: accepted(json!({"row": 7, "by_window": false}))});
-    // The state of an earlier question is not that of this one.
-    let stale = lines.ask(3, "tools/call", further.clone()).await;
-    assert_eq!(stale["result"]["inputRequests"], seat["result"]["inputRequests"], "{stale}");
     further["requestState"] = seat["result"]["requestState"].clone();
+    // An answer to another question is none to this one, whatever it is at.
+    let at = now.split_once('@').unwrap().0;
+    for other in [path.clone(), at.to_owned(), format!("{at}@00000000")] {
+        further["inputResponses"] = json!({other: accepted(json!({"row": 8, "by_window": true}))});
+        let stale = lines.ask(3, "tools/call", further.clone()).await;
+        assert_eq!(stale["result"]["inputRequests"], seat["result"]["inputRequests"], "{stale}");
+    }
+    further["inputResponses"] = json!({now: accepted(json!({"row": 7, "by_window": false}))});
     let end = lines.ask(3, "tools/call", further.clone()).await;
     assert_eq!(end["result"]["content"][0]["text"], "Ada to Oslo in row 7, window: false", "{end}");
     // Once more changes nothing: the run has ended.

@@ -193,3 +193,89 @@ async fn the_call_of_an_agents_tool_is_asked_about() {
     assert_eq!(next(&run).await, None);
     assert_eq!(run.result().await.unwrap().output(), "done");
 }
+
+/// Asks for ten seconds.
+#[workflow(name = "late-of-asked")]
+async fn late(n: u32) -> Result<bool> {
+    #[node(id = "ok", timeout = "10s")]
+    let ok = gate!("in time?", n).await?;
+    Ok(ok.is_granted())
+}
+
+/// A node that asks again is another question at the same path.
+#[tokio::test(start_paused = true)]
+async fn an_answer_that_names_an_older_question_is_refused() {
+    let clock = TestClock::new();
+    let store = agentflow::store::MemoryStore::new();
+    let runtime = runtime(store.clone(), &clock);
+    let run = runtime.start(late::workflow(), 1).await.unwrap();
+    let older = run.asked().await.unwrap().unwrap();
+    assert!(older.id.starts_with("ok@"), "{}", older.id);
+    pass(11).await;
+    assert!(run.result().await.is_err());
+    let id = run.run_id().clone();
+    let refused = runtime.approve(&id, &older.id, Approval::granted(), "ada").await.unwrap_err();
+    assert!(refused.to_string().contains("over"), "{refused}");
+    run.retry("ok", "ada").await.unwrap();
+    let newer = run.asked().await.unwrap().unwrap();
+    assert_eq!((&newer.path, &newer.message), (&older.path, &older.message));
+    assert_ne!(newer.id, older.id);
+    let says = |refused: agentflow::Error| {
+        let said = refused.to_string();
+        assert!(said.contains(&format!("`{}` is not open any more", older.id)) && said.contains(&newer.id), "{said}");
+    };
+    says(run.approve(&older.id, Approval::granted(), "ada").await.unwrap_err());
+    says(runtime.approve(&id, &older.id, Approval::granted(), "ada").await.unwrap_err());
+    // The question is the same one in the store and in another process.
+    let listed = runtime.approvals(agentflow::store::RunFilter::new()).await.unwrap();
+    assert_eq!(listed.iter().map(|question| &question.id).collect::<Vec<_>>(), [&newer.id]);
+    run.abandon();
+    drop(runtime);
+    let other = self::runtime(store, &clock);
+    says(other.approve(&id, &older.id, Approval::granted(), "ada").await.unwrap_err());
+    other.approve(&id, &newer.id, Approval::granted(), "ada").await.unwrap();
+    let again = other.approve(&id, &newer.id, Approval::granted(), "ada").await.unwrap_err();
+    assert!(again.to_string().contains("waits for no answer"), "{again}");
+    assert_eq!(other.resume(&id).await.unwrap().result().await.unwrap().as_str(), "true");
+}
+
+/// Opens a door.
+#[tool(approve)]
+async fn asked_door(door: String) -> String {
+    format!("{door} is open")
+}
+
+async fn walks_by(n: u32) -> Result<String> {
+    Ok(format!("{} walks", slow(n).await?))
+}
+
+async fn opens(n: u32) -> Result<String> {
+    Ok(format!("{n}"))
+}
+
+/// Whoever is first; the other one is stopped while it asks.
+#[workflow(name = "raced-of-asked")]
+async fn raced(n: u32) -> Result<String> {
+    let door = opens(n).await?;
+    let first = race!(asked_door(door), walks_by(n)).await?;
+    #[node(id = "on")]
+    let on = gate!("go on?", first).await?;
+    Ok(if on.is_granted() { first } else { String::new() })
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_question_of_a_step_that_was_stopped_is_closed() {
+    let clock = TestClock::new();
+    let runtime = runtime(agentflow::store::MemoryStore::new(), &clock);
+    let run = runtime.start(raced::workflow(), 1).await.unwrap();
+    let stopped = run.asked().await.unwrap().unwrap();
+    assert_ne!(stopped.path, "on");
+    pass(11).await;
+    let open = runtime.approvals(agentflow::store::RunFilter::new()).await.unwrap();
+    assert_eq!(open.iter().map(|question| &*question.path).collect::<Vec<_>>(), ["on"]);
+    assert_eq!(next(&run).await.as_deref(), Some("on"));
+    let late = run.approve(&stopped.id, Approval::granted(), "ada").await.unwrap_err();
+    assert!(!late.to_string().contains("another one"), "{late}");
+    run.approve("on", Approval::granted(), "ada").await.unwrap();
+    assert_eq!(run.result().await.unwrap(), "1 walks");
+}

@@ -32,6 +32,24 @@ fn every_kind_has_a_golden_line_that_is_read_and_written_the_same() {
     assert_eq!(seen, all, "`event-kinds.jsonl` has a line for each kind, with all of its fields");
 }
 
+/// A question that was recorded before questions had ids.
+const WITHOUT_ID: &str = include_str!("../../golden/question-without-id.jsonl");
+
+#[test]
+fn a_question_that_has_no_id_gets_that_of_its_place() {
+    let question = |event: &Event| match &event.kind {
+        EventKind::ApprovalRequested(question) => question.id.to_string(),
+        kind => panic!("{kind:?}"),
+    };
+    let event = read(WITHOUT_ID.trim());
+    assert_eq!(question(&event), "00000019");
+    // Written and read again it is the same one.
+    assert_eq!(question(&read(&serde_json::to_string(&event).unwrap())), "00000019");
+    let mut later: Value = serde_json::from_str(WITHOUT_ID).unwrap();
+    later["seq"] = json!(26);
+    assert_eq!(question(&read(&later.to_string())), "0000001a");
+}
+
 #[test]
 fn a_field_of_a_newer_release_is_passed_over() {
     for line in KINDS.lines() {

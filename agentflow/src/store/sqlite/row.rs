@@ -153,7 +153,7 @@ pub(super) fn event(row: &Row<'_>, run: &RunId, expected: i64, errors: &StoreErr
         part: 0,
         time: Timestamp::from_millis(time.unsigned_abs()),
         path,
-        kind,
+        kind: kind.with_question_id(expected.unsigned_abs()),
     })
 }
 
@@ -203,7 +203,8 @@ pub(super) fn snapshot(seq: i64, body: &str, run: &RunId) -> Result<Snapshot, se
     let kept: Vec<Kept<String, &RawValue>> = serde_json::from_str(body)?;
     let event = |Kept { seq, time, path, event }: Kept<String, &RawValue>| {
         let path: StepPath = path.parse().map_err(serde_json::Error::custom)?;
-        Ok(Event { run_id: run.clone(), seq, part: 0, time, path, kind: EventKind::from_json(event.get())? })
+        let kind = EventKind::from_json(event.get())?.with_question_id(seq);
+        Ok(Event { run_id: run.clone(), seq, part: 0, time, path, kind })
     };
     let events: Result<_, serde_json::Error> = kept.into_iter().map(event).collect();
     Ok(Snapshot::new(seq.unsigned_abs(), events?))

@@ -230,7 +230,7 @@ fn told(shared: &RunShared, said: StepSignal) {
             shared.hold(false);
         }
         StepSignal::Drain => shared.drain(),
-        StepSignal::Answer { request, node, answer, by } => asks(request, ControlRequest::Answer { node, answer, by }),
+        StepSignal::Answer { request, node, answer, by } => asks(request, ControlRequest::answer(&node, answer, &by)),
         StepSignal::Retry { request, node, by } => asks(request, ControlRequest::Retry { node, by }),
         // It ends the step before.
         StepSignal::Stop { .. } => {}

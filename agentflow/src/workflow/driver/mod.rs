@@ -485,7 +485,8 @@ impl WorkflowRun {
                     Body::Gate { .. } => policy.timeout_ms,
                     _ => policy.approve_timeout_ms,
                 };
-                let request = Arc::new(request.within(limit, &policy.on_timeout));
+                let bits = self.segment.shared.host.question_bits();
+                let request = Arc::new(request.within(limit, &policy.on_timeout).asked_as(bits));
                 self.record(Unit::node(node), EventKind::ApprovalRequested(Arc::clone(&request)));
                 answered_instead(&self.segment.shared, &self.path(Unit::node(node)), &request);
                 if let Some(since) = self.machine.asked(node).map(|asked| asked.since) {

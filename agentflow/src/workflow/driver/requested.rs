@@ -7,7 +7,7 @@ use crate::error::{ControlError, ControlErrorKind};
 use crate::event::{EventKind, PauseReason};
 use crate::on_timeout::OnTimeout;
 use crate::path::StepPath;
-use crate::run::{Asked, ControlRequest, InSegment, RunState, answer_of_timeout};
+use crate::run::{Asked, ControlRequest, InSegment, RunState, answer_of_timeout, check_question};
 use crate::text::{did_you_mean, nearest};
 use crate::time::Timestamp;
 use crate::value::Encoded;
@@ -33,7 +33,9 @@ impl WorkflowRun {
                 self.segment.shared.do_by_journal(&request)
             }
             ControlRequest::Retry { node, by } => self.retry(node, by),
-            ControlRequest::Answer { node, answer, by } => self.answer(node, answer, by),
+            ControlRequest::Answer { node, question, answer, by } => {
+                self.answer(node, question.as_deref(), (answer, by))
+            }
         });
     }
 
@@ -93,7 +95,12 @@ impl WorkflowRun {
         Ok(())
     }
 
-    fn answer(&mut self, node: &str, answer: &Encoded, by: &str) -> Result<(), ControlError> {
+    fn answer(
+        &mut self,
+        node: &str,
+        question: Option<&str>,
+        (answer, by): (&Encoded, &str),
+    ) -> Result<(), ControlError> {
         let unit = self.node(node)?;
         if self.machine.phase(unit) != Phase::Asking {
             let state = crate::workflow::state_of(self.machine.phase(unit));
@@ -101,6 +108,9 @@ impl WorkflowRun {
                 ControlErrorKind::WrongState,
                 format!("the node `{node}` waits for no answer: it is {state}"),
             ));
+        }
+        if let Some(asked) = self.machine.asked(unit.node) {
+            check_question(&self.path(unit), &asked.question, question)?;
         }
         crate::workflow::check_answer(self.machine.spec().node(unit.node), answer)?;
         self.record(unit, EventKind::ApprovalResolved { answer: answer.clone(), by: by.into() });
