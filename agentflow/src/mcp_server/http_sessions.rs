@@ -103,7 +103,10 @@ impl Session {
     }
 
     /// What a response of the session sends, which counts as its use as long as it is read.
-    fn stream(self: Arc<Self>, messages: mpsc::Receiver<ServerSseMessage>) -> impl Stream<Item = ServerSseMessage> + use<> {
+    fn stream(
+        self: Arc<Self>,
+        messages: mpsc::Receiver<ServerSseMessage>,
+    ) -> impl Stream<Item = ServerSseMessage> + use<> {
         self.used().streams += 1;
         let ended = self.ended.clone().cancelled_owned();
         OpenStream { messages, session: self }.take_until(ended)

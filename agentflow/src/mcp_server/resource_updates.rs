@@ -92,8 +92,7 @@ impl ResourceUpdates {
             return accepted;
         }
         let Some(subscription) = shared.subscriptions.subscribe() else { return accepted };
-        accepted.resource_subscriptions =
-            Some(offered.take_while(|uri| subscription.of.add(uri)).cloned().collect());
+        accepted.resource_subscriptions = Some(offered.take_while(|uri| subscription.of.add(uri)).cloned().collect());
         self.begun.lock().unwrap_or_else(PoisonError::into_inner).push(subscription);
         accepted
     }

@@ -90,7 +90,8 @@ mod tests {
         assert_eq!((level, data), (LoggingLevel::Warning, json!("low")));
         let (_, data) = message(&json!({"level": "info", "message": "low", "left": 3})).unwrap();
         assert_eq!(data, json!({"message": "low", "left": 3}));
-        for none in [json!("info"), json!({"message": "x"}), json!({"level": 3}), json!({"level": "loud"}), json!(null)] {
+        for none in [json!("info"), json!({"message": "x"}), json!({"level": 3}), json!({"level": "loud"}), json!(null)]
+        {
             assert!(message(&none).is_none(), "{none}");
         }
         let (_, data) = message(&json!({"level": "info", "message": "x".repeat(10_000)})).unwrap();

@@ -14,8 +14,8 @@ use rmcp::{ErrorData, RoleServer};
 
 use super::call_progress::ShownProgress;
 use super::offered::Offer;
-use super::served_question::{Said, is_approval};
 use super::served_log::LogLevel;
+use super::served_question::{Said, is_approval};
 use super::server_settings::{BUSY, Shared, Turn};
 use super::service::Reach;
 use super::{served_answer, served_call, served_question};

@@ -21,9 +21,11 @@ fn served_chatter(cx: &Context) -> String {
     "done".to_owned()
 }
 
-/// Chatters in a step.
+/// Asks before it chatters, so that it is followed by then.
 #[workflow]
 async fn served_chatting(cx: &Context) -> Result<String> {
+    let go: bool = gate!("Go?", answer = bool).await?;
+    #[after(go)]
     let said = served_chatter(cx);
     Ok(said)
 }
@@ -58,24 +60,22 @@ async fn before_answer(lines: &mut Lines) -> Vec<Value> {
 #[tokio::test]
 async fn a_call_logs_at_the_level_that_its_client_has_set_for_the_connection() {
     let mut lines = Lines::greeted(&chatting()).await;
-    for tool in ["served_chatter", "served_chatting"] {
-        // None before it is asked for.
-        lines.send(1, "tools/call", json!({"name": tool, "arguments": {}})).await;
-        assert_eq!(before_answer(&mut lines).await, Vec::<Value>::new());
-    }
+    let call = json!({"name": "served_chatter", "arguments": {}});
+    // None before it is asked for.
+    lines.send(1, "tools/call", call.clone()).await;
+    assert_eq!(before_answer(&mut lines).await, Vec::<Value>::new());
     for (level, count) in [("debug", 3), ("info", 2), ("warning", 1), ("error", 1), ("critical", 0)] {
         let set = lines.ask(2, "logging/setLevel", json!({"level": level})).await;
         assert_eq!(set["result"], json!({}), "{set}");
-        for tool in ["served_chatter", "served_chatting"] {
-            lines.send(3, "tools/call", json!({"name": tool, "arguments": {}})).await;
-            let said = messages(&before_answer(&mut lines).await);
-            let all = [
-                ("debug".to_owned(), json!("looks"), tool.to_owned()),
-                ("info".to_owned(), json!({"message": "found", "count": 3}), tool.to_owned()),
-                ("error".to_owned(), json!("lost"), tool.to_owned()),
-            ];
-            assert_eq!(said, all[3 - count..], "{level}");
-        }
+        lines.send(3, "tools/call", call.clone()).await;
+        let said = messages(&before_answer(&mut lines).await);
+        let tool = "served_chatter".to_owned();
+        let all = [
+            ("debug".to_owned(), json!("looks"), tool.clone()),
+            ("info".to_owned(), json!({"message": "found", "count": 3}), tool.clone()),
+            ("error".to_owned(), json!("lost"), tool),
+        ];
+        assert_eq!(said, all[3 - count..], "{level}");
     }
     let wrong = lines.ask(4, "logging/setLevel", json!({"level": "loud"})).await;
     assert!(wrong["error"].is_object(), "{wrong}");
@@ -83,6 +83,19 @@ async fn a_call_logs_at_the_level_that_its_client_has_set_for_the_connection() {
     let mut other = Lines::greeted(&chatting()).await;
     other.send(1, "tools/call", json!({"name": "served_chatter", "arguments": {}})).await;
     assert!(before_answer(&mut other).await.is_empty());
+}
+
+#[tokio::test]
+async fn a_run_logs_what_its_steps_say() {
+    let mut lines = Lines::greeted_with(&chatting(), json!({"elicitation": {}})).await;
+    lines.ask(1, "logging/setLevel", json!({"level": "info"})).await;
+    let asked = lines.call(2, "served_chatting", json!({})).await;
+    assert_eq!(asked["method"], "elicitation/create", "{asked}");
+    let accepted = json!({"action": "accept", "content": {"answer": true}});
+    lines.say(&json!({"jsonrpc": "2.0", "id": asked["id"], "result": accepted})).await;
+    let said = messages(&before_answer(&mut lines).await);
+    assert_eq!(said.iter().map(|said| &*said.0).collect::<Vec<_>>(), ["info", "error"]);
+    assert!(said.iter().all(|said| said.2 == "served_chatting"), "{said:?}");
 }
 
 #[tokio::test]
@@ -123,7 +136,10 @@ async fn a_call_logs_on_the_stream_of_its_session() {
     client.request(1, "logging/setLevel", json!({"level": "info"})).await.rest().await;
     let other = Client::asked(address, "").await;
     for client in [&other, &client] {
-        let answer = client.call(2, "served_chatting", json!({})).await.next().await;
+        let mut call = client.call(2, "served_chatting", json!({})).await;
+        let asked = call.next().await;
+        client.answer(&asked, json!({"answer": true})).await;
+        let answer = call.next().await;
         assert_eq!(answer["result"]["content"][0]["text"], "done", "{answer}");
     }
     let said = messages(&[stream.next().await, stream.next().await]);

@@ -64,8 +64,7 @@ async fn a_person_who_thinks_keeps_nobody_else_from_calling() {
 async fn a_session_of_another_caller_is_one_that_is_not_there() {
     let store = MemoryStore::new();
     let address = served(with_callers(server(&store))).await;
-    let (ann, eve) =
-        (Client::asked(address, "x-who: ann\r\n").await, Client::asked(address, "x-who: eve\r\n").await);
+    let (ann, eve) = (Client::asked(address, "x-who: ann\r\n").await, Client::asked(address, "x-who: eve\r\n").await);
     assert_ne!(ann.session, eve.session);
     let mut call = ann.call(1, "asked_booking", json!({"to": "Oslo"})).await;
     let asked = call.next().await;
