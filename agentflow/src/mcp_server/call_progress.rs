@@ -7,7 +7,7 @@ use rmcp::model::{ProgressNotificationParam, ProgressToken};
 use rmcp::service::{Peer, RequestContext};
 use serde_json::Value;
 
-use super::served_call;
+use super::request_kind;
 use super::served_log::{self, LogLevel, ShownLog};
 use crate::event::EventKind;
 use crate::text::head;
@@ -33,7 +33,7 @@ impl ShownProgress {
     pub(super) fn of(context: &RequestContext<RoleServer>, level: Option<LogLevel>, logger: &str) -> Self {
         let to = context.meta.get_progress_token().map(|token| (context.peer.clone(), token));
         let log = Some(ShownLog::of(context, level, logger)).filter(ShownLog::is_wanted);
-        Self { to, log, has_limit: served_call::is_over_http(context), last: 0.0 }
+        Self { to, log, has_limit: request_kind::is_over_http(context), last: 0.0 }
     }
 
     pub(super) fn is_wanted(&self) -> bool {

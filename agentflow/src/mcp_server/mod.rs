@@ -17,6 +17,7 @@ mod offered;
 #[cfg(feature = "mcp-server-http")]
 mod over_http;
 mod paced_transport;
+mod request_kind;
 mod resource_updates;
 mod served_answer;
 mod served_call;

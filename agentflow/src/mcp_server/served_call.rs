@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use futures_util::{FutureExt, StreamExt};
 use rmcp::RoleServer;
-use rmcp::model::{CallToolResult, ProtocolVersion};
+use rmcp::model::CallToolResult;
 use rmcp::service::RequestContext;
 
 use super::call_progress::ShownProgress;
@@ -46,21 +46,6 @@ pub(super) async fn tool(
         shown.show(&event.kind).await;
     }
     Ok(served_answer::of_tool(offer, &result?))
-}
-
-/// Whether the client sends its capabilities with each request.
-pub(super) fn is_without_handshake(context: &RequestContext<RoleServer>) -> bool {
-    context.protocol_version().is_some_and(|of| of >= ProtocolVersion::V_2026_07_28)
-}
-
-#[cfg(feature = "mcp-server-http")]
-pub(super) fn is_over_http(context: &RequestContext<RoleServer>) -> bool {
-    context.extensions.get::<http::request::Parts>().is_some()
-}
-
-#[cfg(not(feature = "mcp-server-http"))]
-pub(super) fn is_over_http(_: &RequestContext<RoleServer>) -> bool {
-    false
 }
 
 /// The scopes of a call: those of the server, and of its caller.

@@ -7,7 +7,7 @@ use rmcp::model::{LoggingLevel, LoggingMessageNotificationParam};
 use rmcp::service::{Peer, RequestContext};
 use serde_json::Value;
 
-use super::served_call;
+use super::request_kind;
 use crate::text::head;
 
 /// The most bytes of a message.
@@ -33,7 +33,7 @@ impl ShownLog {
     /// `of_connection` is the level that the client has set for its connection; a client without a handshake says it in each
     /// request. `logger` is what was called.
     pub(super) fn of(context: &RequestContext<RoleServer>, of_connection: Option<LogLevel>, logger: &str) -> Self {
-        let level = match served_call::is_without_handshake(context) {
+        let level = match request_kind::is_without_handshake(context) {
             true => context.meta.log_level().map(LogLevel),
             false => of_connection,
         };

@@ -18,7 +18,7 @@ use super::served_log::LogLevel;
 use super::served_question::{Said, is_approval};
 use super::server_settings::{BUSY, Shared, Turn};
 use super::service::Reach;
-use super::{served_answer, served_call, served_question};
+use super::{request_kind, served_answer, served_call, served_question};
 use crate::agent::RunRequest;
 use crate::error::Error;
 use crate::event::{EventKind, PauseReason, RunId};
@@ -82,7 +82,7 @@ enum Asks {
 
 impl Asks {
     fn of(shared: &Shared, reach: Reach, context: &RequestContext<RoleServer>) -> Self {
-        match (has_forms(context), served_call::is_without_handshake(context)) {
+        match (has_forms(context), request_kind::is_without_handshake(context)) {
             // A later request finds the run in the store.
             (true, true) if shared.runtime.store().is_some() => Self::InAnswers,
             // A request that stands for itself has nobody who could answer.

@@ -24,7 +24,7 @@ use super::resource_updates::ResourceUpdates;
 use super::served_log::LogLevel;
 use super::served_run::Followed;
 use super::server_settings::{BUSY, Shared};
-use super::{served_answer, served_call, served_reads, served_run, served_task};
+use super::{request_kind, served_answer, served_call, served_reads, served_run, served_task};
 use crate::mcp::Ending;
 use crate::run::RunHandle;
 use crate::runtime::EntryKind;
@@ -271,7 +271,7 @@ impl ServerHandler for Service {
         request: rmcp::model::SetLevelRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
-        if !self.reach.is_lasting() || served_call::is_without_handshake(&context) {
+        if !self.reach.is_lasting() || request_kind::is_without_handshake(&context) {
             return Err(ErrorData::method_not_found::<SetLevelRequestMethod>());
         }
         *self.level.lock().unwrap_or_else(PoisonError::into_inner) = Some(request.level.into());

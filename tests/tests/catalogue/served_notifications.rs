@@ -99,7 +99,7 @@ async fn a_run_logs_what_its_steps_say() {
 }
 
 #[tokio::test]
-async fn a_message_of_the_log_is_no_progress() {
+async fn what_is_logged_is_not_shown_as_progress() {
     let mut lines = Lines::greeted(&chatting()).await;
     let meta = json!({"progressToken": 1});
     lines.send(1, "tools/call", json!({"name": "served_chatter", "arguments": {}, "_meta": meta})).await;

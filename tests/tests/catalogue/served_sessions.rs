@@ -127,7 +127,7 @@ async fn a_client_without_room_for_a_session_is_served_without_one() {
     assert_eq!(answer["result"]["capabilities"]["resources"]["subscribe"], true, "{answer}");
     let (answer, second) = Client::begin(address, "", &json!({})).await;
     assert!(second.is_none());
-    // It is told of nothing that it would not get.
+    // It reads of nothing that it would not get.
     let capabilities = &answer["result"]["capabilities"];
     assert!(capabilities["logging"].is_null() && capabilities["resources"]["subscribe"].is_null(), "{answer}");
     let request = |method: &str, params: Value| {
