@@ -8,6 +8,8 @@ use tokio::net::TcpStream;
 pub(crate) struct Request {
     pub(crate) head: String,
     pub(crate) message: Value,
+    /// The body as it came.
+    pub(crate) body: String,
 }
 
 impl Request {
@@ -43,8 +45,9 @@ pub(crate) async fn request(stream: &mut TcpStream) -> Option<Request> {
             read => bytes.extend_from_slice(&piece[..read]),
         }
     }
-    let message = serde_json::from_slice(&bytes[end..end + length]).unwrap_or(Value::Null);
-    Some(Request { head, message })
+    let body = String::from_utf8_lossy(&bytes[end..end + length]).into_owned();
+    let message = serde_json::from_str(&body).unwrap_or(Value::Null);
+    Some(Request { head, message, body })
 }
 
 /// A whole response.

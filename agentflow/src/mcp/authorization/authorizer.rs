@@ -1,5 +1,5 @@
 //! The login of one server, for all who use it: one is renewed or made at a time, whoever waits for it has it, and what has
-//! begun ends although its caller is gone, since a token that was renewed and lost cannot be had again. Dropping it ends a
+//! begun ends although its caller is gone, since a token that was renewed and lost cannot be replaced. Dropping it ends a
 //! login that waits for a person.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};

@@ -1,5 +1,5 @@
 //! A socket of this machine that the browser is sent back to. It takes the answer to one login, by its `state`, and nothing
-//! else: whatever another page or program sends is refused, and waiting goes on.
+//! else: whatever another page or program sends is refused, and it waits further.
 
 use std::net::Ipv4Addr;
 use std::time::Duration;

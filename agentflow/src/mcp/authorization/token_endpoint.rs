@@ -54,8 +54,9 @@ pub(super) async fn tokens(
     let failed = |problem: String| NoTokens { problem, is_final: false };
     let reply = sent(requests, url, client, secret, fields).await.map_err(failed)?;
     let host = url.host_str().unwrap_or_default();
-    if !reply.is_success() {
-        let error = reply.json::<Refused>().map(|refused| refused.error).ok();
+    let error = reply.json::<Refused>().map(|refused| refused.error).ok();
+    // Some say with a good status what is wrong.
+    if !reply.is_success() || error.is_some() {
         // Words of its own could hold what was sent.
         let error = error
             .filter(|error| error.len() <= 64 && error.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_'));
