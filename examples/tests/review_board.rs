@@ -13,8 +13,8 @@ use agentflow_testing::{CrashTest, check_events, test_runtime};
 
 use crate::board::{Report, Specialist, review_board};
 
-const CELLAR: &str = "Move the backups to the cellar.";
-const AT_NIGHT: &str = "Move the backups to the cellar at night.";
+const CACHE: &str = "Cache the price list.";
+const TODAY: &str = "Cache the price list today.";
 
 /// The report of a proposal, how often each specialist worked, and the text of the report.
 async fn reviewed(proposal: &str) -> (Report, BTreeMap<String, usize>, String) {
@@ -22,6 +22,9 @@ async fn reviewed(proposal: &str) -> (Report, BTreeMap<String, usize>, String) {
     let run = runtime.start(review_board::workflow(), proposal.to_owned()).await.unwrap();
     let report = run.result().await.unwrap();
     check_events(&run.recorded()).unwrap();
+    let handoffs = run.recorded().iter().filter(|event| event.kind.name() == "agent.handoff").count();
+    // What is not met is handed to the owner, who answers.
+    assert_eq!(handoffs, usize::from(!report.unmet.is_empty()));
     let mut worked = BTreeMap::new();
     for artifact in runtime.artifacts(run.run_id()).await.unwrap() {
         *worked.entry(artifact.name.to_string()).or_default() += 1;
@@ -39,38 +42,38 @@ fn counts(of: &[(&str, usize)]) -> BTreeMap<String, usize> {
 
 #[tokio::test]
 async fn what_failed_goes_back_until_the_criteria_are_met() {
-    let (report, worked, text) = reviewed(CELLAR).await;
+    let (report, worked, text) = reviewed(CACHE).await;
     assert!(report.decision.accept, "{report:?}");
     assert_eq!(report.accepted.len(), 2);
     assert!(report.accepted.iter().all(|work| work.opinion.in_favour), "{report:?}");
     assert!(report.unmet.is_empty());
-    assert_eq!(worked, counts(&[("opinion-cost.txt", 2), ("opinion-safety.txt", 2), ("report.md", 1)]));
-    assert_eq!(report.artifacts, ["opinion-cost.txt v2", "opinion-safety.txt v2", "report.md v1"]);
+    assert_eq!(worked, counts(&[("opinion-research.txt", 2), ("opinion-coding.txt", 2), ("report.md", 1)]));
+    assert_eq!(report.artifacts, ["opinion-research.txt v2", "opinion-coding.txt v2", "report.md v1"]);
     assert_eq!(
         text,
         "accepted: all criteria are met\n\n\
-         ## cost\nIt costs 120 a year. A new offer would change my mind.\n\n\
-         ## safety\n2 of 9 sites had an outage. A third one would change my mind.\n\n\
-         ## remarks\nsafety: the cellar floods every 10 years\n"
+         ## research\n4 of 5 shops cache it. A counterexample would change my mind.\n\n\
+         ## coding\nIt is 40 lines in 2 files. A third writer would change my mind.\n\n\
+         ## remarks\ncoding: the list has 2 writers\n"
     );
 }
 
 #[tokio::test]
 async fn what_no_round_reaches_is_in_the_report() {
-    let (report, worked, _) = reviewed(AT_NIGHT).await;
+    let (report, worked, _) = reviewed(TODAY).await;
     assert!(!report.decision.accept);
+    assert_eq!(report.decision.why, "an opinion was not good enough");
     let unmet: Vec<_> = report.unmet.iter().map(|unmet| (unmet.by, &*unmet.criterion, &*unmet.why)).collect();
     let reason = "it says what would change its mind";
-    assert_eq!(unmet, [(Specialist::Operations, reason, "it says nothing of that")]);
+    assert_eq!(unmet, [(Specialist::Qa, reason, "it says nothing of that")]);
     // What is accepted is not asked for again, and the rounds end.
-    let expected =
-        [("opinion-cost.txt", 2), ("opinion-operations.txt", 3), ("opinion-safety.txt", 2), ("report.md", 1)];
+    let expected = [("opinion-research.txt", 2), ("opinion-qa.txt", 3), ("opinion-coding.txt", 2), ("report.md", 1)];
     assert_eq!(worked, counts(&expected));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_crash_at_every_write_changes_nothing() {
-    for proposal in [CELLAR, AT_NIGHT] {
+    for proposal in [CACHE, TODAY] {
         let report = CrashTest::new(&review_board::workflow(), move || proposal.to_owned())
             .runtime(stand_in::scripted)
             .run()
@@ -93,10 +96,13 @@ fn the_program_prints_the_report_and_continues_with_a_stored_one() {
         let (code, stdout, stderr) = program(arguments);
         assert_eq!(code, Some(0), "{stderr}");
         assert!(stdout.starts_with("accepted: all criteria are met\n"), "{stdout}");
-        assert!(stdout.ends_with("made of: opinion-cost.txt v2, opinion-safety.txt v2, report.md v1\n"), "{stdout}");
+        assert!(
+            stdout.ends_with("made of: opinion-research.txt v2, opinion-coding.txt v2, report.md v1\n"),
+            "{stdout}"
+        );
     }
-    let (_, stdout, _) = program(&["--store", store.to_str().unwrap(), AT_NIGHT]);
-    assert!(stdout.contains("not met by Operations: it says what would change its mind\n"), "{stdout}");
+    let (_, stdout, _) = program(&["--store", store.to_str().unwrap(), TODAY]);
+    assert!(stdout.contains("not met by Qa: it says what would change its mind\n"), "{stdout}");
     for (arguments, problem) in [
         (&["--stor"][..], "there is no option --stor"),
         (&["--store"], "--store needs a file"),

@@ -1,9 +1,12 @@
-//! The board: a planner, specialists side by side, a reviewer with acceptance criteria, an arbiter. It knows no model and no
-//! terminal.
+//! The board: a planner, specialists side by side, a reviewer with acceptance criteria, and an arbiter, which hands the
+//! conversation to the owner when it may not decide alone. It knows no model and no terminal.
 
+use agentflow::agent::Team;
 use agentflow::artifact::ArtifactRef;
 use agentflow::mailbox::Mailbox;
+use agentflow::model::ModelSource;
 use agentflow::prelude::*;
+use agentflow::serde_json::json;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -11,7 +14,7 @@ use serde::{Deserialize, Serialize};
 const ROUNDS: u32 = 3;
 
 /// What specialists and the reviewer write to each other and to the arbiter.
-static NOTES: Mailbox<Note> = Mailbox::new("notes", &["cost", "safety", "operations", "reviewer", "arbiter"]);
+static NOTES: Mailbox<Note> = Mailbox::new("notes", &["research", "coding", "qa", "reviewer", "arbiter"]);
 
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 pub(crate) enum Note {
@@ -24,17 +27,17 @@ pub(crate) enum Note {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Specialist {
-    Cost,
-    Safety,
-    Operations,
+    Research,
+    Coding,
+    Qa,
 }
 
 impl Specialist {
     pub(crate) fn name(self) -> &'static str {
         match self {
-            Self::Cost => "cost",
-            Self::Safety => "safety",
-            Self::Operations => "operations",
+            Self::Research => "research",
+            Self::Coding => "coding",
+            Self::Qa => "qa",
         }
     }
 }
@@ -119,7 +122,7 @@ pub(crate) struct Report {
     pub(crate) artifacts: Vec<String>,
 }
 
-/// Divide a proposal into questions for specialists: cost, safety, operations.
+/// Divide a proposal into questions for specialists: research, coding, qa.
 ///
 /// {proposal}
 #[agent(model = "anthropic/claude-sonnet-4-5")]
@@ -153,13 +156,24 @@ async fn specialist(
 #[agent(model = "anthropic/claude-sonnet-4-5")]
 async fn judge(cx: &Context, criterion: String, opinion: String) -> Result<Verdict>;
 
-/// You have the last word on a proposal. Weigh the opinions; criteria that are not met count against it.
-///
-/// Opinions: {opinions}
-/// Not met: {unmet}
-/// Remarks: {remarks}
-#[agent(model = "anthropic/claude-sonnet-4-5")]
-async fn arbiter(cx: &Context, opinions: Vec<String>, unmet: Vec<String>, remarks: Vec<String>) -> Result<Decision>;
+/// Who has the last word: two agents, of which one has the conversation at a time.
+pub(crate) struct LastWord(Agent<Decision>);
+
+/// The arbiter decides where all criteria are met. Where one is not, it transfers the conversation to the owner, who sees all
+/// of it and answers in the arbiter's place.
+pub(crate) fn last_word(arbiter: impl Into<ModelSource>, owner: impl Into<ModelSource>) -> Result<LastWord> {
+    let arbiter = Agent::new(arbiter)
+        .name("arbiter")
+        .instruct(
+            "You have the last word on a proposal. Weigh the opinions. Where a criterion is not met, do not decide: transfer \
+             to the owner.",
+        )
+        .output::<Decision>();
+    let owner = Agent::new(owner).name("owner").instruct(
+        "You own the product. The arbiter transfers to you what is not met: say whether the proposal is accepted all the same.",
+    );
+    Ok(LastWord(Team::new(arbiter, &["owner"]).agent(owner, &[]).build()?))
+}
 
 /// A board reviews a proposal.
 #[workflow]
@@ -232,10 +246,12 @@ async fn decide(cx: &Context, board: Board) -> Result<Report> {
         Note::Unmet(_) => None,
     });
     let remarks: Vec<String> = remarks.collect();
-    let opinions =
+    let opinions: Vec<String> =
         accepted.iter().map(|work| format!("{}: {}", work.assignment.by.name(), work.opinion.text)).collect();
-    let reasons = unmet.iter().map(|unmet| format!("{}: {}", unmet.by.name(), unmet.criterion)).collect();
-    let decision = arbiter(cx, opinions, reasons, remarks.clone()).await?;
+    let reasons: Vec<String> = unmet.iter().map(|unmet| format!("{}: {}", unmet.by.name(), unmet.criterion)).collect();
+    let asked = json!({"opinions": opinions, "not_met": reasons, "remarks": remarks}).to_string();
+    let last: Inject<LastWord> = cx.inject()?;
+    let decision = last.0.run_in(cx, asked).await?.into_output();
 
     let mut text = format!("{}: {}\n", if decision.accept { "accepted" } else { "refused" }, decision.why);
     let mut artifacts = Vec::new();

@@ -1,5 +1,6 @@
 //! A board reviews a proposal: a planner divides it, specialists work side by side, a reviewer holds their opinions against
-//! acceptance criteria and sends back what failed, and an arbiter makes one report.
+//! acceptance criteria and sends back what failed, and an arbiter has the last word, which it hands to the owner when something is
+//! not met.
 //!
 //! `review_board [--store FILE] [PROPOSAL]`. It works offline: the models are stand-ins, unless `AGENTFLOW_MODEL` names a real
 //! one. The report goes to standard output.
@@ -13,13 +14,13 @@ use std::process::ExitCode;
 use agentflow::prelude::*;
 use agentflow::store::{RunFilter, SqliteStore};
 
-use crate::board::{Report, review_board};
+use crate::board::{Report, last_word, review_board};
 
 const USAGE: &str = "usage: review_board [--store FILE] [PROPOSAL]
   With --store the review survives this process: called again, it continues.
   AGENTFLOW_MODEL names a model, such as openai-chat/gpt-5-mini; without it stand-ins by rules answer.";
 
-const PROPOSAL: &str = "Move the backups to the cellar of the second building.";
+const PROPOSAL: &str = "Cache the price list for an hour.";
 
 fn arguments(mut given: impl Iterator<Item = String>) -> Result<(Option<PathBuf>, Option<String>), String> {
     let (mut store, mut proposal) = (None, None);
@@ -66,7 +67,7 @@ async fn main() -> ExitCode {
 async fn review(store: Option<PathBuf>, proposal: String) -> Result<(Report, String)> {
     let mut runtime = Runtime::builder();
     runtime = match std::env::var("AGENTFLOW_MODEL") {
-        Ok(model) if !model.is_empty() => runtime.model(model),
+        Ok(model) if !model.is_empty() => runtime.resource(last_word(model.as_str(), model.as_str())?).model(model),
         _ => {
             eprintln!("no model is configured (AGENTFLOW_MODEL), so stand-ins by rules answer");
             stand_in::scripted(runtime)

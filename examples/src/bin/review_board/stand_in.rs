@@ -6,13 +6,17 @@ use agentflow::runtime::RuntimeBuilder;
 use agentflow::serde_json::json;
 use agentflow_testing::{ScriptedModel, Turn};
 
+use crate::board::last_word;
+
 /// Gives each agent its stand-in.
 pub(crate) fn scripted(runtime: RuntimeBuilder) -> RuntimeBuilder {
     runtime
         .agent_model("planner", ScriptedModel::from_fn(plan))
         .agent_model("specialist", ScriptedModel::from_fn(opinion))
         .agent_model("judge", ScriptedModel::from_fn(verdict))
-        .agent_model("arbiter", ScriptedModel::from_fn(decision))
+        .resource(
+            last_word(ScriptedModel::from_fn(decision), ScriptedModel::from_fn(of_the_owner)).expect("two agents"),
+        )
 }
 
 /// The user's message, which shows what the agent was called with.
@@ -24,29 +28,29 @@ fn shown(request: &ModelRequest) -> String {
 fn plan(request: &ModelRequest) -> Turn {
     let proposal = shown(request);
     let question = |by: &str, question: &str| json!({"by": by, "question": question});
-    let mut assignments = vec![question("cost", "What does it cost?"), question("safety", "What may go wrong?")];
-    if proposal.contains("night") {
-        assignments.push(question("operations", "Who does it, and when?"));
+    let mut assignments = vec![question("research", "What do others do?"), question("coding", "What has to change?")];
+    if proposal.contains("today") {
+        assignments.push(question("qa", "How is it tested?"));
     }
     Turn::text(json!({"assignments": assignments}).to_string())
 }
 
-/// At first the cost has no figure, and safety does not say what would change its mind. Operations never does.
+/// At first research has no figure, and coding does not say what would change its mind. QA never does.
 fn opinion(request: &ModelRequest) -> Turn {
     let shown = shown(request);
     let is = |by: &str| shown.contains(&format!("You are: {by}.")) || shown.contains(&format!("You are: \"{by}\"."));
     let is_refused = shown.contains("it names a figure: ") || shown.contains("what would change its mind: ");
     let has_remarked = request.messages.messages().iter().any(|message| message.results().next().is_some());
     let answer = |in_favour: bool, text: &str| Turn::text(json!({"in_favour": in_favour, "text": text}).to_string());
-    match (is("cost"), is("safety")) {
-        (true, _) if !is_refused => answer(true, "It is cheap. A new offer would change my mind."),
-        (true, _) => answer(true, "It costs 120 a year. A new offer would change my mind."),
+    match (is("research"), is("coding")) {
+        (true, _) if !is_refused => answer(true, "Others cache it. A counterexample would change my mind."),
+        (true, _) => answer(true, "4 of 5 shops cache it. A counterexample would change my mind."),
         (_, true) if !has_remarked && !is_refused => {
-            Turn::call("remark", json!({"by": "safety", "text": "the cellar floods every 10 years"}))
+            Turn::call("remark", json!({"by": "coding", "text": "the list has 2 writers"}))
         }
-        (_, true) if !is_refused => answer(false, "2 of 9 sites had an outage."),
-        (_, true) => answer(true, "2 of 9 sites had an outage. A third one would change my mind."),
-        _ => answer(false, "One person for 3 nights."),
+        (_, true) if !is_refused => answer(false, "It is 40 lines in 2 files."),
+        (_, true) => answer(true, "It is 40 lines in 2 files. A third writer would change my mind."),
+        _ => answer(false, "3 tests are missing."),
     }
 }
 
@@ -56,9 +60,17 @@ fn verdict(request: &ModelRequest) -> Turn {
     Turn::text(json!({"met": met, "why": why}).to_string())
 }
 
+/// The arbiter decides alone where all is met, and hands the rest on.
 fn decision(request: &ModelRequest) -> Turn {
-    let shown = shown(request);
-    let is_whole = !shown.contains("operations: it says");
-    let why = if is_whole { "all criteria are met" } else { "one opinion was not good enough" };
-    Turn::text(json!({"accept": is_whole, "why": why}).to_string())
+    match shown(request).contains(r#""not_met":[]"#) {
+        true => Turn::text(json!({"accept": true, "why": "all criteria are met"}).to_string()),
+        false => Turn::call("transfer_to_agent", json!({"agent": "owner"})),
+    }
+}
+
+/// The owner sees what the arbiter was asked.
+fn of_the_owner(request: &ModelRequest) -> Turn {
+    let is_seen = shown(request).contains("qa: it says what would change its mind");
+    let why = if is_seen { "an opinion was not good enough" } else { "nothing was handed on" };
+    Turn::text(json!({"accept": false, "why": why}).to_string())
 }
