@@ -16,8 +16,12 @@ pub(crate) fn without(text: &str, secret: &str, mark: &str) -> Option<String> {
             // Every backslash of a run is read to the same end, so one look at the run is enough.
             None => {
                 let rest = &text[begin..];
-                let run = rest.len() - rest.trim_start_matches('\\').len();
-                at = begin + if run > 0 { run } else { rest.chars().next().map_or(1, char::len_utf8) };
+                let after = match rest.trim_start_matches('\\') {
+                    after if after.len() == rest.len() => &rest[rest.chars().next().map_or(1, char::len_utf8)..],
+                    after if first == '\\' => backslashes(after),
+                    after => after,
+                };
+                at = text.len() - after.len();
             }
         }
     }
@@ -36,6 +40,8 @@ fn escaped_prefix(text: &str, secret: &str) -> Option<usize> {
             continue;
         }
         let after = rest.trim_start_matches('\\');
+        #[cfg(test)]
+        tests::note_read(rest.len() - after.len() + 1);
         let had = after.len() < rest.len();
         rest = match c {
             '\\' if had => backslashes(after),
@@ -53,6 +59,8 @@ fn escaped_prefix(text: &str, secret: &str) -> Option<usize> {
 /// What follows a run of backslashes, of which those that are written as such are read already.
 fn backslashes(mut text: &str) -> &str {
     while let Some(rest) = text.strip_prefix("u005c").or_else(|| text.strip_prefix("u005C")) {
+        #[cfg(test)]
+        tests::note_read(1);
         text = rest.trim_start_matches('\\');
     }
     text
@@ -92,7 +100,34 @@ fn escape_of(text: &str, c: char) -> Option<&str> {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
+
     use super::without;
+
+    thread_local! {
+        /// How many backslashes and characters were looked at.
+        static READ: Cell<usize> = const { Cell::new(0) };
+    }
+
+    pub(super) fn note_read(many: usize) {
+        READ.set(READ.get() + many);
+    }
+
+    #[test]
+    fn a_text_of_many_backslashes_is_read_in_so_many_steps_as_it_has_bytes() {
+        let numbers = "\\u005c".repeat(1 << 17);
+        let nested = format!("{}\\u005c", "\\".repeat(64)).repeat(1 << 13);
+        for text in ["\\".repeat(1 << 20), numbers, nested, "a\\".repeat(1 << 19), "\\a".repeat(1 << 19)] {
+            for secret in ["a-secret-of-ours", "\\a-secret", "\\\\a-secret", "a\\-secret", "\u{e9}t\u{e9}-secret"] {
+                READ.set(0);
+                assert_eq!(without(&text, secret, "#"), None);
+                let read = READ.get();
+                assert!(read <= 4 * text.len(), "{read} steps for {} bytes: {}, {secret}", text.len(), &text[..12]);
+                let found = without(&format!("{text}<{secret}>"), secret, "#").unwrap();
+                assert!(found.ends_with("<#>") && found.len() == text.len() + 3, "{secret}");
+            }
+        }
+    }
 
     #[test]
     fn a_secret_is_found_however_deep_it_is_escaped() {

@@ -1,9 +1,12 @@
 //! What a server of the Agent2Agent protocol shows beside the state of a task: its messages, the files that came and that were
 //! saved, and the card for clients that are known.
 
+use std::sync::{Arc, Mutex};
+
 use agentflow::a2a::{A2aClient, A2aContent, A2aErrorCode, A2aMessage, A2aPart, A2aRole, A2aTaskQuery};
 use agentflow::a2a_server::{A2aCaller, A2aRefusal, A2aServer};
 use agentflow::message::Part;
+use agentflow::middleware::{AgentStep, Flow, Middleware};
 use agentflow::prelude::*;
 use agentflow::serde_json::{Value, from_value, json};
 use agentflow::store::MemoryStore;
@@ -33,6 +36,78 @@ async fn drawn(cx: &Context, text: String) -> Result<String> {
     cx.save_artifact("large.bin", vec![7_u8; 5000], "application/octet-stream").await?;
     cx.save_artifact("private.txt", "not for clients", "text/plain").await?;
     Ok(text)
+}
+
+/// Says a text many times.
+#[workflow]
+async fn many(text: String) -> Result<String> {
+    let said = repeated(text).await?;
+    Ok(said)
+}
+
+async fn repeated(text: String) -> Result<String> {
+    Ok(text.repeat(6 << 20))
+}
+
+#[tokio::test]
+async fn a_page_with_results_ends_where_they_are_large() {
+    let url = serve(A2aServer::from_runtime(&runtime()).workflows(["many"])).await;
+    let client = A2aClient::at("far", url).max_message(64 << 20).build().unwrap();
+    let mut ids = Vec::new();
+    for n in 0..5 {
+        let sent = client.ask(&A2aMessage::user_text("x").id(format!("m-{n}"))).await.unwrap();
+        ids.push(sent.task().unwrap().id.clone());
+    }
+    let (mut seen, mut sizes, mut query) = (Vec::new(), Vec::new(), A2aTaskQuery::default().with_artifacts());
+    loop {
+        let page = client.tasks(&query).await.unwrap();
+        assert_eq!(page.total_size, 5);
+        sizes.push(page.tasks.len());
+        assert!(page.tasks.iter().all(|task| task.artifacts[0].parts[0].as_text().unwrap().len() == 6 << 20));
+        seen.extend(page.tasks.into_iter().map(|task| task.id));
+        if page.next_page_token.is_empty() {
+            break;
+        }
+        query = query.page(page.next_page_token);
+    }
+    assert_eq!(sizes, [3, 2]);
+    ids.sort();
+    seen.sort();
+    assert_eq!(seen, ids);
+    // Without results they are one page.
+    assert_eq!(client.tasks(&A2aTaskQuery::default()).await.unwrap().tasks.len(), 5);
+}
+
+/// Adds a text to what an agent is asked.
+struct Adds;
+
+#[agentflow::async_trait]
+impl Middleware for Adds {
+    fn name(&self) -> &str {
+        "adds"
+    }
+
+    async fn before_agent(&self, step: &mut AgentStep) -> Result<Flow<Message>> {
+        step.conversation.push(Message::user("The house's own notes."));
+        Ok(Flow::Continue)
+    }
+}
+
+#[tokio::test]
+async fn what_middleware_adds_is_not_among_the_messages_of_a_task() {
+    let seen: Arc<Mutex<usize>> = Arc::default();
+    let counts = Arc::clone(&seen);
+    let model = ScriptedModel::from_fn(move |request| {
+        *counts.lock().unwrap() = request.messages.messages().iter().filter(|of| of.text().contains("notes")).count();
+        Turn::text("Hello.")
+    });
+    let agent = Agent::new(model).name("host").with(Adds);
+    let runtime = Runtime::builder().store(MemoryStore::new()).agent(&agent).build();
+    let client = client(&serve(A2aServer::from_runtime(&runtime).agents(["host"])).await);
+    let asked = client.ask(&A2aMessage::user_text("I am Ada.")).await.unwrap();
+    let history = client.task_with_history(&asked.task().unwrap().id, 10).await.unwrap().history;
+    let said: Vec<String> = history.iter().map(A2aMessage::text).collect();
+    assert_eq!((said, *seen.lock().unwrap()), (vec!["I am Ada.".to_owned()], 1));
 }
 
 #[tokio::test]

@@ -8,6 +8,7 @@ use agentflow::RunId;
 use agentflow::a2a::{A2aClient, A2aErrorCode, A2aMessage, A2aPushConfig, A2aTaskState, A2aUpdate};
 use agentflow::a2a_server::{A2aCaller, A2aRefusal, A2aServer};
 use agentflow::prelude::*;
+use agentflow::runtime::Purge;
 use agentflow::serde_json::{self, Value, json};
 use agentflow::store::{MemoryStore, RunFilter};
 use agentflow::tools::{AddressGuard, HttpRequest};
@@ -299,6 +300,64 @@ async fn a_name_that_comes_to_mean_this_machine_is_not_connected_to() {
         assert_eq!(names.recv().await.unwrap(), "rebinds.example");
     }
     assert!(received.try_recv().is_err());
+}
+
+#[tokio::test]
+async fn a_name_is_looked_up_once_for_each_notification() {
+    let (hook, mut received) = hook(StatusCode::OK).await;
+    let port = hook.split(':').next_back().unwrap().to_owned();
+    let (asked, mut names) = mpsc::unbounded_channel();
+    let request = here().resolver(move |host| {
+        asked.send(host).unwrap();
+        async { Ok(vec![IpAddr::V4(Ipv4Addr::LOCALHOST)]) }
+    });
+    let runtime = runtime();
+    let url = serve(server(&runtime).push_notifications(request)).await;
+    let client = client(&url);
+    let id = asking(&client).await;
+    // No resolver of the system knows the name, so what arrives went to the address that was checked.
+    client.create_push_config(&id, &A2aPushConfig::new(format!("http://hook.invalid:{port}"))).await.unwrap();
+    assert_eq!(state(&received.recv().await.unwrap().1), Some(A2aTaskState::InputRequired));
+    client.cancel(&id).await.unwrap();
+    all_done(&runtime).await;
+    let mut sent = 1;
+    while let Ok((headers, _)) = received.try_recv() {
+        assert_eq!(headers["host"].to_str().unwrap().split(':').next(), Some("hook.invalid"));
+        sent += 1;
+    }
+    let mut looked_up = Vec::new();
+    while let Ok(name) = names.try_recv() {
+        looked_up.push(name);
+    }
+    assert_eq!(looked_up, vec!["hook.invalid"; sent]);
+}
+
+#[tokio::test]
+async fn what_is_kept_beside_a_run_is_removed_with_it() {
+    let runtime = runtime();
+    let url = serve(server(&runtime).push_notifications(here())).await;
+    let client = client(&url);
+    let (hook, _received) = hook(StatusCode::OK).await;
+    let mut ids = Vec::new();
+    for n in 0..3 {
+        let asked = client.ask(&A2aMessage::user_text("rain").id(format!("m-{n}"))).await.unwrap();
+        let id = asked.task().unwrap().id.clone();
+        client.create_push_config(&id, &A2aPushConfig::new(&hook).token(format!("key-{n}"))).await.unwrap();
+        client.cancel(&id).await.unwrap();
+        ids.push(RunId::new(id));
+    }
+    all_done(&runtime).await;
+    let kept = async |id: &RunId| runtime.user_state(&format!("\u{1}run:{id}")).await.unwrap().len();
+    for id in &ids {
+        assert!(kept(id).await > 0);
+    }
+    runtime.delete(&ids[0]).await.unwrap();
+    assert_eq!((kept(&ids[0]).await, kept(&ids[1]).await > 0), (0, true));
+    let purged = runtime.purge(&Purge::older_than(Duration::ZERO)).await.unwrap();
+    assert_eq!(purged.len(), 2);
+    for id in &ids {
+        assert_eq!(kept(id).await, 0);
+    }
 }
 
 #[tokio::test]

@@ -191,6 +191,31 @@ async fn a_service_in_a_private_network_is_reached_where_the_host_allows_it_alon
 }
 
 #[tokio::test]
+async fn a_key_that_a_description_names_goes_to_hosts_that_the_program_has_named() {
+    let server = Server::start(|_| json_of(&json!("reached"))).await;
+    let read = |auth: &str| {
+        let text = format!("name: get\ndescription: Gets.\nurl: http://api.test:{}/\n{auth}", server.port);
+        ApiTool::read(&text).unwrap()
+    };
+    let named = || read("auth: {kind: bearer, secret: SERVICE_KEY}\n");
+    // Whoever writes a description could otherwise have any key of the program, wherever it leads.
+    let error = named().access(loopback()).tool().unwrap_err();
+    assert!(error.to_string().contains("say with `ApiAccess::hosts` which hosts keys may go to"), "{error}");
+    assert!(named().access(ApiAccess::new()).tool().is_err());
+    let error = named().access(loopback().hosts(["*.example.org"])).tool().unwrap_err();
+    assert!(error.to_string().contains("the host `api.test` is not requested"), "{error}");
+    assert_eq!(server.asked(), Vec::<String>::new());
+    assert_eq!(given(&named().access(loopback().hosts(["api.test"])), json!({})).await, "reached");
+    let asked = server.asked().remove(0);
+    assert!(asked.contains(&format!("authorization: Bearer {KEY}\r\n")), "{asked}");
+    // Without a key it goes wherever the guard allows, and what the program writes itself names what it wants.
+    assert_eq!(given(&read("").access(loopback()), json!({})).await, "reached");
+    let own = ApiTool::new("get", "Gets.", "GET", format!("http://api.test:{}/", server.port));
+    let own = own.auth(ApiAuth::Bearer { secret: "SERVICE_KEY".to_owned() }).access(loopback());
+    assert_eq!(given(&own, json!({})).await, "reached");
+}
+
+#[tokio::test]
 async fn a_key_is_seen_by_its_service_alone() {
     let echo = |request: &str| match request.contains("/refuse") {
         true => answered("403 Forbidden", "content-type: text/plain\r\n", request),
