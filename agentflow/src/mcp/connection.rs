@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use rmcp::RoleClient;
-use rmcp::model::{ClientRequest, ServerPeerInfo, ServerResult};
+use rmcp::model::{ClientRequest, RequestId, ServerPeerInfo, ServerResult};
 use rmcp::service::{Peer, PeerRequestOptions, RequestHandle, RunningService, ServiceError};
 
 use super::child_server::ChildServer;
@@ -131,6 +131,17 @@ impl Connection {
         &self,
         name: &'static str,
         request: ClientRequest,
+        progress: impl FnMut(CallProgress),
+    ) -> Result<ServerResult, McpError> {
+        self.ask_as(name, request, |_| (), progress).await
+    }
+
+    /// The same; `sent_as` gets the id of the request when it is on its way.
+    pub(super) async fn ask_as(
+        &self,
+        name: &'static str,
+        request: ClientRequest,
+        sent_as: impl FnOnce(RequestId),
         mut progress: impl FnMut(CallProgress),
     ) -> Result<ServerResult, McpError> {
         #[cfg(feature = "mcp-auth")]
@@ -158,6 +169,7 @@ impl Connection {
             Ok(handle) => handle,
             Err(error) => return Err(self.failed(name, error).await),
         };
+        sent_as(handle.id.clone());
         let mut said = self.progress.of(handle.progress_token.clone());
         let mut asked = Asked(Some(handle));
         let answer = loop {

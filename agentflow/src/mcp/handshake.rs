@@ -10,8 +10,8 @@ use rmcp::model::{
     ServerNotification, SubscriptionFilter,
 };
 use rmcp::service::{
-    ClientInitializeError, ClientLifecycleMode, ClientServiceExt, NotificationContext, RequestContext, RunningService,
-    ServiceError,
+    ClientInitializeError, ClientLifecycleMode, ClientServiceExt, InboundStreamOrigin, NotificationContext,
+    RequestContext, RunningService, ServiceError,
 };
 use rmcp::transport::IntoTransport;
 use rmcp::transport::async_rw::AsyncRwTransport;
@@ -51,7 +51,7 @@ impl ClientHandler for ServerEvents {
         tokio::select! {
             biased;
             () = context.ct.cancelled() => Ok(ElicitResult::new(ElicitationAction::Cancel)),
-            answer = self.questions.ask(params) => answer,
+            answer = self.questions.ask(params, context.extensions.get::<InboundStreamOrigin>()) => answer,
         }
     }
 

@@ -169,13 +169,19 @@ impl MirroredCall {
         params.input_responses.clone_from(&given.responses);
         params.request_state.clone_from(&given.token);
         let request = ClientRequest::CallToolRequest(CallToolRequest::new(params));
-        let open = connection.questions().of_call(can_wait);
-        let mut asked = pin!(connection.ask("tools/call", request, |progress| cx.emit(&progress)));
-        let answer = tokio::select! {
-            biased;
-            answer = &mut asked => answer,
-            never = open.answered(cx, self.link.name()) => match never {},
+        let (mut call, questions) = connection.questions().of_call(can_wait);
+        let answer = {
+            let sent_as = |id| call.is_sent_as(id);
+            let mut asked = pin!(connection.ask_as("tools/call", request, sent_as, |progress| cx.emit(&progress)));
+            tokio::select! {
+                biased;
+                answer = &mut asked => answer,
+                never = questions.answered(cx, self.link.name()) => match never {},
+            }
         };
+        if matches!(answer, Ok(_) | Err(McpError::Refused { .. } | McpError::Answer { .. })) {
+            call.has_answer();
+        }
         if answer.is_ok() {
             connection.count_answer();
         }

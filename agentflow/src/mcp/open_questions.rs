@@ -1,11 +1,13 @@
 //! Questions that a server asks while it is called: to the call that they belong to. Which call that is the protocol does not
-//! say, so a question is only asked while one call alone runs.
+//! say. Over HTTP the stream says it on which a question comes; elsewhere a question is only asked while one call alone runs
+//! and none was given up before, since the server may still be at that one.
 
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use rmcp::ErrorData;
-use rmcp::model::{ElicitRequestParams, ElicitResult, ElicitationAction};
+use rmcp::model::{ElicitRequestParams, ElicitResult, ElicitationAction, RequestId};
+use rmcp::service::InboundStreamOrigin;
 use tokio::sync::{mpsc, oneshot};
 
 use super::elicited::{self, MOST_TIMES};
@@ -22,45 +24,60 @@ pub(super) struct OpenQuestions(Mutex<Calls>);
 #[derive(Default)]
 struct Calls {
     next: u64,
-    /// With where its questions are taken, when it can wait for a person.
-    running: Vec<(u64, Option<mpsc::Sender<Open>>)>,
+    running: Vec<Running>,
+    /// How many calls ended here before the server had answered them. It was told, and need not have stopped.
+    given_up: u64,
 }
 
-/// The questions of one call, until it is dropped.
-pub(super) struct QuestionsOfCall {
+struct Running {
+    number: u64,
+    /// Its request, once that is sent.
+    request: Option<RequestId>,
+    /// Where its questions are taken, when it can wait for a person.
+    questions: Option<mpsc::Sender<Open>>,
+}
+
+/// A call that runs, until it is dropped: one that has no answer by then was given up.
+pub(super) struct OpenCall {
     all: Arc<OpenQuestions>,
     number: u64,
-    questions: mpsc::Receiver<Open>,
+    has_answer: bool,
 }
 
+/// The questions of one call.
+pub(super) struct QuestionsOfCall(mpsc::Receiver<Open>);
+
 impl OpenQuestions {
-    pub(super) fn of_call(self: &Arc<Self>, can_wait: bool) -> QuestionsOfCall {
+    pub(super) fn of_call(self: &Arc<Self>, can_wait: bool) -> (OpenCall, QuestionsOfCall) {
         let (sender, questions) = mpsc::channel(MOST_TIMES as usize);
         let mut calls = self.calls();
         let number = calls.next;
         calls.next += 1;
-        calls.running.push((number, can_wait.then_some(sender)));
-        QuestionsOfCall { all: Arc::clone(self), number, questions }
+        calls.running.push(Running { number, request: None, questions: can_wait.then_some(sender) });
+        let call = OpenCall { all: Arc::clone(self), number, has_answer: false };
+        (call, QuestionsOfCall(questions))
     }
 
     fn calls(&self) -> std::sync::MutexGuard<'_, Calls> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Asks a person in the call that runs; declines where nobody can be asked.
+    /// Asks a person in the call that a question belongs to; declines where nobody can be asked. `origin` is the stream on
+    /// which the question came, where the transport knows it.
     ///
     /// # Errors
-    /// When several calls run.
-    pub(super) async fn ask(&self, params: ElicitRequestParams) -> Result<ElicitResult, ErrorData> {
+    /// When it is not known which call asks.
+    pub(super) async fn ask(
+        &self,
+        params: ElicitRequestParams,
+        origin: Option<&InboundStreamOrigin>,
+    ) -> Result<ElicitResult, ErrorData> {
         let declined = || ElicitResult::new(ElicitationAction::Decline);
-        let call = match &*self.calls().running {
-            [(_, call)] => call.clone(),
-            [] => None,
-            _ => {
-                let problem = "several calls run over this connection, so it is not known which of them asks";
-                return Err(ErrorData::invalid_request(problem, None));
-            }
-        };
+        let asking = self.calls().asking(origin);
+        let call = asking.map_err(|problem| {
+            tracing::warn!(problem, "a question of an MCP server is declined");
+            ErrorData::invalid_request(problem, None)
+        })?;
         let Some(call) = call else { return Ok(declined()) };
         let (reply, answer) = oneshot::channel();
         // More than it may ask in a call, or nobody takes it any more.
@@ -71,6 +88,46 @@ impl OpenQuestions {
     }
 }
 
+impl Calls {
+    /// Where the questions of the call are taken that asks; `None` when it cannot wait for a person, or none runs.
+    ///
+    /// # Errors
+    /// Why it is not known which call asks.
+    fn asking(&self, origin: Option<&InboundStreamOrigin>) -> Result<Option<mpsc::Sender<Open>>, &'static str> {
+        if let Some(InboundStreamOrigin::OutboundRequest(request)) = origin {
+            if let Some(call) = self.running.iter().find(|call| call.request.as_ref() == Some(request)) {
+                return Ok(call.questions.clone());
+            }
+            if self.running.iter().all(|call| call.request.is_some()) {
+                return Err("the call that asks does not run any more");
+            }
+        }
+        match &*self.running {
+            [] => Ok(None),
+            _ if self.given_up > 0 => Err(
+                "a call over this connection was given up before and may be the one that asks; connect again to be asked",
+            ),
+            [call] => Ok(call.questions.clone()),
+            _ => Err("several calls run over this connection, so it is not known which of them asks"),
+        }
+    }
+}
+
+impl OpenCall {
+    /// Its request has been sent.
+    pub(super) fn is_sent_as(&self, request: RequestId) {
+        let mut calls = self.all.calls();
+        if let Some(call) = calls.running.iter_mut().find(|call| call.number == self.number) {
+            call.request = Some(request);
+        }
+    }
+
+    /// The server has answered it.
+    pub(super) fn has_answer(&mut self) {
+        self.has_answer = true;
+    }
+}
+
 impl QuestionsOfCall {
     /// Asks a person whatever the server asks, one question after the other, as long as it is polled. What it asks too often
     /// is declined; each question counts, since each is recorded, also one that the server takes back.
@@ -78,7 +135,7 @@ impl QuestionsOfCall {
         let (mut asked, mut begun) = (0, 0);
         loop {
             // The sender is here.
-            let Some((params, mut reply)) = self.questions.recv().await else { return std::future::pending().await };
+            let Some((params, mut reply)) = self.0.recv().await else { return std::future::pending().await };
             let question = match elicited::of_params(server, &params) {
                 Ok(_) if begun == MOST_TIMES => {
                     Err(format!("it asked {MOST_TIMES} times in one call, which is the most"))
@@ -96,8 +153,13 @@ impl QuestionsOfCall {
             begun += 1;
             let answer = tokio::select! {
                 biased;
-                // The server no longer waits.
-                () = reply.closed() => continue,
+                // The server no longer waits. Nothing else may be kept while it is called, and the question stays open so long.
+                () = reply.closed() => {
+                    if let Err(error) = cx.run().log.commit().await {
+                        tracing::warn!(server, %error, "a question of an MCP server that was taken back is kept as open");
+                    }
+                    continue;
+                }
                 answer = said(cx, asked, question) => answer,
             };
             asked += 1;
@@ -117,8 +179,65 @@ async fn said(cx: &Context, asked: u32, question: UserQuestion) -> ElicitResult 
     }
 }
 
-impl Drop for QuestionsOfCall {
+impl Drop for OpenCall {
     fn drop(&mut self) {
-        self.all.calls().running.retain(|(number, _)| *number != self.number);
+        let mut calls = self.all.calls();
+        calls.running.retain(|call| call.number != self.number);
+        calls.given_up += u64::from(!self.has_answer);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn on_stream_of(request: i64) -> InboundStreamOrigin {
+        InboundStreamOrigin::OutboundRequest(RequestId::Number(request))
+    }
+
+    #[test]
+    fn a_question_is_one_of_the_call_on_whose_stream_it_came() {
+        let all = Arc::new(OpenQuestions::default());
+        let asking = |origin: Option<&InboundStreamOrigin>| all.calls().asking(origin).map(|call| call.is_some());
+        assert_eq!(asking(None), Ok(false));
+        // It may ask before its request is known here.
+        let (one, mut of_one) = all.of_call(true);
+        assert_eq!((asking(None), asking(Some(&on_stream_of(1)))), (Ok(true), Ok(true)));
+        one.is_sent_as(RequestId::Number(1));
+        let (two, mut of_two) = all.of_call(true);
+        two.is_sent_as(RequestId::Number(2));
+        assert!(asking(None).is_err() && asking(Some(&InboundStreamOrigin::Unassociated)).is_err());
+        assert!(asking(Some(&on_stream_of(3))).is_err());
+        for (request, questions) in [(1, &mut of_one), (2, &mut of_two)] {
+            let call = all.calls().asking(Some(&on_stream_of(request))).unwrap().unwrap();
+            let schema = serde_json::json!({"type": "object", "properties": {}});
+            let schema = schema.as_object().cloned().unwrap_or_default();
+            let requested_schema = rmcp::model::ElicitationSchema::from_json_schema(schema).unwrap();
+            let message = String::new();
+            let params = ElicitRequestParams::FormElicitationParams { meta: None, message, requested_schema };
+            call.try_send((params, oneshot::channel().0)).unwrap();
+            assert!(questions.0.try_recv().is_ok());
+        }
+    }
+
+    #[test]
+    fn what_a_call_asks_that_was_given_up_is_asked_of_nobody() {
+        let all = Arc::new(OpenQuestions::default());
+        let asking = |origin: Option<&InboundStreamOrigin>| all.calls().asking(origin).map(|call| call.is_some());
+        let (mut ended, _) = all.of_call(true);
+        ended.has_answer();
+        drop(ended);
+        let (given_up, _) = all.of_call(true);
+        given_up.is_sent_as(RequestId::Number(1));
+        let (next, _) = all.of_call(true);
+        next.is_sent_as(RequestId::Number(2));
+        assert_eq!(asking(Some(&on_stream_of(1))), Ok(true));
+        drop(given_up);
+        assert!(asking(Some(&on_stream_of(1))).unwrap_err().contains("does not run any more"));
+        assert!(asking(None).unwrap_err().contains("given up"));
+        // The stream says that it is the other one.
+        assert_eq!(asking(Some(&on_stream_of(2))), Ok(true));
+        drop(next);
+        assert_eq!(asking(None), Ok(false));
     }
 }

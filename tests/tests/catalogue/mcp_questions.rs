@@ -1,18 +1,21 @@
 //! Questions that an MCP server asks in the middle of a call: asked of a person, over restarts, and answered once.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use agentflow::RunId;
 use agentflow::mcp::McpClient;
 use agentflow::message::ToolCall;
 use agentflow::prelude::*;
-use agentflow::serde_json::{Value, json};
+use agentflow::serde_json::{self, Value, json};
 use agentflow::store::{MemoryStore, RunFilter};
 use agentflow::tool::ToolPolicy;
 use agentflow::value::Encoded;
 use agentflow::workflow::Graph;
 use agentflow_testing::{CrashTest, McpAnswer, ScriptedMcp, ScriptedModel, Turn, check_events};
 use futures_util::StreamExt;
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream};
+use tokio::sync::Notify;
 
 const QUESTION: &str = "tool#1.mcp__flights__book/ask#1";
 
@@ -173,6 +176,49 @@ async fn of_several_calls_on_one_connection_none_is_asked() {
     server.forgive();
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_call_that_was_given_up_asks_nothing_in_the_name_of_the_next_one() {
+    let tools = [ScriptedMcp::tool("book", json!({})), ScriptedMcp::tool("wait", json!({}))];
+    let server = ScriptedMcp::new(tools).answers([
+        ("book", McpAnswer::text("booked").after_asking("Which seat?", json!({"seat": {"type": "string"}}))),
+        ("wait", McpAnswer::Silence),
+        ("book", McpAnswer::text("booked").after_asking("Which seat?", json!({"seat": {"type": "string"}}))),
+    ]);
+    let of = server.clone();
+    let wait = ToolPolicy::default().timeout(Duration::from_secs(5));
+    let client = McpClient::in_memory("flights", move || of.connect()).tool_policy("wait", wait).build().unwrap();
+    let runtime = Runtime::builder().store(MemoryStore::new()).build();
+    let call = |name: &str| Turn::call(format!("mcp__flights__{name}"), json!({}));
+    let model = ScriptedModel::new([call("book"), call("wait"), call("book"), Turn::text("done")]);
+    let run = Agent::new(model).tools(client).runtime(&runtime).start("Go.").unwrap();
+    // Before that it asks.
+    let question = run.asked().await.unwrap().unwrap();
+    run.answer(&question.id, &json!({"seat": "window"}), "ada").await.unwrap();
+    assert!(run.asked().await.unwrap().is_none());
+    assert_eq!(run.result().await.unwrap().output(), "done");
+    let [first, refused] = &server.answered()[..] else { panic!("{:?}", server.answered()) };
+    assert_eq!(first["action"], "accept");
+    assert!(refused["message"].as_str().is_some_and(|said| said.contains("given up")), "{refused}");
+    assert_eq!(server.cancelled(), 1);
+}
+
+#[tokio::test]
+async fn an_answer_that_would_be_masked_is_refused_and_another_one_counts() {
+    for server in [flights(), flights_of_2026()] {
+        let secret = agentflow::middleware::redact().secret("swordfish");
+        let runtime = Runtime::builder().store(MemoryStore::new()).with(secret).build();
+        let run = agent(&server).runtime(&runtime).start("Go.").unwrap();
+        let question = run.asked().await.unwrap().unwrap();
+        let masked = run.answer(&question.id, &json!({"seat": "swordfish"}), "ada").await.unwrap_err();
+        assert!(masked.to_string().contains("takes out of its records"), "{masked}");
+        assert!(!masked.to_string().contains("swordfish"), "{masked}");
+        assert!(server.answered().is_empty());
+        run.answer(&question.id, &json!({"seat": "window"}), "ada").await.unwrap();
+        run.result().await.unwrap();
+        assert_eq!(server.answered(), [json!({"action": "accept", "content": {"seat": "window"}})]);
+    }
+}
+
 #[tokio::test]
 async fn a_run_that_is_cancelled_while_its_tool_waits_ends() {
     for server in [flights(), flights_of_2026()] {
@@ -205,6 +251,73 @@ async fn it_is_answered_in_another_process_which_continues_the_call() {
     assert_eq!(answer, "booked");
     assert_eq!(server.calls().len(), 1);
     assert_eq!(server.answered(), [json!({"action": "accept", "content": {"seat": "aisle"}})]);
+}
+
+/// A server that asks in its tool `book`, takes the question back when it is told to, and then answers.
+fn taking_back(takes: &Arc<Notify>) -> McpClient {
+    let takes = Arc::clone(takes);
+    let serves = async |stream: DuplexStream, takes: Arc<Notify>| {
+        let (read, mut write) = tokio::io::split(stream);
+        let mut lines = BufReader::new(read).lines();
+        while let Ok(Some(line)) = lines.next_line().await {
+            let message: Value = serde_json::from_str(&line).unwrap();
+            let result = |result: Value| json!({"jsonrpc": "2.0", "id": message["id"], "result": result});
+            let said = match message["method"].as_str().unwrap_or_default() {
+                "initialize" => vec![result(json!({
+                    "protocolVersion": "2025-11-25", "capabilities": {"tools": {}},
+                    "serverInfo": {"name": "s", "version": "1"},
+                }))],
+                "server/discover" => {
+                    vec![json!({"jsonrpc": "2.0", "id": message["id"], "error": {"code": -32601, "message": "no"}})]
+                }
+                "tools/list" => vec![result(json!({"tools": [ScriptedMcp::tool("book", json!({}))]}))],
+                "tools/call" => {
+                    let schema = json!({"type": "object", "properties": {"seat": {"type": "string"}}});
+                    let asks = json!({
+                        "jsonrpc": "2.0", "id": "q1", "method": "elicitation/create",
+                        "params": {"message": "Which seat?", "requestedSchema": schema},
+                    });
+                    write.write_all(format!("{asks}\n").as_bytes()).await.unwrap();
+                    takes.notified().await;
+                    let back = json!({
+                        "jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": "q1"},
+                    });
+                    write.write_all(format!("{back}\n").as_bytes()).await.unwrap();
+                    takes.notified().await;
+                    vec![result(json!({"content": [{"type": "text", "text": "any seat"}]}))]
+                }
+                _ => Vec::new(),
+            };
+            for said in said {
+                write.write_all(format!("{said}\n").as_bytes()).await.unwrap();
+            }
+        }
+    };
+    let connect = move || {
+        let (near, far) = tokio::io::duplex(1 << 16);
+        tokio::spawn(serves(far, Arc::clone(&takes)));
+        near
+    };
+    McpClient::in_memory("flights", connect).build().unwrap()
+}
+
+#[tokio::test]
+async fn a_question_that_its_server_takes_back_is_closed() {
+    let takes = Arc::new(Notify::new());
+    let runtime = Runtime::builder().store(MemoryStore::new()).build();
+    let run = asking(taking_back(&takes)).runtime(&runtime).start("Go.").unwrap();
+    let question = run.asked().await.unwrap().unwrap();
+    takes.notify_one();
+    while !runtime.approvals(RunFilter::new()).await.unwrap().is_empty() {
+        tokio::task::yield_now().await;
+    }
+    let late = runtime.answer(&question.run, &question.id, &json!({"seat": "window"}), "ada").await.unwrap_err();
+    let journal = runtime.journal(run.run_id()).await.unwrap();
+    assert!(late.to_string().contains("waits for no answer"), "{late} {journal:#?}");
+    assert_eq!(runtime.run_record(run.run_id()).await.unwrap().pause_reason, None);
+    takes.notify_one();
+    assert_eq!(run.result().await.unwrap().output(), "any seat");
+    check_events(&runtime.journal(run.run_id()).await.unwrap()).unwrap();
 }
 
 /// A process with a run whose tool waits, at the store of others.
