@@ -190,6 +190,11 @@ fn one_by_one(routes: &[Option<&Condition>], several: bool) -> BTreeSet<Arms> {
     sets.insert(taken(routes, several, |of| holds(of, false)));
     if several {
         sets.insert(taken(routes, several, |of| holds(of, true)));
+        // Where an arm is taken since none before it is, all behind it may be.
+        for otherwise in (0..routes.len()).filter(|at| routes[*at].is_none()) {
+            let is_before = |of: &Condition| routes[..otherwise].iter().flatten().any(|before| *before == of);
+            sets.insert(taken(routes, several, |of| holds(of, !is_before(of))));
+        }
     }
     sets.retain(|set| set.contains(&true));
     sets

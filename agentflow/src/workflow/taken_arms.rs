@@ -67,11 +67,51 @@ pub(super) fn problems_of_arms(nodes: &[NodeSpec], output: NodeIndex) -> Vec<Str
     problems
 }
 
-/// Whether there is a run in which both nodes begin, as far as arms say.
-pub(super) fn may_both_begin(nodes: &[NodeSpec], first: NodeIndex, second: NodeIndex) -> bool {
-    let mut taken = Taken::new();
-    assume_begun(nodes, first, &mut taken);
-    begins(nodes, &taken)[second as usize]
+/// Which nodes never both begin, whatever the routers take.
+pub(super) struct ExclusiveArms<'n> {
+    nodes: &'n [NodeSpec],
+    /// Of each router, for each of the largest sets of arms that it takes, which nodes may begin then; none where nothing is
+    /// known of what it takes.
+    begun: Option<Vec<Vec<Vec<bool>>>>,
+    /// The node that was asked about last, and what may begin where it has.
+    beside: Option<(NodeIndex, Vec<bool>)>,
+}
+
+impl<'n> ExclusiveArms<'n> {
+    pub(super) fn new(nodes: &'n [NodeSpec]) -> Self {
+        Self { nodes, begun: None, beside: None }
+    }
+
+    /// Whether there is no run in which both nodes begin, as far as arms say. It is fast for many pairs with one first node.
+    pub(super) fn exclude(&mut self, first: NodeIndex, second: NodeIndex) -> bool {
+        let nodes = self.nodes;
+        let (_, beside) = match self.beside.take().filter(|(node, _)| *node == first) {
+            Some(beside) => self.beside.insert(beside),
+            None => {
+                let mut taken = Taken::new();
+                assume_begun(nodes, first, &mut taken);
+                self.beside.insert((first, begins(nodes, &taken)))
+            }
+        };
+        if !beside[second as usize] {
+            return true;
+        }
+        let mut routers = self.begun.get_or_insert_with(|| begun(nodes)).iter();
+        let is_begun = |begins: &Vec<bool>| begins[first as usize] && begins[second as usize];
+        routers.any(|sets| !sets.is_empty() && !sets.iter().any(is_begun))
+    }
+}
+
+/// Of each router, what may begin with each of the largest sets of arms that it takes.
+fn begun(nodes: &[NodeSpec]) -> Vec<Vec<Vec<bool>>> {
+    let routers = nodes.iter().enumerate().filter(|(_, node)| matches!(node.body, Body::Router { .. }));
+    let of = |(at, router): (usize, &NodeSpec)| {
+        let at = NodeIndex::try_from(at).unwrap_or(NodeIndex::MAX);
+        // A node that begins without the router begins with each set.
+        let sets = ArmSets::of(router).most.into_iter().map(|arms| begins(nodes, &Taken::from([(at, arms)])));
+        sets.collect()
+    };
+    routers.map(of).collect()
 }
 
 /// What its beginning depends on.

@@ -142,6 +142,76 @@ fn an_arm_that_is_always_taken_is_among_those_that_are() {
     assert!(built("out", nodes(false)).is_err());
 }
 
+/// Which of two values behind the arms of one router may save one key: `left` and `right` have these conditions on one value.
+fn saved_once(left: Value, right: Value, more: impl FnOnce(&mut Vec<Value>)) -> Result<(), String> {
+    let arms = json!([{"arm": "left", "when": left}, {"arm": "right", "when": right}]);
+    let mut nodes = with(true, json!([value("out", json!({"state": "k", "or": 0}))]));
+    let nodes = nodes.as_array_mut().unwrap();
+    nodes[1]["does"]["route"]["arms"] = arms;
+    for node in [2, 3] {
+        nodes[node]["saves"] = json!({"k": ""});
+    }
+    nodes[4]["edges"] = json!([{"from": "left"}, {"from": "right"}]);
+    nodes[4]["begins"] = json!({"barrier": 1});
+    more(nodes);
+    built("out", json!(nodes))
+}
+
+#[test]
+fn two_arms_of_a_router_save_one_key_where_it_takes_one_of_them() {
+    let of = || json!({"from": "order", "at": "/kind"});
+    let is = |value: Value| json!({"equals": [of(), {"value": value}]});
+    let any = |all: Vec<Value>| json!({"any": all});
+    for (left, right, is_built) in [
+        (is(json!(true)), is(json!(false)), true),
+        (any(vec![is(json!("a")), is(json!(1))]), any(vec![is(json!("b")), is(json!(2))]), true),
+        (is(json!(true)), json!({"not": is(json!(true))}), true),
+        (any(vec![is(json!("a")), is(json!(1))]), any(vec![is(json!("b")), is(json!(1))]), false),
+        (is(json!(true)), json!({"is": {"from": "order", "at": "/other"}}), false),
+        (is(json!(true)), json!({"cel": "order.kind == false"}), false),
+        (json!({"exists": of()}), is(json!(null)), true),
+    ] {
+        let built = saved_once(left.clone(), right.clone(), |_| {});
+        assert_eq!(built.is_ok(), is_built, "{left} {right} {built:?}");
+        if let Err(error) = built {
+            assert!(
+                error.contains("`left` and `right` may run at the same time, and each of them saves `k`"),
+                "{error}"
+            );
+        }
+    }
+    // One of them begins in another way, too.
+    let built = saved_once(is(json!(true)), is(json!(false)), |nodes| {
+        nodes[3]["edges"].as_array_mut().unwrap().push(json!({"from": "order"}));
+        nodes[3]["begins"] = json!("any");
+    });
+    assert!(built.unwrap_err().contains("each of them saves `k`"));
+}
+
+#[test]
+fn what_is_behind_an_arm_for_everything_else_may_run_beside_what_is_behind_later_ones() {
+    // The second is taken when the first is not, and those behind it may be, too: `both` begins with them, beside `else`.
+    let is = |at: &str| json!({"is": {"from": "order", "at": at}});
+    let arms = |count: usize| {
+        let more = (0..count).map(|at| json!({"arm": format!("a{at}"), "when": is(&format!("/{at}"))}));
+        let first = [json!({"arm": "first", "when": is("/first")}), json!({"arm": "else"})];
+        first.into_iter().chain(more).collect::<Vec<_>>()
+    };
+    // With few arms all combinations are looked at, with many each by itself.
+    for count in [2, 20] {
+        let arm = |name: &str| json!({"from": "way", "arm": name});
+        let nodes = json!([
+            {"name": "order", "kind": "input"},
+            {"name": "way", "does": {"route": {"arms": arms(count), "all": true}}},
+            {"name": "else", "edges": [arm("else")], "does": {"value": {"value": 1}}, "saves": {"k": ""}},
+            {"name": "both", "edges": [arm("a0"), arm("a1")], "does": {"value": {"value": 2}}, "saves": {"k": ""}},
+            value("out", json!({"list": [{"from": "else", "or": 0}, {"from": "both", "or": 0}]})),
+        ]);
+        let error = built("out", nodes).unwrap_err();
+        assert!(error.contains("`else` and `both` may run at the same time"), "{error}");
+    }
+}
+
 fn typed(with: impl FnOnce(&mut Builder, Handle<bool>) -> Handle<i64>) -> Result<(), String> {
     Workflow::<(bool,), i64>::build("typed", ["is"], |b, (is,)| with(b, is))
         .map(drop)

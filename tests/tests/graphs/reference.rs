@@ -3,6 +3,7 @@
 //!
 //! `AGENTFLOW_GRAPHS` says how many graphs there are, `AGENTFLOW_SEED` where chance begins.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -26,8 +27,8 @@ use crate::store::{Cut, MortalStore};
 enum Work {
     /// It calls a tool that gives this; `None` fails.
     Call(Option<bool>),
-    /// It takes arms by the outputs of calls; the last may have no condition.
-    Route { arms: Vec<Option<usize>>, all: bool },
+    /// It takes arms by the outputs of calls, where one is this; the last may have no condition.
+    Route { arms: Vec<Option<(usize, bool)>>, all: bool },
     /// It is the list of the outputs of nodes, where they are there.
     List(Vec<usize>),
 }
@@ -51,7 +52,12 @@ struct Planned {
     millis: u64,
     /// The workflow ends with its output.
     ends: bool,
+    /// It saves its output under a key, of which there are few.
+    saves: Option<usize>,
 }
+
+/// How many keys of the state there are.
+const KEYS: usize = 2;
 
 /// Who makes the plan: what a router has chosen is an output that a graph reads and the typed builder does not.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -76,8 +82,14 @@ fn choose(rng: &mut Rng, made: Made) -> Vec<Planned> {
         let read: Vec<usize> = (0..at).filter(is_read).collect();
         let work = match rng.u8(..10) {
             0 | 1 if !calls.is_empty() => {
-                let mut arms: Vec<Option<usize>> =
-                    (0..1 + rng.usize(..3)).map(|_| Some(calls[rng.usize(..calls.len())])).collect();
+                let asked = calls[rng.usize(..calls.len())];
+                // Often they ask one call, so that they exclude each other.
+                let mut arm = || match rng.bool() {
+                    true => Some((asked, rng.bool())),
+                    false => Some((calls[rng.usize(..calls.len())], rng.bool())),
+                };
+                let mut arms: Vec<Option<(usize, bool)>> = [arm(), arm(), arm()].into();
+                arms.truncate(1 + rng.usize(..3));
                 arms.extend(rng.bool().then_some(None));
                 Work::Route { arms, all: rng.bool() }
             }
@@ -107,7 +119,9 @@ fn choose(rng: &mut Rng, made: Made) -> Vec<Planned> {
             _ => Begins::All,
         };
         let needs = (0..if at == 0 { 0 } else { rng.usize(..2) }).map(|_| read[rng.usize(..read.len())]).collect();
-        all.push(Planned { work, edges, begins, needs, millis: rng.u64(..5), ends: false });
+        let saves = made == Made::Graph && matches!(work, Work::Call(_) | Work::List(_)) && rng.bool();
+        let saves = saves.then(|| rng.usize(..KEYS));
+        all.push(Planned { work, edges, begins, needs, millis: rng.u64(..5), ends: false, saves });
     }
     let lists: Vec<usize> = (0..all.len()).filter(|node| matches!(all[*node].work, Work::List(_))).collect();
     if !lists.is_empty() && rng.u8(..4) == 0 {
@@ -132,8 +146,12 @@ fn graph(plan: &[Planned]) -> Graph {
                 GraphBody::Call(Reference::tool("fate", Mapping::object(fields)))
             }
             Work::Route { arms, all } => {
-                let route = |(arm, when): (usize, &Option<usize>)| match when {
-                    Some(call) => Route::when(format!("a{arm}"), Condition::Is(Mapping::from(name(*call)))),
+                let route = |(arm, when): (usize, &Option<(usize, bool)>)| match when {
+                    Some((call, true)) => Route::when(format!("a{arm}"), Condition::Is(Mapping::from(name(*call)))),
+                    Some((call, false)) => {
+                        let is_false = Condition::Equals(Mapping::from(name(*call)), Mapping::Value(false.into()));
+                        Route::when(format!("a{arm}"), is_false)
+                    }
                     None => Route::otherwise(format!("a{arm}")),
                 };
                 let arms = arms.iter().enumerate().map(route);
@@ -143,6 +161,9 @@ fn graph(plan: &[Planned]) -> Graph {
         };
         let mut node = GraphNode::new(name(at), does).begins(planned.begins);
         node.ends = planned.ends;
+        if let Some(key) = planned.saves {
+            node = node.save(format!("k{key}"), "");
+        }
         node.reads = planned.needs.iter().map(|need| name(*need)).collect();
         for (from, way) in &planned.edges {
             let edge = GraphEdge::from(name(*from));
@@ -156,7 +177,13 @@ fn graph(plan: &[Planned]) -> Graph {
         }
         graph = graph.with(node);
     }
-    let all = (0..plan.len()).map(|at| seen(&at)).collect();
+    let kept = |key: usize| Mapping::State {
+        key: format!("k{key}"),
+        at: String::new(),
+        or: Some(Value::Null),
+        optional: false,
+    };
+    let all = (0..plan.len()).map(|at| seen(&at)).chain((0..KEYS).map(kept)).collect();
     graph.with(GraphNode::new("all", GraphBody::Value(Mapping::List(all))))
 }
 
@@ -212,7 +239,8 @@ fn typed(plan: &[Planned]) -> agentflow::Result<Workflow<(), Value>> {
         b.value("all", (a, c, d, e, f, g, h, i, j), move |(a, c, d, e, f, g, h, i, j)| {
             let values = [a, c, d, e, f, g, h, i, j].into_iter().zip(&is_read);
             let values = values.map(|(value, is_read)| value.filter(|_| *is_read).unwrap_or_default());
-            Ok::<_, Error>(values.collect::<Value>())
+            // It saves nothing.
+            Ok::<_, Error>(values.chain([const { Value::Null }; KEYS]).collect::<Value>())
         })
     })
 }
@@ -266,17 +294,24 @@ fn typed_list(b: &mut Builder, node: Node, need: Need, read: Vec<Handle<Value>>)
     }
 }
 
-fn typed_route(b: &mut Builder, node: Node, need: Need, arms: &[Option<usize>], all: bool, made: &[Source]) -> Router {
-    let asked: Vec<Handle<Value>> = arms.iter().flatten().map(|call| handle(made[*call])).collect();
+fn typed_route(
+    b: &mut Builder,
+    node: Node,
+    need: Need,
+    arms: &[Option<(usize, bool)>],
+    all: bool,
+    made: &[Source],
+) -> Router {
+    let asked: Vec<Handle<Value>> = arms.iter().flatten().map(|(call, _)| handle(made[*call])).collect();
     let [x, y, z] = std::array::from_fn(|at| asked[at.min(asked.len() - 1)]);
-    let has_condition: Vec<bool> = arms.iter().map(Option::is_some).collect();
+    let wanted: Vec<Option<bool>> = arms.iter().map(|arm| arm.map(|(_, is)| is)).collect();
     let taken = move |values: [Value; 3]| -> Result<Vec<usize>, String> {
         let mut values = values.into_iter();
         let mut taken = Vec::new();
-        for (at, has_condition) in has_condition.iter().enumerate() {
-            let takes = match has_condition {
-                true => values.next() == Some(Value::Bool(true)),
-                false => taken.is_empty(),
+        for (at, wanted) in wanted.iter().enumerate() {
+            let takes = match wanted {
+                Some(is) => values.next() == Some(Value::Bool(*is)),
+                None => taken.is_empty(),
             };
             taken.extend(takes.then_some(at));
         }
@@ -330,7 +365,7 @@ fn evaluate(plan: &[Planned]) -> Vec<State> {
             _ => planned.edges.len(),
         };
         let asked: Vec<usize> = match &planned.work {
-            Work::Route { arms, .. } => arms.iter().flatten().copied().collect(),
+            Work::Route { arms, .. } => arms.iter().flatten().map(|(call, _)| *call).collect(),
             _ => Vec::new(),
         };
         let all_there = planned.needs.iter().chain(&asked).all(|node| late(node) || done(node));
@@ -348,13 +383,13 @@ fn evaluate(plan: &[Planned]) -> Vec<State> {
     states
 }
 
-fn route(arms: &[Option<usize>], all: bool, states: &[State]) -> State {
+fn route(arms: &[Option<(usize, bool)>], all: bool, states: &[State]) -> State {
     let mut taken: Vec<String> = Vec::new();
     for (at, arm) in arms.iter().enumerate() {
         let takes = match arm {
             None => taken.is_empty(),
-            Some(call) => match &states[*call] {
-                State::Done(value) => *value == Value::Bool(true),
+            Some((call, is)) => match &states[*call] {
+                State::Done(value) => *value == Value::Bool(*is),
                 _ => return State::Failed,
             },
         };
@@ -383,10 +418,61 @@ fn value_of(state: &State) -> Value {
 fn depends_on_time(plan: &[Planned]) -> bool {
     plan.iter().any(|planned| match &planned.work {
         Work::Route { arms, .. } if matches!(planned.begins, Begins::Any | Begins::Join(_)) => {
-            arms.iter().flatten().any(|call| planned.edges.iter().any(|(from, _)| from == call))
+            arms.iter().flatten().any(|(call, _)| planned.edges.iter().any(|(from, _)| from == call))
         }
         _ => false,
     })
+}
+
+/// The nodes that each node waits for, directly or not.
+fn all_before(plan: &[Planned]) -> Vec<BTreeSet<usize>> {
+    let mut all: Vec<BTreeSet<usize>> = Vec::new();
+    for planned in plan {
+        let own: Vec<usize> = match &planned.work {
+            Work::Call(_) => Vec::new(),
+            Work::Route { arms, .. } => arms.iter().flatten().map(|(call, _)| *call).collect(),
+            Work::List(nodes) => nodes.clone(),
+        };
+        let direct = planned.edges.iter().map(|(from, _)| *from).chain(planned.needs.iter().copied()).chain(own);
+        let mut before: BTreeSet<usize> = direct.collect();
+        let above: Vec<usize> = before.iter().flat_map(|at| &all[*at]).copied().collect();
+        before.extend(above);
+        all.push(before);
+    }
+    all
+}
+
+/// The pairs of nodes that save one key, of which neither waits for the other.
+fn saved_twice(plan: &[Planned]) -> Vec<(usize, usize)> {
+    let before = all_before(plan);
+    let pairs = (0..plan.len()).flat_map(|second| (0..second).map(move |first| (first, second)));
+    let is_one_key = |(first, second): &(usize, usize)| {
+        plan[*first].saves.is_some() && plan[*first].saves == plan[*second].saves && !before[*second].contains(first)
+    };
+    pairs.filter(is_one_key).collect()
+}
+
+/// A graph whose nodes save one key is built only where no outcome of its calls lets both of them run; whether it was
+/// such a graph.
+fn check_exclusive(plan: &[Planned], rng: &mut Rng) -> bool {
+    let pairs = saved_twice(plan);
+    if pairs.is_empty() {
+        return false;
+    }
+    for _ in 0..200 {
+        let mut other = plan.to_vec();
+        for planned in &mut other {
+            if let Work::Call(fate) = &mut planned.work {
+                *fate = [Some(true), Some(false), None][rng.usize(..3)];
+            }
+        }
+        let states = evaluate(&other);
+        let has_begun = |at: usize| states[at] != State::Skipped;
+        for (first, second) in &pairs {
+            assert!(!(has_begun(*first) && has_begun(*second)), "n{first} and n{second}: {other:#?}");
+        }
+    }
+    true
 }
 
 fn tool(plan: &[Planned]) -> FnTool {
@@ -470,7 +556,13 @@ async fn compare(
             assert!(!fails, "{how}: it should fail\n{plan:#?}");
             let is_read = |at: usize| made == Made::Graph || !matches!(plan[at].work, Work::Route { .. });
             let seen = |(at, state): (usize, &State)| if is_read(at) { value_of(state) } else { Value::Null };
-            let values: Vec<Value> = expected.iter().enumerate().map(seen).collect();
+            // Of those that save a key, at most one runs, or each waits for those before it.
+            let kept = |key: usize| {
+                let of_key = plan.iter().zip(&expected).filter(|(planned, _)| planned.saves == Some(key));
+                let done = of_key.filter(|(_, state)| matches!(state, State::Done(_)));
+                done.last().map(|(_, state)| value_of(state)).unwrap_or_default()
+            };
+            let values: Vec<Value> = expected.iter().enumerate().map(seen).chain((0..KEYS).map(kept)).collect();
             assert_eq!(output.decode::<Vec<Value>>().unwrap(), values, "{how}\n{plan:#?}");
         }
         Err(error) => assert!(fails, "{how}: {error}\n{plan:#?}"),
@@ -524,7 +616,7 @@ fn random_graphs_have_the_result_of_a_naive_interpreter() {
     let graphs = number("AGENTFLOW_GRAPHS").unwrap_or(300);
     let seed = number("AGENTFLOW_SEED").unwrap_or_else(|| fastrand::u64(..));
     eprintln!("seed {seed}");
-    let (mut crashes, mut refused) = (0, 0);
+    let (mut crashes, mut refused, mut exclusive) = (0, 0, 0);
     for number in 0..graphs {
         let mut rng = Rng::with_seed(seed.wrapping_mul(1_000_003).wrapping_add(number));
         let made = if number % 2 == 0 { Made::Graph } else { Made::Typed };
@@ -537,6 +629,7 @@ fn random_graphs_have_the_result_of_a_naive_interpreter() {
             refused += 1;
             continue;
         }
+        exclusive += u32::from(check_exclusive(&plan, &mut rng));
         let tokio = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
         tokio.block_on(async {
             let writes = run(&plan, made, None).await;
@@ -551,5 +644,7 @@ fn random_graphs_have_the_result_of_a_naive_interpreter() {
             }
         });
     }
-    eprintln!("{graphs} graphs, {refused} of them refused, {crashes} crashes");
+    eprintln!(
+        "{graphs} graphs, {refused} of them refused, {exclusive} with one key in exclusive arms, {crashes} crashes"
+    );
 }
