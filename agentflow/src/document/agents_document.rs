@@ -1,7 +1,5 @@
 //! The form `agents`: agents, and how they work together. It makes no agent: `document_agent.rs` does.
 
-use std::collections::HashMap;
-
 use serde_json::{Value, json};
 
 use super::Drafted;
@@ -64,8 +62,7 @@ pub(super) fn read(tree: &Tree, problems: &mut Problems) -> Option<Drafted> {
     for graph in inner.iter_mut().chain([&mut graph]) {
         graph.decider.clone_from(&decider);
     }
-    let parts: HashMap<String, Tree> =
-        members.iter().map(|member| (member.name.to_owned(), member.tree.clone())).collect();
+    let parts = members.iter().map(|member| (member.name.to_owned(), member.tree.at.clone())).collect();
     let agents = members.iter().map(Member::agent).collect();
     Some(Drafted { graph, inner, agents, parts, card: card.map(Tree::to_json) })
 }

@@ -1,4 +1,5 @@
-//! What a node of the form `edges` is bound to: the servers and the agent of its `dependencies`. It looks nothing up.
+//! What a node of the form `edges` is bound to: the servers and the agent of its `dependencies`, or candidates of which a model
+//! picks one in the run. It looks nothing up.
 
 use super::object_fields::{Fields, Problems};
 use crate::text_tree::Tree;
@@ -11,6 +12,10 @@ const MOST_CANDIDATES: usize = 5;
 pub(super) struct Bound<'t> {
     pub(super) servers: Vec<BoundServer<'t>>,
     pub(super) agents: Vec<&'t str>,
+    /// The candidates of a pool, where there are several.
+    pub(super) pool: Option<Pool<'t>>,
+    /// Whether it has a pool without a candidate, which it does not need.
+    pub(super) is_free: bool,
     /// Whether something in it has a mistake, so that what is missing is not one more.
     pub(super) is_broken: bool,
 }
@@ -19,6 +24,27 @@ pub(super) struct Bound<'t> {
 pub(super) struct BoundServer<'t> {
     pub(super) id: &'t str,
     pub(super) tool: Option<&'t str>,
+    /// Of a resource its address, where the document says one.
+    pub(super) resource: Option<&'t str>,
+}
+
+/// The tool by which resources of a server are read, where the program offers them as tools.
+pub(super) const READ_RESOURCE: &str = "read_resource";
+
+/// Candidates, of which a model picks one when the node begins: servers, or agents.
+pub(super) struct Pool<'t> {
+    /// The id of the dependency.
+    pub(super) id: &'t str,
+    pub(super) candidates: Vec<Candidate<'t>>,
+}
+
+/// A `fixed_ref`, or a candidate of a pool.
+pub(super) struct Candidate<'t> {
+    pub(super) server: Option<&'t str>,
+    pub(super) tool: Option<&'t str>,
+    pub(super) agent: Option<&'t str>,
+    pub(super) endpoint: Option<&'t str>,
+    resource: Option<&'t str>,
 }
 
 impl<'t> Bound<'t> {
@@ -37,89 +63,144 @@ impl<'t> Bound<'t> {
         const KINDS: [&str; 4] = ["mcp_tool", "mcp_resource", "mcp_prompt", "a2a_agent"];
         let Some(fields) = Fields::of(tree, "a dependency", problems) else { return };
         let mut fields = fields.or_camel();
-        fields.need_text("dependency_id", problems);
+        let id = fields.need_text("dependency_id", problems).map(|(id, _)| id);
         if fields.need("dependency_type", problems).is_none() {
             fields.get("dependency_type");
         }
         let kind = fields.word("dependency_type", &KINDS, problems);
         let mode = fields.word("resolution_mode", &["fixed", "pool"], problems).unwrap_or("fixed");
-        fields.flag("required", true, problems);
+        let is_required = fields.flag("required", true, problems);
         let fixed = fields.get("fixed_ref");
-        let pool = fields.list("pool_refs", problems);
+        let pool = fields.get("pool_refs").map(|_| fields.list("pool_refs", problems));
         let pool_at = tree.field("pool_refs").or_else(|| tree.field("poolRefs")).map_or(&tree.at, |field| &field.at);
         fields.end(problems);
-        if pool.len() > MOST_CANDIDATES {
+        let refs = pool.unwrap_or_default();
+        if refs.len() > MOST_CANDIDATES {
             problems.note(pool_at, format!("pool_refs must contain at most {MOST_CANDIDATES} candidates"));
+            return;
         }
-        for candidate in pool {
-            Reference::read(candidate, problems);
+        let refused = match (kind, mode) {
+            (Some("mcp_prompt"), _) => {
+                Some("a node that gets a prompt of a server is not read; bind a tool with `mcp_tool`")
+            }
+            (Some("mcp_resource"), "pool") => {
+                Some("a pool has servers with their tools, or agents; bind a resource with `resolution_mode: fixed`")
+            }
+            _ => None,
+        };
+        if let (Some(problem), Some(kind)) = (refused, kind) {
+            let place = tree.place_of(kind).unwrap_or_else(|| tree.at.clone());
+            problems.note(&place, format!("`{kind}`: {problem}"));
+            return;
         }
         match (mode, fixed) {
-            ("pool", _) => problems.note(
-                pool_at,
-                "a pool, of which a model picks one when the node begins, is not read; write `resolution_mode: fixed` and a \
-                 `fixed_ref`",
-            ),
+            ("pool", Some(fixed)) => {
+                problems.note(&fixed.at, "`fixed_ref` belongs to `resolution_mode: fixed`; say so, or remove it");
+            }
+            ("pool", None) if pool.is_none() => {
+                problems.note(
+                    &tree.at,
+                    "a dependency with `resolution_mode: pool` needs `pool_refs`, a list of candidates",
+                );
+            }
+            ("pool", None) => {
+                let before = problems.0.len();
+                let read = |tree| Some((tree, Candidate::read(tree, kind?, "a candidate", problems)?));
+                let candidates: Vec<(&Tree, Candidate<'t>)> = refs.iter().filter_map(read).collect();
+                if problems.0.len() == before
+                    && let (Some(id), Some(kind)) = (id, kind)
+                {
+                    let may_be_bound =
+                        |(_, of): &(&Tree, Candidate<'t>)| of.server.is_none_or(|id| is_allowed(id, allowed));
+                    let candidates: Vec<_> = candidates.into_iter().filter(may_be_bound).collect();
+                    if candidates.is_empty() && is_required {
+                        let problem = match refs.is_empty() {
+                            true => "its pool has no candidates; name some, or say `required: false`",
+                            false => {
+                                "none of its candidates is among the servers that may be bound, by `acl_server_ids` or `acl_scope`"
+                            }
+                        };
+                        problems.note(pool_at, format!("the dependency `{id}` is required, and {problem}"));
+                    }
+                    self.pooled(tree, id, kind, candidates, allowed, problems);
+                }
+            }
             (_, None) => problems.note(&tree.at, "a dependency with `resolution_mode: fixed` needs `fixed_ref`"),
             (_, Some(fixed)) => {
-                if !pool.is_empty() {
-                    problems.note(pool_at, "`pool_refs` belong to `resolution_mode: pool`; remove them, or `fixed_ref`");
+                if !refs.is_empty() {
+                    problems
+                        .note(pool_at, "`pool_refs` belong to `resolution_mode: pool`; remove them, or `fixed_ref`");
                 }
-                let Some(reference) = Reference::read(fixed, problems) else { return };
-                match kind {
-                    Some("mcp_tool") => self.server(fixed, &reference, allowed, problems),
-                    Some("a2a_agent") => match reference.agent {
-                        Some(agent) => self.agents.push(agent),
-                        None => problems.note(
-                            &fixed.at,
-                            "the `fixed_ref` of an agent needs `agent_id`, the name that the program gave the agent",
-                        ),
-                    },
-                    Some(other) => problems.note(
-                        &tree.at,
-                        format!(
-                            "a node that reads a resource or a prompt of a server (`{other}`) is not read; bind a tool with \
-                             `mcp_tool`"
-                        ),
-                    ),
-                    None => {}
+                let Some(kind) = kind else { return };
+                if let Some(reference) = Candidate::read(fixed, kind, "the `fixed_ref`", problems) {
+                    self.fixed(fixed, kind, &reference, allowed, problems);
                 }
             }
         }
     }
 
-    fn server(&mut self, at: &'t Tree, of: &Reference<'t>, allowed: &[Vec<&str>], problems: &mut Problems) {
-        let Some(id) = of.server else {
-            problems
-                .note(&at.at, "the `fixed_ref` of a tool needs `server_id`, the name that the program gave the server");
-            return;
-        };
-        if allowed.iter().any(|allowed| !allowed.is_empty() && !allowed.contains(&id)) {
-            let place = at.place_of(id).unwrap_or_else(|| at.at.clone());
-            let problem = "is not among the servers that may be bound, by `acl_server_ids` or `acl_scope`";
-            problems.note(&place, format!("the server `{id}` {problem}"));
-            return;
+    /// Binds the candidates that may be bound: none, the only one, or a choice.
+    fn pooled(
+        &mut self,
+        tree: &'t Tree,
+        id: &'t str,
+        kind: &str,
+        candidates: Vec<(&'t Tree, Candidate<'t>)>,
+        allowed: &[Vec<&str>],
+        problems: &mut Problems,
+    ) {
+        match candidates.as_slice() {
+            [] => self.is_free = true,
+            [(at, only)] => self.fixed(at, kind, only, allowed, problems),
+            _ => {
+                if self.pool.is_some() {
+                    problems.note(&tree.at, "a node has one pool; let the other dependency have a `fixed_ref`");
+                }
+                let candidates = candidates.into_iter().map(|(_, candidate)| candidate).collect();
+                self.pool = Some(Pool { id, candidates });
+            }
         }
-        self.servers.push(BoundServer { id, tool: of.tool });
+    }
+
+    fn fixed(&mut self, at: &'t Tree, kind: &str, of: &Candidate<'t>, allowed: &[Vec<&str>], problems: &mut Problems) {
+        match (kind, of.server) {
+            ("a2a_agent", _) => self.agents.extend(of.agent),
+            (_, Some(id)) if !is_allowed(id, allowed) => {
+                let place = at.place_of(id).unwrap_or_else(|| at.at.clone());
+                let problem = "is not among the servers that may be bound, by `acl_server_ids` or `acl_scope`";
+                problems.note(&place, format!("the server `{id}` {problem}"));
+            }
+            ("mcp_resource", Some(id)) => {
+                self.servers.push(BoundServer { id, tool: Some(READ_RESOURCE), resource: of.resource });
+            }
+            (_, Some(id)) => self.servers.push(BoundServer { id, tool: of.tool, resource: None }),
+            (_, None) => {}
+        }
     }
 }
 
-/// A `fixed_ref`, or a candidate of a pool.
-struct Reference<'t> {
-    server: Option<&'t str>,
-    tool: Option<&'t str>,
-    agent: Option<&'t str>,
+fn is_allowed(server: &str, allowed: &[Vec<&str>]) -> bool {
+    allowed.iter().all(|allowed| allowed.is_empty() || allowed.contains(&server))
 }
 
-impl<'t> Reference<'t> {
-    fn read(tree: &'t Tree, problems: &mut Problems) -> Option<Self> {
+impl<'t> Candidate<'t> {
+    /// What something of this kind is bound to, which `what` says in a sentence.
+    fn read(tree: &'t Tree, kind: &str, what: &str, problems: &mut Problems) -> Option<Self> {
         let mut fields = Fields::of(tree, "a reference", problems)?.or_camel();
         let mut text = |name| fields.text(name, problems).and_then(Tree::text);
         let (server, tool, agent) = (text("server_id"), text("tool_name"), text("agent_id"));
-        for name in ["resource_uri", "prompt_name", "endpoint"] {
-            text(name);
-        }
+        let (resource, endpoint) = (text("resource_uri"), text("endpoint"));
+        text("prompt_name");
         fields.end(problems);
-        Some(Self { server, tool, agent })
+        let missing = match kind {
+            "a2a_agent" if agent.is_none() => "an agent needs `agent_id`, the name that the program gave the agent",
+            "mcp_tool" if server.is_none() => "a tool needs `server_id`, the name that the program gave the server",
+            "mcp_resource" if server.is_none() => {
+                "a resource needs `server_id`, the name that the program gave the server"
+            }
+            _ => return Some(Self { server, tool, agent, endpoint, resource }),
+        };
+        problems.note(&tree.at, format!("{what} of {missing}"));
+        None
     }
 }

@@ -4,13 +4,14 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use super::bound_server::Bound;
+use super::bound_server::{Bound, Pool, READ_RESOURCE};
 use super::document_agent::DocumentAgent;
+use super::edges_pool::{Picked, Task};
 use super::object_fields::{Fields, Problems};
 use crate::error::FailureClass;
 use crate::expression::Expression;
 use crate::text_tree::{Datum, Tree};
-use crate::workflow::{GraphBody, GraphNode, Mapping, NodePolicy, OnError, Reference, RetryPolicy};
+use crate::workflow::{Graph, GraphBody, GraphNode, Mapping, NodePolicy, OnError, Reference, RetryPolicy};
 
 /// The input of such a workflow, an object whose fields are the first values of the state.
 pub(super) const INPUT: &str = "input";
@@ -33,7 +34,9 @@ pub(super) struct EdgesNode<'t> {
     pub(super) tree: &'t Tree,
     pub(super) id: &'t str,
     pub(super) does: Does<'t>,
-    pub(super) agent: Option<DocumentAgent>,
+    pub(super) agents: Vec<DocumentAgent>,
+    /// The workflow that a node with a pool calls.
+    pub(super) inner: Option<Graph>,
     pub(super) join_group: Option<(&'t str, &'t Tree)>,
     pub(super) on_error: Failed<'t>,
     policy: NodePolicy,
@@ -122,26 +125,36 @@ impl<'t> EdgesNode<'t> {
         let (approves, servers) = permissions.map_or((false, Vec::new()), |tree| node_permissions(tree, problems));
         let bound = Bound::read(dependencies, &[servers, common.servers.clone()], problems);
         let id = id?;
-        let mut agent = None;
-        let does = match kind? {
-            "mcp" => {
-                let (reference, made) = mcp(tree, id, common, &bound, capability, &inputs, problems)?;
-                agent = made;
-                Does::Call(reference)
-            }
-            "a2a" => {
-                let (agent, task) = a2a(tree, id, &bound, task, problems)?;
-                Does::Ask { agent, task, context: mapped(&inputs) }
-            }
-            "router" => Does::Router(condition.and_then(|(text, at)| over_state(text, at, problems))),
-            "join" => Does::Join,
-            _ => Does::Terminal,
-        };
+        let (mut agents, mut inner) = (Vec::new(), None);
         let mut policy = NodePolicy::default();
         if calls {
             policy = policy.retry_policy(retry.unwrap_or_else(retry_of_nothing));
             policy.timeout_ms = Some(timeout.unwrap_or(TIMEOUT_MS));
         }
+        let does = match (kind?, &bound.pool) {
+            (kind @ ("mcp" | "a2a"), Some(pool)) => {
+                let text = if kind == "mcp" { capability } else { task };
+                let text = picked_for(tree, id, kind, pool, &bound, text, problems)?;
+                // Its calls are retried, and not the choice.
+                let policy = std::mem::take(&mut policy);
+                let picked = Picked::of(pool, &Task { node: id, text, policy }, common);
+                let call = Reference::workflow(&picked.graph.name, Mapping::object([(INPUT, mapped(&inputs))]));
+                (agents, inner) = (picked.agents, Some(picked.graph));
+                Does::Call(call)
+            }
+            ("mcp", None) => {
+                let (reference, made) = mcp(tree, id, common, &bound, capability, &inputs, problems)?;
+                agents.extend(made);
+                Does::Call(reference)
+            }
+            ("a2a", None) => {
+                let (agent, task) = a2a(tree, id, &bound, task, problems)?;
+                Does::Ask { agent, task, context: mapped(&inputs) }
+            }
+            ("router", _) => Does::Router(condition.and_then(|(text, at)| over_state(text, at, problems))),
+            ("join", _) => Does::Join,
+            _ => Does::Terminal,
+        };
         if approves {
             policy = policy.approve(approval_of(id));
         }
@@ -152,7 +165,7 @@ impl<'t> EdgesNode<'t> {
             (true, true) => BTreeMap::from([("*".to_owned(), String::new())]),
             _ => outputs.iter().map(|(key, part, _)| ((*key).to_owned(), pointer(part))).collect(),
         };
-        Some(Self { tree, id, does, agent, join_group, on_error, policy, saves })
+        Some(Self { tree, id, does, agents, inner, join_group, on_error, policy, saves })
     }
 
     /// The node of the graph, without its edges.
@@ -247,6 +260,49 @@ fn mapped(inputs: &[(&str, &str, &Tree)]) -> Mapping {
     }
 }
 
+/// What is made of the answer of a tool, or of a model that has chosen one.
+pub(super) fn shaped(tool: Value, server: Option<&str>) -> Mapping {
+    Mapping::object([
+        ("output", Mapping::Item(String::new())),
+        ("tool_used", Mapping::Value(tool)),
+        ("server_id", Mapping::Value(json!(server))),
+    ])
+}
+
+/// What the candidates of a pool are for.
+fn picked_for<'t>(
+    tree: &Tree,
+    id: &str,
+    kind: &str,
+    pool: &Pool<'_>,
+    bound: &Bound<'_>,
+    text: Option<(&'t str, &Tree)>,
+    problems: &mut Problems,
+) -> Option<&'t str> {
+    let of_agents = kind == "a2a";
+    if !bound.servers.is_empty() || !bound.agents.is_empty() {
+        problems.note(&tree.at, format!("`{id}` has a pool and another dependency; keep one of both"));
+        return None;
+    }
+    if pool.candidates.iter().any(|of| of.agent.is_some() != of_agents || of.server.is_some() == of_agents) {
+        let (own, other) = if of_agents { ("an agent", "a server") } else { ("a server", "an agent") };
+        problems.note(&tree.at, format!("`{id}` is bound to {other}, and a node of the kind `{kind}` to {own}"));
+        return None;
+    }
+    let text = text.map(|(text, _)| text).filter(|text| !text.trim().is_empty());
+    if text.is_none() && pool.candidates.iter().any(|of| of.tool.is_none()) {
+        let problem = match of_agents {
+            true => "needs `task`, what the agent is asked to do",
+            false => {
+                "needs `capability`, by which a model chooses among the tools of a server, or a `tool_name` in each candidate"
+            }
+        };
+        problems.note(&tree.at, format!("`{id}` {problem}"));
+        return None;
+    }
+    Some(text.unwrap_or_default())
+}
+
 fn mcp<'t>(
     tree: &'t Tree,
     id: &'t str,
@@ -260,21 +316,28 @@ fn mcp<'t>(
         problems.note(&tree.at, format!("`{id}` is bound to an agent, and a node of the kind `mcp` to a server"));
         return None;
     }
-    let shaped = |tool: Value, server: Option<&str>| {
-        Mapping::object([
-            ("output", Mapping::Item(String::new())),
-            ("tool_used", Mapping::Value(tool)),
-            ("server_id", Mapping::Value(json!(server))),
-        ])
-    };
     let servers = bound.servers.as_slice();
-    let direct = servers.first().filter(|_| servers.len() == 1).and_then(|server| Some((server.id, server.tool?)));
-    if let Some((server, tool)) = direct {
-        let call = Reference::tool(format!("mcp.{server}.{tool}"), mapped(inputs));
+    let direct = servers
+        .first()
+        .filter(|_| servers.len() == 1)
+        .and_then(|server| Some((server.id, server.tool?, server.resource)));
+    if let Some((server, tool, resource)) = direct {
+        let with = match resource {
+            Some(uri) => Mapping::object([("uri", Mapping::Value(json!(uri)))]),
+            None => mapped(inputs),
+        };
+        if let (Some(_), Some((_, _, at))) = (resource, inputs.first()) {
+            let problem = "reads one resource, so it is given nothing; remove `input_mapping`, or `resource_uri`";
+            problems.note(&at.at, format!("`{id}` {problem}"));
+        } else if resource.is_none() && tool == READ_RESOURCE && inputs.iter().all(|(name, ..)| *name != "uri") {
+            let problem = "needs `resource_uri`, the address of the resource, or an `input_mapping` that gives `uri`";
+            problems.note(&tree.at, format!("`{id}` {problem}"));
+        }
+        let call = Reference::tool(format!("mcp.{server}.{tool}"), with);
         return Some((call.giving(shaped(json!(tool), Some(server))), None));
     }
     match servers {
-        [] => {
+        [] if !bound.is_free => {
             if !bound.is_broken {
                 let problem =
                     "is bound to no server; give it one in `dependencies`, with a `fixed_ref` that has a `server_id`";
@@ -282,7 +345,7 @@ fn mcp<'t>(
             }
             None
         }
-        [first, ..] => {
+        _ => {
             let Some((capability, _)) = capability.filter(|(text, _)| !text.trim().is_empty()) else {
                 let problem = "needs `capability`, by which a model chooses among the tools of its server, or `tool_name` in \
                                its `fixed_ref`";
@@ -304,7 +367,7 @@ fn mcp<'t>(
                 tools: servers.iter().map(|server| format!("mcp.{}", server.id).into()).collect(),
             };
             // Of several the journal says which one.
-            let server = Some(first.id).filter(|_| servers.len() == 1);
+            let server = servers.first().filter(|_| servers.len() == 1).map(|server| server.id);
             let call = Reference::agent(name, mapped(inputs)).giving(shaped(Value::Null, server));
             Some((call, Some(agent)))
         }

@@ -51,24 +51,31 @@ fn node() -> Value {
         json!({
             "server_id": text("a server of MCP, by the name that the program gave it"),
             "tool_name": text("a tool of it, which is called at once; without it a model chooses"),
-            "resource_uri": text("is not read"),
+            "resource_uri": text("of `mcp_resource`: the address of the resource; without it `input_mapping` gives `uri`"),
             "prompt_name": text("is not read"),
             "agent_id": text("an agent of another program, by the name that the program gave it"),
             "endpoint": text("where the agent is; the program knows it by its name"),
         }),
     );
-    let dependency = either(
+    let mut dependency = either(
         "a dependency",
-        &["dependency_id", "dependency_type", "fixed_ref"],
+        &["dependency_id", "dependency_type"],
         json!({
             "dependency_id": name("its id"),
-            "dependency_type": word("what it is", &["mcp_tool", "a2a_agent"]),
-            "resolution_mode": word("how it is found", &["fixed"]),
+            "dependency_type": word("what it is", &["mcp_tool", "mcp_resource", "a2a_agent"]),
+            "resolution_mode": word("one that is named, or one of a pool, which a model picks in the run", &["fixed", "pool"]),
             "required": flag("whether the node needs it"),
             "fixed_ref": reference,
-            "pool_refs": nobody("candidates; not read"),
+            "pool_refs": {"type": ["array", "null"], "maxItems": 5, "items": reference, "description": "the candidates of a pool"},
         }),
     );
+    let given = |name: &str| json!({"oneOf": [{"required": [name]}, {"required": [camel(name)]}]});
+    let mode =
+        |word: &str| json!({"properties": {"resolution_mode": {"const": word}, "resolutionMode": {"const": word}}});
+    dependency["anyOf"] = json!([
+        {"allOf": [given("fixed_ref"), mode("fixed")]},
+        {"allOf": [given("pool_refs"), given("resolution_mode"), mode("pool"), {"not": given("fixed_ref")}]},
+    ]);
     let retry = either(
         "how often and when a failed call is tried again",
         &[],

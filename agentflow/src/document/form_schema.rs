@@ -266,6 +266,12 @@ mod tests {
 
     const WF_001: &str = include_str!("../../tests/documents/wf-001.yaml");
 
+    /// A dependency of [`REVIEW`], and the same with candidates.
+    const FIXED: &str = "resolution_mode: fixed\n        fixed_ref: {server_id: code, tool_name: read}";
+
+    const POOL: &str =
+        "resolution_mode: pool\n        pool_refs: [{server_id: code, tool_name: read}, {server_id: c, tool_name: r}]";
+
     const LETTERS: &str = include_str!("../../tests/documents/letters.yaml");
 
     /// What a form's reader takes and refuses for its fields, its schema takes and refuses.
@@ -283,6 +289,12 @@ mod tests {
             (DocumentForm::Agents, &loops),
             (DocumentForm::Edges, REVIEW),
             (DocumentForm::Edges, &REVIEW.replace("from_node_id", "fromNodeId").replace("workflow_id", "workflowId")),
+            (DocumentForm::Edges, &REVIEW.replacen(FIXED, POOL, 1)),
+            (DocumentForm::Edges, &REVIEW.replacen(FIXED, &POOL.replace("pool_refs", "poolRefs"), 1)),
+            (
+                DocumentForm::Edges,
+                &REVIEW.replacen("mcp_tool", "mcp_resource", 1).replacen("path: path", "uri: path", 1),
+            ),
             (DocumentForm::Steps, WF_001),
             (DocumentForm::Tree, LETTERS),
             (DocumentForm::Tree, &LETTERS.replace("topology", "root")),
@@ -309,6 +321,13 @@ mod tests {
             (DocumentForm::Edges, REVIEW, "timeout_ms: 5000", "timeout_ms: soon"),
             (DocumentForm::Edges, REVIEW, "to_node_id: end", "to_node_id: end, toNodeId: end"),
             (DocumentForm::Edges, REVIEW, "resolution_mode: fixed", "resolution_mode: pool"),
+            (DocumentForm::Edges, REVIEW, FIXED, &POOL.replace("pool_refs", "pool_ref")),
+            (
+                DocumentForm::Edges,
+                REVIEW,
+                FIXED,
+                &POOL.replace("[{", "[{server_id: a}, {server_id: b}, {server_id: c}, {server_id: d}, {"),
+            ),
             (DocumentForm::Steps, WF_001, "kind: mcp", "kind: router"),
             (DocumentForm::Steps, WF_001, "capability: code", "capabilty: code"),
             (DocumentForm::Tree, LETTERS, "tool: doc_twice", "tol: doc_twice"),

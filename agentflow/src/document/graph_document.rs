@@ -27,7 +27,7 @@ pub(super) fn read(tree: &Tree, problems: &mut Problems) -> Option<Drafted> {
         };
         let node: Option<GraphNode> = read_value(item, problems);
         if let Some(node) = node {
-            parts.entry(node.name.clone()).or_insert_with(|| item.clone());
+            parts.entry(node.name.clone()).or_insert_with(|| item.at.clone());
             nodes.push(node);
         }
     }

@@ -11,7 +11,9 @@ mod document_folder;
 mod document_form;
 mod edges_document;
 mod edges_node;
+mod edges_pool;
 mod edges_schema;
+mod edges_wiring;
 mod export_edges;
 mod export_tools;
 mod form_schema;
@@ -78,21 +80,23 @@ pub(crate) struct Source {
     name: Arc<str>,
     text: Arc<str>,
     tree: Tree,
-    /// The values that nodes and agents were made of, by their names.
-    parts: HashMap<String, Tree>,
+    parts: Parts,
 }
+
+/// Where the values stand that nodes and agents were made of, by their names.
+type Parts = HashMap<String, Range<usize>>;
 
 /// What a form was read as.
 struct Drafted {
     graph: Graph,
     inner: Vec<Graph>,
     agents: Vec<DocumentAgent>,
-    parts: HashMap<String, Tree>,
+    parts: Parts,
     card: Option<Value>,
 }
 
 impl Drafted {
-    fn of(graph: Graph, parts: HashMap<String, Tree>) -> Self {
+    fn of(graph: Graph, parts: Parts) -> Self {
         Self { graph, inner: Vec::new(), agents: Vec::new(), parts, card: None }
     }
 }
@@ -279,7 +283,8 @@ impl Source {
         // What is offered in the place of a word is not what is wrong.
         let said = sentence.split("; did you mean ").next().unwrap_or_default();
         let words: Vec<&str> = said.split('`').skip(1).step_by(2).collect();
-        let mut parts = words.iter().enumerate().filter_map(|(at, word)| Some((at, self.parts.get(*word)?)));
+        let part = |word: &str| self.tree.at_place(self.parts.get(word)?);
+        let mut parts = words.iter().enumerate().filter_map(|(at, word)| Some((at, part(word)?)));
         let part =
             parts.find(|(at, part)| *at == 0 || words.first().is_some_and(|first| part.place_of(first).is_some()));
         let place = match part {

@@ -6,8 +6,8 @@ use serde_json::json;
 
 use super::Drafted;
 use super::document_agent::DocumentAgent;
-use super::edges_document::free_name;
 use super::edges_node::{INPUT, asked};
+use super::edges_wiring::{free_name, free_name_from};
 use super::object_fields::{Fields, Problems};
 use crate::text_tree::Tree;
 use crate::workflow::{Graph, GraphBody, GraphEdge, GraphNode, Mapping, Reference};
@@ -47,22 +47,19 @@ pub(super) fn read(tree: &Tree, problems: &mut Problems) -> Option<Drafted> {
     graph.decider = decider;
     graph.nodes.push(GraphNode::input(INPUT, json!({"type": "object"})));
     let mut taken: BTreeSet<String> = steps.iter().map(|step| step.id.to_owned()).collect();
-    let mut free = |wanted: &str| {
-        let name = free_name(wanted, &|name| !taken.contains(name));
-        taken.insert(name.clone());
-        name
-    };
-    let mut before = free("begin");
+    let mut before = free_name("begin", &|name| !taken.contains(name));
+    taken.insert(before.clone());
+    let mut contexts = 0;
     graph.nodes.push(GraphNode::new(&before, GraphBody::Value(Mapping::from(INPUT))).save("*", ""));
     let (mut parts, mut agents) = (HashMap::new(), Vec::new());
     for step in &steps {
-        parts.insert(step.id.to_owned(), step.tree.clone());
+        parts.insert(step.id.to_owned(), step.tree.at.clone());
         let all = Mapping::state("");
         let call = match (step.whom, step.tool) {
             (Whom::Server(server), Some(tool)) => Reference::tool(format!("mcp.{server}.{tool}"), all),
             (Whom::Server(server), None) => {
                 let agent = format!("{workflow}.{}", step.id);
-                parts.insert(agent.clone(), step.tree.clone());
+                parts.insert(agent.clone(), step.tree.at.clone());
                 agents.push(DocumentAgent {
                     name: agent.as_str().into(),
                     model: model.map(Into::into),
@@ -72,7 +69,7 @@ pub(super) fn read(tree: &Tree, problems: &mut Problems) -> Option<Drafted> {
                 Reference::agent(agent, all)
             }
             (Whom::Agent(agent), _) => {
-                let shown = free("context");
+                let shown = free_name_from(&mut contexts, "context", &|name| !taken.contains(name));
                 let node = GraphNode::new(&shown, GraphBody::Value(all));
                 graph.nodes.push(node.edge(GraphEdge::from(std::mem::replace(&mut before, shown.clone()))));
                 asked(agent, step.text, &shown)

@@ -33,7 +33,7 @@ pub(super) fn read(tree: &Tree, problems: &mut Problems) -> Option<Drafted> {
     let mut parts = HashMap::new();
     let mut inputs: Vec<&str> = Vec::new();
     for call in &calls {
-        parts.entry(call.id.to_owned()).or_insert_with(|| call.tree.clone());
+        parts.entry(call.id.to_owned()).or_insert_with(|| call.tree.at.clone());
         for (dependency, at) in call.depends_on.iter().filter(|(name, _)| !ids.contains(name)) {
             let near = did_you_mean(nearest(dependency, ids.iter().copied()));
             problems.note(&at.at, format!("`{}` depends on `{dependency}`, and there is no such node{near}", call.id));

@@ -67,12 +67,13 @@ pub(super) fn read(tree: &Tree, problems: &mut Problems) -> Option<Drafted> {
             graphs.iter_mut().for_each(|graph| graph.decider.clone_from(&decider));
             let mut graph = graphs.pop()?;
             graph.description = description.to_owned();
+            let parts = parts.into_iter().map(|(name, tree)| (name, tree.at.clone())).collect();
             Some(Drafted { inner: graphs, ..Drafted::of(graph, parts) })
         }
         Err(error) => {
             for sentence in error.to_string().lines() {
                 let words = sentence.split('`').skip(1).step_by(2);
-                let part = words.clone().find_map(|word| parts.get(word)).unwrap_or(root);
+                let part = words.clone().find_map(|word| parts.get(word).copied()).unwrap_or(root);
                 let place = words.filter_map(|word| part.place_of(word)).last();
                 problems.note(&place.unwrap_or_else(|| part.at.clone()), sentence);
             }
@@ -81,15 +82,15 @@ pub(super) fn read(tree: &Tree, problems: &mut Problems) -> Option<Drafted> {
     }
 }
 
-struct Reading<'p> {
+struct Reading<'p, 't> {
     problems: &'p mut Problems,
     /// What each part was made of, by what it is called.
-    parts: Vec<(String, Tree)>,
+    parts: Vec<(String, &'t Tree)>,
 }
 
-impl Reading<'_> {
+impl<'t> Reading<'_, 't> {
     /// The parts by the names of their nodes: one that has the name of an earlier one has a number behind it.
-    fn into_parts(self) -> HashMap<String, Tree> {
+    fn into_parts(self) -> HashMap<String, &'t Tree> {
         let mut parts = HashMap::new();
         let mut seen: HashMap<String, u32> = HashMap::new();
         for (label, tree) in self.parts {
@@ -99,7 +100,7 @@ impl Reading<'_> {
         parts
     }
 
-    fn part(&mut self, tree: &Tree) -> Option<Pipeline> {
+    fn part(&mut self, tree: &'t Tree) -> Option<Pipeline> {
         let Datum::Object(of) = &tree.datum else {
             let example = "`tool: count_words` or `sequence: [..]`";
             self.problems.note(&tree.at, format!("a part is an object such as {example}, and this is {}", tree.what()));
@@ -135,12 +136,12 @@ impl Reading<'_> {
         let made = self.described(made, operator, &mut fields);
         fields.end(self.problems);
         let made = made?;
-        self.parts.push((made.label(), tree.clone()));
+        self.parts.push((made.label(), tree));
         Some(made)
     }
 
     /// The part without what else is said of it.
-    fn operator(&mut self, operator: &str, value: Option<&Tree>, fields: &mut Fields<'_>) -> Option<Pipeline> {
+    fn operator(&mut self, operator: &str, value: Option<&'t Tree>, fields: &mut Fields<'t>) -> Option<Pipeline> {
         // What belongs to an operator is asked for also when the operator itself has a mistake.
         match operator {
             "loop" => {
@@ -206,7 +207,7 @@ impl Reading<'_> {
     }
 
     /// An operator that is said by its value alone.
-    fn plain(&mut self, operator: &str, value: &Tree) -> Option<Pipeline> {
+    fn plain(&mut self, operator: &str, value: &'t Tree) -> Option<Pipeline> {
         match operator {
             "tool" => self.text(value, "tool").map(Pipeline::tool),
             "agent" => self.text(value, "agent").map(Pipeline::agent),
@@ -255,7 +256,7 @@ impl Reading<'_> {
         Some(made.schemas(input, output))
     }
 
-    fn parts_of(&mut self, tree: &Tree, operator: &str) -> Option<Vec<Pipeline>> {
+    fn parts_of(&mut self, tree: &'t Tree, operator: &str) -> Option<Vec<Pipeline>> {
         let Datum::List(items) = &tree.datum else {
             self.problems.note(&tree.at, format!("`{operator}` is a list of parts, and this is {}", tree.what()));
             return None;
@@ -267,7 +268,7 @@ impl Reading<'_> {
         parts.into_iter().collect::<Option<Vec<_>>>().filter(|parts| !parts.is_empty())
     }
 
-    fn arms(&mut self, tree: &Tree) -> Option<Vec<(String, Pipeline)>> {
+    fn arms(&mut self, tree: &'t Tree) -> Option<Vec<(String, Pipeline)>> {
         let Datum::List(items) = &tree.datum else {
             let problem = format!("`route` is a list such as [{{when: .., then: ..}}], and this is {}", tree.what());
             self.problems.note(&tree.at, problem);

@@ -1,9 +1,11 @@
 //! The graphs of a pipeline: a node for each part, and a workflow of its own for what a single call must be. It finds no names.
 
+use std::collections::HashSet;
+
 use serde_json::Value;
 
 use super::Pipeline;
-use super::graph_in_work::{GraphInWork, Place};
+use super::graph_in_work::{FreeNames, GraphInWork, Place};
 use super::input_names::{condition, mapping};
 use super::operators::Until;
 use super::pipeline_part::{Kind, Part};
@@ -17,12 +19,14 @@ pub(super) const INPUT: &str = "input";
 pub(super) struct Drafting<'n> {
     name: &'n str,
     graphs: Vec<Graph>,
+    /// The names of the workflows.
+    names: FreeNames,
     problems: Vec<String>,
 }
 
 impl<'n> Drafting<'n> {
     pub(super) fn new(name: &'n str) -> Self {
-        Self { name, graphs: Vec::new(), problems: Vec::new() }
+        Self { name, graphs: Vec::new(), names: FreeNames::default(), problems: Vec::new() }
     }
 
     /// The graphs, those first that others call; and what is wrong.
@@ -44,16 +48,9 @@ impl<'n> Drafting<'n> {
 
     /// Makes a workflow of a part, for what must be one call, and calls it with a value.
     fn inner(&mut self, part: &Part, with: Mapping) -> Reference {
-        let wanted = format!("{}.{}", self.name, part.label());
-        let is_free = |name: &String| !self.graphs.iter().any(|graph| graph.name == *name);
-        let names = (1..).map(|number: u32| if number == 1 { wanted.clone() } else { format!("{wanted}_{number}") });
-        let name = names.into_iter().find(is_free).unwrap_or_default();
+        let name = self.names.name(&format!("{}.{}", self.name, part.label()));
         let bare = Part { name: part.name.clone(), ..Part::new(part.kind.clone()) };
-        // Its name is taken while what it calls is named.
-        let at = self.graphs.len();
-        self.graphs.push(Graph::new(&name, INPUT));
         self.graph(&name, part.input.clone(), &bare);
-        self.graphs.remove(at);
         Reference::workflow(name, Mapping::object([(INPUT, with)]))
     }
 
@@ -180,9 +177,10 @@ impl<'n> Drafting<'n> {
 
     fn parallel(&mut self, graph: &mut GraphInWork, at: &Place, part: &Part, parts: &[Pipeline]) -> Place {
         let mut fields: Vec<(String, Mapping)> = Vec::new();
+        let mut seen = HashSet::new();
         for pipeline in parts {
             let label = pipeline.0.label();
-            if fields.iter().any(|(name, _)| *name == label) {
+            if !seen.insert(label.clone()) {
                 self.problems.push(format!(
                     "two parts that run at the same time are named `{label}`, and their outputs are fields of one object; \
                      name one with `named`"
@@ -221,12 +219,9 @@ impl<'n> Drafting<'n> {
         arms: &[(Option<std::sync::Arc<str>>, Pipeline)],
     ) -> Place {
         let label = part.label();
-        let mut routes: Vec<Route> = Vec::new();
+        let (mut routes, mut arms_named): (Vec<Route>, FreeNames) = Default::default();
         for (text, pipeline) in arms {
-            let wanted = pipeline.0.label();
-            let names =
-                (1..).map(|number: u32| if number == 1 { wanted.clone() } else { format!("{wanted}_{number}") });
-            let arm = names.into_iter().find(|name| !routes.iter().any(|route| route.arm == *name)).unwrap_or_default();
+            let arm = arms_named.name(&pipeline.0.label());
             routes.push(match text {
                 None => Route::otherwise(arm),
                 Some(text) => match condition(text, &at.given) {

@@ -1,15 +1,37 @@
 //! A graph that is being made: its nodes so far, and names that none of them has. It decides nothing.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 
 use super::drafting::INPUT;
 use crate::workflow::{Graph, GraphBody, GraphEdge, GraphNode, Mapping, NodeSchema};
+
+/// Names that are given once each. It asks no name twice whether it is free.
+#[derive(Default)]
+pub(super) struct FreeNames {
+    taken: BTreeSet<String>,
+    /// The number that each name had last.
+    numbers: HashMap<String, u32>,
+}
+
+impl FreeNames {
+    /// A name that nothing has: this one, or with a number behind it.
+    pub(super) fn name(&mut self, wanted: &str) -> String {
+        let number = self.numbers.entry(wanted.to_owned()).or_default();
+        loop {
+            *number += 1;
+            let name = if *number == 1 { wanted.to_owned() } else { format!("{wanted}_{number}") };
+            if self.taken.insert(name.clone()) {
+                return name;
+            }
+        }
+    }
+}
 
 /// A graph that is being made.
 pub(super) struct GraphInWork {
     nodes: Vec<GraphNode>,
     /// The names of nodes, and those that mean something else in templates and conditions.
-    taken: BTreeSet<String>,
+    names: FreeNames,
 }
 
 /// A place in a graph: the node whose output is the value there, and the edges that lead to a node which stands there.
@@ -33,15 +55,13 @@ impl Place {
 impl GraphInWork {
     pub(super) fn new(input: NodeSchema) -> Self {
         let taken = [INPUT, "item", "nodes", "state"].map(ToOwned::to_owned);
-        Self { nodes: vec![GraphNode::input(INPUT, input)], taken: taken.into() }
+        let names = FreeNames { taken: taken.into(), ..FreeNames::default() };
+        Self { nodes: vec![GraphNode::input(INPUT, input)], names }
     }
 
     /// A name that no node has: this one, or with a number behind it.
     pub(super) fn name(&mut self, label: &str) -> String {
-        let numbered = |number: u32| if number == 1 { label.to_owned() } else { format!("{label}_{number}") };
-        let free = (1..).map(numbered).find(|name| !self.taken.contains(name)).unwrap_or_default();
-        self.taken.insert(free.clone());
-        free
+        self.names.name(label)
     }
 
     /// Adds a node at a place; behind it is its output.

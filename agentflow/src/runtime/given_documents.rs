@@ -13,7 +13,7 @@ use crate::document::{Document, DocumentError, DocumentTypes, Source, included};
 use crate::model::ModelRef;
 use crate::run::Host;
 use crate::text::{OneLine, did_you_mean, nearest};
-use crate::tool::{BUILT_IN, IntoTools, ToolList, ToolRef, built_in, linked_tools};
+use crate::tool::{BUILT_IN, IntoTools, ToolList, ToolRef, ToolsetRef, built_in, linked_tools};
 use crate::workflow::of_graph::Resolve;
 use crate::workflow::reference_steps::Callee;
 use crate::workflow::spec::Spec;
@@ -157,7 +157,13 @@ impl Runtime {
     pub async fn check(&self, document: &Document) -> Result<(), DocumentError> {
         let given = given_now(self.host());
         let mut unfetched = Vec::new();
-        for toolset in super::graphs::toolsets_named(&given.toolsets, document.graph()) {
+        let of_graphs = document.graphs().flat_map(|graph| super::graphs::toolsets_named(&given.toolsets, graph));
+        let mut fetched: Vec<ToolsetRef> = Vec::new();
+        for toolset in of_graphs {
+            if fetched.iter().any(|other| other.name() == toolset.name()) {
+                continue;
+            }
+            fetched.push(toolset.clone());
             unfetched.extend(toolset.tools().await.err().map(|error| OneLine(error).to_string()));
         }
         let no_models = AgentModels::default();

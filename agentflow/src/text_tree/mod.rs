@@ -144,6 +144,14 @@ impl Tree {
         self.find(&|text| text == word).or_else(|| self.find(&|text| text.contains(word)))
     }
 
+    /// The value that stands at a place.
+    pub(crate) fn at_place(&self, at: &Range<usize>) -> Option<&Self> {
+        if self.at == *at {
+            return Some(self);
+        }
+        self.within().into_iter().find_map(|(_, value)| value.at_place(at))
+    }
+
     fn find(&self, is: &dyn Fn(&str) -> bool) -> Option<Range<usize>> {
         if self.text().is_some_and(is) {
             return Some(self.at.clone());

@@ -6,7 +6,7 @@ use std::collections::{BTreeSet, HashMap};
 use serde_json::Value;
 
 use super::condition::Condition;
-use super::graph::{Graph, GraphNode};
+use super::graph::GraphNode;
 use super::graph_body::{GraphBody, GraphEdge, Routes};
 use super::mapping::Mapping;
 use crate::schema::{Fact, narrowed};
@@ -19,6 +19,9 @@ pub(super) struct Known {
     fact: Fact,
 }
 
+/// The node of a name.
+type FindNode<'f, 'g> = &'f dyn Fn(&str) -> Option<&'g GraphNode>;
+
 /// What is known of outputs where each of a graph's nodes begins.
 #[derive(Default)]
 pub(super) struct Facts<'g> {
@@ -27,15 +30,20 @@ pub(super) struct Facts<'g> {
 }
 
 impl<'g> Facts<'g> {
-    /// Notes what is known where a node begins, after all nodes above it; `needed` are the nodes without whose output it does
-    /// not begin.
-    pub(super) fn note<'n>(&mut self, graph: &Graph, node: &'g GraphNode, needed: impl Iterator<Item = &'n str>) {
+    /// Notes what is known where a node begins, after all nodes above it, which `find` finds by their names; `needed` are the
+    /// nodes without whose output it does not begin.
+    pub(super) fn note<'n>(
+        &mut self,
+        find: FindNode<'_, 'g>,
+        node: &'g GraphNode,
+        needed: impl Iterator<Item = &'n str>,
+    ) {
         let guard = node.guard.iter().map(|guard| GraphEdge::from(&guard.router).arm(&guard.arm));
         let edges: Vec<GraphEdge> = guard.chain(node.edges.iter().cloned()).collect();
         let mut of_edges = Vec::new();
         for edge in &edges {
             let mut known = self.of.get(edge.from.as_str()).cloned().unwrap_or_default();
-            let new = known_by(graph, edge);
+            let new = known_by(find, edge);
             known.extend(new.into_iter().map(|known| self.place(known)));
             of_edges.push(known);
         }
@@ -77,12 +85,12 @@ pub(super) fn narrow<'k>(
 }
 
 /// What is known when an edge is taken.
-fn known_by(graph: &Graph, edge: &GraphEdge) -> Vec<Known> {
+fn known_by(find: FindNode<'_, '_>, edge: &GraphEdge) -> Vec<Known> {
     let mut known = Vec::new();
     if let Some(when) = &edge.when {
         known_when(when, true, &mut known);
     }
-    let router = edge.arm.as_ref().and_then(|_| graph.node(&edge.from));
+    let router = edge.arm.as_ref().and_then(|_| find(&edge.from));
     if let (Some(GraphBody::Route(routes)), Some(arm)) = (router.and_then(|of| of.does.as_ref()), &edge.arm) {
         known_in_arm(routes, arm, &mut known);
     }

@@ -1,7 +1,7 @@
 //! A workflow of a [`Graph`] whose nodes are data: checks all of it, collects every problem, and makes the form that is
 //! executed. What references mean is the runtime's to say; `reference_steps.rs` makes the calls.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 use serde_json::{Value, json};
@@ -131,6 +131,8 @@ pub(super) struct Loading<'a> {
     pub(super) bare_keys: Vec<(&'a str, String)>,
     /// The nodes that are decided on and were not looked at yet.
     pub(super) asked: HashMap<&'a str, Asked>,
+    /// The nodes whose failures lead to others.
+    rescued: HashSet<&'a str>,
     /// Whether all names were looked up.
     pub(super) is_whole: bool,
 }
@@ -152,6 +154,13 @@ impl<'a> Loading<'a> {
             saves_any_key: false,
             bare_keys: Vec::new(),
             asked: HashMap::new(),
+            rescued: graph
+                .nodes
+                .iter()
+                .flat_map(|node| &node.edges)
+                .filter(|edge| edge.failed)
+                .map(|edge| edge.from.as_str())
+                .collect(),
             is_whole: true,
         }
     }
@@ -205,7 +214,9 @@ impl<'a> Loading<'a> {
         }
         self.check_edges(node);
         let needed = reads.iter().filter_map(|read| self.order.get(*read as usize)).map(|read| read.name.as_str());
-        self.facts.note(self.graph, node, needed);
+        let (names, order) = (&self.names, &self.order);
+        let of = |name: &str| order.get(*names.get(name)? as usize).copied();
+        self.facts.note(&of, node, needed);
         let is_read = |of: &str| read_by_it.contains(&of);
         self.narrow = narrow(self.facts.behind(name), |of| self.schemas.get(of).filter(|_| is_read(of)).cloned());
         self.check_state(node);
@@ -243,12 +254,7 @@ impl<'a> Loading<'a> {
             entries,
             begins: node.begins,
             ends: node.ends,
-            has_rescue: self
-                .graph
-                .nodes
-                .iter()
-                .flat_map(|other| &other.edges)
-                .any(|edge| edge.failed && edge.from == *name),
+            has_rescue: self.rescued.contains(name.as_str()),
             unless: None,
             policy,
             type_name: node.type_name.clone().into(),
@@ -287,6 +293,10 @@ impl<'a> Loading<'a> {
         found
     }
 
+    fn by_name(&self, name: &str) -> Option<&'a GraphNode> {
+        self.order.get(*self.names.get(name)? as usize).copied()
+    }
+
     fn entries(&mut self, node: &GraphNode) -> Vec<Entry> {
         let guard = node.guard.iter().map(|guard| GraphEdge::from(&guard.router).arm(&guard.arm));
         let edges: Vec<GraphEdge> = guard.chain(node.edges.iter().cloned()).collect();
@@ -312,7 +322,7 @@ impl<'a> Loading<'a> {
     }
 
     fn arm(&mut self, node: &str, router: &str, arm: &str) -> Option<u32> {
-        let of = self.graph.node(router)?;
+        let of = self.by_name(router)?;
         let Some(GraphBody::Route(routes)) = &of.does else {
             self.problems
                 .push(format!("the edge from `{router}` to `{node}` has an arm, and `{router}` is not a router"));

@@ -2,19 +2,20 @@
 //! has afterwards.
 
 use agentflow::document::{Document, DocumentForm};
+use agentflow::mcp::McpClient;
 use agentflow::prelude::*;
 use agentflow::runtime::RuntimeBuilder;
 use agentflow::store::MemoryStore;
 use agentflow::tool::{FnTool, ToolPolicy, ToolRef, Toolset, ToolsetRef};
 use agentflow::value::Encoded;
 use agentflow::{Approval, async_trait};
-use agentflow_testing::{ScriptedModel, Turn};
+use agentflow_testing::{McpAnswer, ScriptedMcp, ScriptedModel, Turn};
 use serde_json::{Map, Value, json};
 
 use crate::documents::{REVIEW, WF_001, after_every_crash, read, run};
 
 /// A server or an agent of another program: its name, and its tools.
-struct Far(&'static str, Vec<ToolRef>);
+pub(super) struct Far(pub(super) &'static str, pub(super) Vec<ToolRef>);
 
 #[async_trait]
 impl Toolset for Far {
@@ -28,7 +29,7 @@ impl Toolset for Far {
 }
 
 /// What the servers and agents of the tests are.
-fn with_far(builder: RuntimeBuilder) -> RuntimeBuilder {
+pub(super) fn with_far(builder: RuntimeBuilder) -> RuntimeBuilder {
     let read = FnTool::new("read", "Read a file.", |_: Context, of: Map<String, Value>| async move {
         match of.get("path").and_then(Value::as_str) {
             Some("large") => Ok("a text that is large".to_owned()),
@@ -65,7 +66,7 @@ fn echoes(builder: RuntimeBuilder) -> RuntimeBuilder {
 }
 
 /// A node that calls a tool of the server `code`.
-fn calls(id: &str, tool: &str, more: &str) -> String {
+pub(super) fn calls(id: &str, tool: &str, more: &str) -> String {
     format!(
         "  - {{node_id: {id}, kind: mcp, dependencies: [{{dependency_id: d, dependency_type: mcp_tool, fixed_ref: {{server_id: \
          code, tool_name: {tool}}}}}]{more}}}\n"
@@ -219,6 +220,121 @@ async fn a_failure_leads_to_another_node() {
     assert_eq!(read(&by_edge).graph().hash(), read(&text).graph().hash());
     let fails = text.replace("route_to_node, on_error_node_id: b", "fail_workflow");
     assert!(failure_of(&fails, json!({"path": "broken"})).await.contains("it cannot be read"));
+}
+
+#[test]
+fn a_failure_leads_to_one_node() {
+    let nodes = [
+        calls("a", "read", ", on_error: route_to_node, on_error_node_id: b"),
+        calls("b", "echo", ""),
+        calls("c", "echo", ""),
+    ]
+    .concat();
+    let edge = "  - {from_node_id: a, to_node_id: c, edge_type: conditional, condition_key: error}\n";
+    let error = Document::read("it.yaml", document(&nodes, edge)).unwrap_err();
+    let sentences: Vec<&str> = error.problems().iter().map(|problem| problem.message.as_str()).collect();
+    assert_eq!(
+        sentences,
+        [
+            "`on_error_node_id` leads the failure of `a` to `b`, and its edge with `condition_key: error` leads to `c`; keep \
+             one of both"
+        ]
+    );
+    assert_eq!(error.problems()[0].line, 3);
+    // To the same node it would be said twice.
+    assert!(Document::read("it.yaml", document(&nodes, &edge.replace("c,", "b,"))).is_err());
+}
+
+/// Nodes behind arms of which a router takes one save one key, and what is behind them sees that of the one that ran.
+#[tokio::test]
+async fn exclusive_arms_save_one_key() {
+    let nodes = |saved: &str| {
+        [
+            "  - {node_id: r, kind: router, condition_expr: n > 1}\n".to_owned(),
+            calls("many", "echo", ""),
+            calls("behind", "read", ", input_mapping: {path: path}, output_mapping: {found: output}"),
+            calls("few", "echo", &format!(", input_mapping: {{n: n}}, output_mapping: {{{saved}: output}}")),
+            calls("last", "echo", ", input_mapping: {found: found}, output_mapping: {seen: output}"),
+        ]
+        .concat()
+    };
+    let edge = |from: &str, to: &str, more: &str| format!("  - {{from_node_id: {from}, to_node_id: {to}{more}}}\n");
+    let edges = |few: &str| {
+        [
+            edge("r", "many", ", edge_type: conditional, condition_key: 'true'"),
+            edge("many", "behind", ""),
+            edge("r", "few", few),
+            edge("behind", "last", ""),
+            edge("few", "last", ""),
+        ]
+        .concat()
+    };
+    let when_false = ", edge_type: conditional, condition_key: 'false'";
+    let text = document(&nodes("found"), &edges(when_false));
+    assert_eq!(
+        output_of(&text, json!({"n": 2, "path": "large"})).await["seen"],
+        json!({"found": "a text that is large"})
+    );
+    assert_eq!(output_of(&text, json!({"n": 1, "path": "large"})).await["seen"], json!({"found": {"n": 1}}));
+    after_every_crash(&text, json!({"input": {"n": 1, "path": "large"}}), with_far).await;
+    // An edge that is always taken excludes nothing, and neither does one of another key.
+    for few in ["", ", edge_type: conditional, condition_key: other"] {
+        let document = read(&document(&nodes("found"), &edges(few)));
+        let runtime = with_far(Runtime::builder()).document(document.clone()).build();
+        let error = runtime.check(&document).await.unwrap_err().to_string();
+        assert!(
+            error.contains("`behind` and `few` may run at the same time, and each of them saves `found`"),
+            "{error}"
+        );
+    }
+    output_of(&document(&nodes("other"), &edges("")), json!({"n": 2, "path": "x"})).await;
+}
+
+#[tokio::test]
+async fn a_node_reads_a_resource_of_a_server() {
+    let server = ScriptedMcp::new([]).resources([json!({"uri": "note://a", "name": "a"})]).answers_reads([
+        ("note://a", McpAnswer::contents("note://a", "one")),
+        ("note://b", McpAnswer::contents("note://b", "two")),
+    ]);
+    let client = {
+        let server = server.clone();
+        McpClient::in_memory("notes", move || server.connect()).resources_as_tools().build().unwrap()
+    };
+    let node = |reference: &str, more: &str| {
+        document(
+            &format!(
+                "  - {{node_id: a, kind: mcp, dependencies: [{{dependency_id: d, dependency_type: mcp_resource, fixed_ref: \
+                 {{server_id: notes{reference}}}}}]{more}}}\n"
+            ),
+            "[]",
+        )
+        .replace("edges:\n[]", "edges: []")
+    };
+    for (text, output) in
+        [(node(", resource_uri: 'note://a'", ""), "one"), (node("", ", input_mapping: {uri: which}"), "two")]
+    {
+        let document = read(&text);
+        let runtime = Runtime::builder().toolset(client.toolset()).document(document.clone()).build();
+        runtime.check(&document).await.unwrap_or_else(|error| panic!("{error}"));
+        let found = run(&runtime, "it", json!({"input": {"which": "note://b"}})).await;
+        let expected =
+            json!({"which": "note://b", "output": output, "tool_used": "read_resource", "server_id": "notes"});
+        assert_eq!(found, expected);
+    }
+    for (text, problem) in [
+        (node("", ""), "`a` needs `resource_uri`, the address of the resource, or an `input_mapping` that gives `uri`"),
+        (
+            node(", resource_uri: x", ", input_mapping: {uri: which}"),
+            "`a` reads one resource, so it is given nothing; remove `input_mapping`, or `resource_uri`",
+        ),
+        (
+            node(", prompt_name: x", "").replace("mcp_resource", "mcp_prompt"),
+            "`mcp_prompt`: a node that gets a prompt of a server is not read; bind a tool with `mcp_tool`",
+        ),
+    ] {
+        let error = Document::read("it.yaml", text).unwrap_err();
+        assert_eq!(error.problems()[0].message, problem);
+    }
 }
 
 #[tokio::test]

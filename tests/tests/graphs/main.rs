@@ -14,6 +14,7 @@ mod compensation;
 mod document_edges;
 mod document_export;
 mod document_mistakes;
+mod document_pools;
 mod document_tree;
 mod documents;
 mod dry_run;

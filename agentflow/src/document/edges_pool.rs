@@ -1,0 +1,126 @@
+//! A node of the form `edges` whose dependency is a pool: a workflow of its own, in which a model picks one of the candidates
+//! and that one is called. The choice is the output of a node, so a run that is resumed has it already. It looks nothing up:
+//! the candidates are those that the document names.
+
+use serde_json::{Value, json};
+
+use super::bound_server::{Candidate, Pool};
+use super::document_agent::DocumentAgent;
+use super::edges_node::{Common, INPUT, asked, shaped};
+use crate::workflow::{
+    Begins, CONCURRENCY, Condition, Graph, GraphBody, GraphEdge, GraphNode, Mapping, NodePolicy, OnError, Reference,
+    Route, Routes,
+};
+
+/// What the model that picks is told.
+const INSTRUCTIONS: &str = "You choose which one of several candidates is called for a task. You are shown the task, the \
+                            candidates, a line each that begins with the number of the candidate, and what the one that you \
+                            choose is given. Answer with the number alone, such as 0.";
+
+/// A workflow that picks and calls, with the agents in it.
+pub(super) struct Picked {
+    pub(super) graph: Graph,
+    pub(super) agents: Vec<DocumentAgent>,
+}
+
+/// What of a node is the same for each candidate.
+pub(super) struct Task<'t> {
+    /// The name of the node.
+    pub(super) node: &'t str,
+    /// What is to be done; of candidates that name a tool it may be empty.
+    pub(super) text: &'t str,
+    /// How a call is retried, and how long it may take.
+    pub(super) policy: NodePolicy,
+}
+
+impl Picked {
+    pub(super) fn of(pool: &Pool<'_>, task: &Task<'_>, common: &Common<'_>) -> Self {
+        let name = format!("{}.{}", common.workflow, task.node);
+        let agent = |name: String, instructions: &str, tools| DocumentAgent {
+            name: name.into(),
+            model: common.model.map(Into::into),
+            instructions: instructions.to_owned(),
+            tools,
+        };
+        let picks = format!("{name}.pick");
+        let mut agents = vec![agent(picks.clone(), INSTRUCTIONS, Vec::new())];
+        let mut graph = Graph::new(&name, "output");
+        graph.concurrency = CONCURRENCY;
+        let pick = Reference::agent(picks, question(pool, task));
+        let last = pool.candidates.len().saturating_sub(1);
+        let value = |name: &str, value: Mapping| GraphNode::new(name, GraphBody::Value(value));
+        // A text that is not a number fails it, which is recorded, and the first candidate is called.
+        let within = format!("int(pick) < 0 ? 0 : (int(pick) > {last} ? {last} : int(pick))");
+        let number = within.parse().map_or_else(|_| Mapping::Value(json!(0)), Mapping::Cel);
+        let index = Mapping::From { node: "number".to_owned(), at: String::new(), or: Some(json!(0)) };
+        let arms = (0..=last).map(|at| match at == last {
+            true => Route::otherwise(at.to_string()),
+            false => {
+                let is = Condition::Equals(Mapping::from("index"), Mapping::Value(json!(at)));
+                Route::when(at.to_string(), is)
+            }
+        });
+        graph.nodes.extend([
+            GraphNode::input(INPUT, json!(true)),
+            GraphNode::new("pick", GraphBody::Call(pick)).policy(task.policy.clone()),
+            value("number", number).policy(NodePolicy::default().on_error(OnError::Skip)),
+            value("index", index),
+            GraphNode::new("way", GraphBody::Route(Routes::first(arms))),
+        ]);
+        let mut output = GraphNode::new("output", GraphBody::Value(Mapping::Value(Value::Null)));
+        let mut ends = Vec::new();
+        for (at, candidate) in pool.candidates.iter().enumerate() {
+            let resolved = format!("resolved_{at}");
+            let of = value(&resolved, Mapping::Value(record(pool, at, candidate)));
+            graph.nodes.push(of.edge(GraphEdge::from("way").arm(at.to_string())));
+            let given = Mapping::from(INPUT);
+            let call = match (candidate.agent, candidate.server, candidate.tool) {
+                (Some(agent), None, _) => asked(agent, task.text, INPUT),
+                (_, server, Some(tool)) => {
+                    let name = format!("mcp.{}.{tool}", server.unwrap_or_default());
+                    Reference::tool(name, given).giving(shaped(json!(tool), server))
+                }
+                (_, server, None) => {
+                    let chooses = format!("{name}.{at}");
+                    let tools = vec![format!("mcp.{}", server.unwrap_or_default()).into()];
+                    agents.push(agent(chooses.clone(), task.text, tools));
+                    Reference::agent(chooses, given).giving(shaped(Value::Null, server))
+                }
+            };
+            let end = Self::call_name(task.node, at);
+            let node = GraphNode::new(&end, GraphBody::Call(call)).policy(task.policy.clone());
+            graph.nodes.push(node.edge(GraphEdge::from(resolved)));
+            output = output.edge(GraphEdge::from(&end));
+            ends.push(Mapping::from(end));
+        }
+        output.does = Some(GraphBody::Value(Mapping::First(ends)));
+        graph.nodes.push(output.begins(Begins::Barrier(1)));
+        Self { graph, agents }
+    }
+
+    /// The name of the node that calls a candidate.
+    pub(super) fn call_name(node: &str, at: usize) -> String {
+        format!("{node}.{at}")
+    }
+}
+
+/// What the model is shown: the task, a line for each candidate, and what the node is given.
+fn question(pool: &Pool<'_>, task: &Task<'_>) -> Mapping {
+    let or = |text: Option<&str>| text.unwrap_or("-").to_owned();
+    let line = |(at, of): (usize, &Candidate<'_>)| {
+        let [server, tool, agent, endpoint] = [of.server, of.tool, of.agent, of.endpoint].map(or);
+        format!("{at}: server={server} tool={tool} agent={agent} endpoint={endpoint}")
+    };
+    let lines: Vec<String> = pool.candidates.iter().enumerate().map(line).collect();
+    let text = [task.text, lines.join("\n").as_str()].join("\n\n");
+    let text = format!("{}\n\n{{{INPUT}}}", text.trim().replace('{', "{{").replace('}', "}}"));
+    text.parse().map_or_else(|_| Mapping::Value(json!(lines.join("\n"))), Mapping::Template)
+}
+
+/// What is recorded of the choice: what the dependency was resolved to.
+fn record(pool: &Pool<'_>, at: usize, of: &Candidate<'_>) -> Value {
+    json!({
+        "dependency_id": pool.id, "server_id": of.server, "tool_name": of.tool, "resource_uri": null,
+        "agent_id": of.agent, "endpoint": of.endpoint, "score": null, "pool_index": at,
+    })
+}

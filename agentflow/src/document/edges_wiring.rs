@@ -1,0 +1,339 @@
+//! The form `edges`: checks the edges between nodes, and makes the graph. It looks at each edge a fixed number of times, and
+//! finds no names.
+
+use std::collections::{BTreeSet, HashMap};
+
+use serde_json::json;
+
+use super::edges_document::{ERROR, Edge, Known};
+use super::edges_node::{Does, EdgesNode, Failed, INPUT, approval_of, asked};
+use super::object_fields::Problems;
+use crate::expression::Expression;
+use crate::text_tree::Tree;
+use crate::workflow::{
+    Begins, Condition, Graph, GraphBody, GraphEdge, GraphNode, Mapping, NodePolicy, Route, Routes, in_cycles,
+};
+
+/// Nodes with the edges between them.
+pub(super) struct Wiring<'n, 't> {
+    nodes: &'n [EdgesNode<'t>],
+    known: &'n Known<'t>,
+    edges: &'n [Edge<'t>],
+    of_id: HashMap<&'t str, &'n EdgesNode<'t>>,
+    /// The edges, by their places, that come from a node, and those that lead to one.
+    leaving: HashMap<&'t str, Vec<usize>>,
+    entering: HashMap<&'t str, Vec<usize>>,
+    /// Where failures lead.
+    failures: Vec<Failure<'t>>,
+    /// Those of them that lead to a node.
+    failures_to: HashMap<&'t str, Vec<&'t str>>,
+    /// Of each edge, whether it is the one that is taken when its node has failed.
+    of_failure: Vec<bool>,
+}
+
+/// Where the failure of a node leads, and where that is said.
+struct Failure<'t> {
+    from: &'t str,
+    to: &'t str,
+    at: &'t Tree,
+}
+
+impl<'n, 't> Wiring<'n, 't> {
+    pub(super) fn new(nodes: &'n [EdgesNode<'t>], known: &'n Known<'t>, edges: &'n [Edge<'t>]) -> Self {
+        let (mut leaving, mut entering): (HashMap<_, Vec<_>>, HashMap<_, Vec<_>>) = Default::default();
+        for (at, edge) in edges.iter().enumerate() {
+            leaving.entry(edge.from).or_default().push(at);
+            entering.entry(edge.to).or_default().push(at);
+        }
+        // Of two that are named alike, which is a mistake, the first.
+        let of_id = nodes.iter().rev().map(|node| (node.id, node)).collect();
+        let (failures, failures_to, of_failure) = (Vec::new(), HashMap::new(), vec![false; edges.len()]);
+        Self { nodes, known, edges, of_id, leaving, entering, failures, failures_to, of_failure }
+    }
+
+    /// The edges that come from a node.
+    fn from(&self, id: &str) -> impl Iterator<Item = (usize, &'n Edge<'t>)> {
+        self.leaving.get(id).into_iter().flatten().map(|at| (*at, &self.edges[*at]))
+    }
+
+    /// The edges that lead to a node.
+    fn to(&self, id: &str) -> impl Iterator<Item = (usize, &'n Edge<'t>)> {
+        self.entering.get(id).into_iter().flatten().map(|at| (*at, &self.edges[*at]))
+    }
+
+    pub(super) fn check_edges(&self, problems: &mut Problems) {
+        let mut seen = BTreeSet::new();
+        for edge in self.edges {
+            let (from, to) = (edge.from, edge.to);
+            if !seen.insert((from, to, edge.key.map(|(key, _)| key))) {
+                problems.note(
+                    &edge.tree.at,
+                    format!("a second edge leads from `{from}` to `{to}` in the same way; remove one"),
+                );
+            }
+            if self.known.kind(from) == Some("terminal") {
+                problems.note(&edge.tree.at, format!("`{from}` ends the workflow, so no edge leads from it"));
+            }
+            let is_router = self.known.kind(from) == Some("router");
+            let node = self.of_id.get(from);
+            let chooses = node.is_some_and(|node| matches!(node.does, Does::Router(Some(_))));
+            if edge.is_conditional && edge.key.is_none() && !chooses && node.is_some() {
+                let remedy = if is_router {
+                    "give it a `condition_key`, or the router a `condition_expr`"
+                } else {
+                    "give it a `condition_key`"
+                };
+                problems.note(&edge.tree.at, format!("the edge from `{from}` to `{to}` has no condition; {remedy}"));
+            }
+        }
+    }
+
+    /// A join waits for the edges of its group, and each group has its join.
+    pub(super) fn check_joins(&self, problems: &mut Problems) {
+        for edge in self.edges {
+            let Some((group, at)) = edge.join_group else { continue };
+            let Some(node) = self.of_id.get(edge.to) else { continue };
+            match (&node.does, node.join_group) {
+                (Does::Join, Some((own, _))) if own == group => {}
+                (Does::Join, own) => {
+                    let own = own.map_or_else(|| "has no `join_group`".to_owned(), |(own, _)| format!("joins `{own}`"));
+                    problems
+                        .note(&at.at, format!("the edge is of the group `{group}`, and the join `{}` {own}", edge.to));
+                }
+                _ => problems.note(
+                    &at.at,
+                    format!("the edge is of the group `{group}`, and `{}` is no join; let it lead to a join", edge.to),
+                ),
+            }
+        }
+        for node in self.nodes.iter().filter(|node| matches!(node.does, Does::Join)) {
+            let leading = || self.to(node.id).map(|(_, edge)| edge);
+            match node.join_group {
+                _ if leading().next().is_none() => {
+                    problems.note(&node.tree.at, format!("no edge leads to the join `{}`", node.id));
+                }
+                Some((group, at)) if leading().all(|edge| edge.join_group.is_some_and(|(of, _)| of != group)) => {
+                    problems.note(&at.at, format!("no edge of the group `{group}` leads to the join `{}`", node.id));
+                }
+                _ => {}
+            }
+        }
+    }
+
+    pub(super) fn route_failures(&mut self, problems: &mut Problems) {
+        for node in self.nodes {
+            let Failed::Routes(target, tree) = node.on_error else { continue };
+            let by_edge = self.from(node.id).find(|(_, edge)| edge.is_of_failure());
+            match (target, by_edge) {
+                (Some((id, at)), Some((_, edge))) => problems.note(
+                    &at.at,
+                    format!(
+                        "`on_error_node_id` leads the failure of `{}` to `{id}`, and its edge with `condition_key: {ERROR}` \
+                         leads to `{}`; keep one of both",
+                        node.id, edge.to
+                    ),
+                ),
+                (Some((id, at)), None) => {
+                    if id == node.id {
+                        problems.note(&at.at, format!("`{id}` cannot follow its own failure; name another node"));
+                    } else if let Some(to) = self.known.find(id, at, "`on_error_node_id` names", problems) {
+                        self.failures.push(Failure { from: node.id, to, at });
+                    }
+                }
+                (None, Some((at, edge))) => {
+                    self.of_failure[at] = true;
+                    self.failures.push(Failure { from: node.id, to: edge.to, at: edge.tree });
+                }
+                (None, None) => {
+                    let problem =
+                        "needs `on_error_node_id`, or an edge with `condition_key: error`, for `route_to_node`";
+                    let place = tree.place_of("route_to_node").unwrap_or_else(|| tree.at.clone());
+                    problems.note(&place, format!("`{}` {problem}", node.id));
+                }
+            }
+        }
+        for Failure { from, to, .. } in &self.failures {
+            self.failures_to.entry(to).or_default().push(from);
+        }
+    }
+
+    pub(super) fn check_cycles(&self, problems: &mut Problems) {
+        let number: HashMap<&str, usize> = self.known.ids().enumerate().map(|(at, id)| (id, at)).collect();
+        let edges = self.edges.iter().map(|edge| (edge.from, edge.to, edge.tree));
+        let failures = self.failures.iter().map(|failure| (failure.from, failure.to, failure.at));
+        let ways = edges.chain(failures).filter(|(from, to, _)| from != to);
+        let ways: Vec<(usize, usize, &Tree)> =
+            ways.filter_map(|(from, to, at)| Some((*number.get(from)?, *number.get(to)?, at))).collect();
+        let pairs: Vec<(usize, usize)> = ways.iter().map(|(from, to, _)| (*from, *to)).collect();
+        let is_in_cycle = in_cycles(number.len(), &pairs);
+        if let Some((_, _, at)) = ways.iter().find(|(from, to, _)| is_in_cycle[*from] && is_in_cycle[*to]) {
+            let names = self.known.ids().zip(is_in_cycle).filter(|(_, is)| *is);
+            let names: Vec<String> = names.map(|(name, _)| format!("`{name}`")).collect();
+            problems.note(
+                &at.at,
+                format!("these nodes wait for each other: {}; a workflow has no cycle", names.join(", ")),
+            );
+        }
+    }
+
+    /// Adds the nodes, with a first one that has the input and a last one that has the state.
+    pub(super) fn into_graph(self, graph: &mut Graph, approves: bool) {
+        let (begin, result) = (free_in(graph, &self, "begin"), free_in(graph, &self, "result"));
+        graph.nodes.push(GraphNode::input(INPUT, json!({"type": "object"})));
+        let mut first = GraphNode::new(&begin, GraphBody::Value(Mapping::from(INPUT))).save("*", "");
+        if approves {
+            first = first.policy(NodePolicy::default().approve(approval_of(&graph.name)));
+        }
+        graph.nodes.push(first);
+        let arms = self.arms();
+        let mut contexts = 0;
+        for node in self.nodes {
+            let mut edges: Vec<GraphEdge> = self.edges_to(node.id, &arms);
+            if edges.is_empty() {
+                edges.push(GraphEdge::from(&begin));
+            }
+            let begins = match (edges.len(), &node.does) {
+                (1, _) => Begins::All,
+                (_, Does::Terminal) => Begins::Any,
+                // It is known of each edge whether it is taken, and one of them is.
+                _ => Begins::Barrier(1),
+            };
+            let first = |made: GraphNode| edges.into_iter().fold(made.begins(begins), GraphNode::edge);
+            if let Does::Ask { agent, task, context } = &node.does {
+                let shown = free_name_from(&mut contexts, "context", &|name| !self.known.has(name));
+                graph.nodes.push(first(GraphNode::new(&shown, GraphBody::Value(context.clone()))));
+                let made = node.node(GraphBody::Call(asked(agent, task, &shown)));
+                graph.nodes.push(made.edge(GraphEdge::from(shown)));
+            } else {
+                graph.nodes.push(first(self.node(node, &arms)));
+            }
+        }
+        // Those behind which nothing may follow: a failure and a condition are not always there.
+        let lead: BTreeSet<&str> =
+            self.edges.iter().filter(|edge| !edge.is_conditional).map(|edge| edge.from).collect();
+        let is_arm = |(at, edge): (usize, &Edge<'_>)| edge.is_conditional && !self.of_failure[at];
+        let chooses = |id: &str| self.known.kind(id) == Some("router") && self.from(id).any(is_arm);
+        let last: Vec<&EdgesNode<'_>> =
+            self.nodes.iter().filter(|node| !lead.contains(node.id) && !chooses(node.id)).collect();
+        // Where all of the last ones may be skipped by a failure, the state is there all the same.
+        let skips = self.nodes.iter().any(|node| matches!(node.on_error, Failed::Skips));
+        graph.output = match last.as_slice() {
+            [only] if matches!(only.does, Does::Terminal) && !skips => only.id.to_owned(),
+            last => {
+                let node = GraphNode::new(&result, GraphBody::Value(Mapping::state("")));
+                let node = if last.len() > 1 || skips { node.begins(Begins::Barrier(1)) } else { node };
+                let node = if skips { node.edge(GraphEdge::from(&begin)) } else { node };
+                graph.nodes.push(last.iter().fold(node, |node, last| node.edge(GraphEdge::from(last.id))));
+                result
+            }
+        };
+    }
+
+    fn node(&self, node: &EdgesNode<'t>, arms: &[Option<String>]) -> GraphNode {
+        match &node.does {
+            Does::Call(reference) => node.node(GraphBody::Call(reference.clone())),
+            Does::Ask { agent, task, .. } => node.node(GraphBody::Call(asked(agent, task, "context"))),
+            Does::Join => node.node(GraphBody::Value(Mapping::Value(serde_json::Value::Null))),
+            Does::Terminal => node.node(GraphBody::Value(Mapping::state(""))).ends(),
+            Does::Router(expression) => {
+                let of_edge = |(at, edge): (usize, &Edge<'_>)| {
+                    Some(Route::when(arms[at].clone()?, condition(edge, expression.as_ref())))
+                };
+                let arms: Vec<Route> = self.from(node.id).filter_map(of_edge).collect();
+                let is_free = self.from(node.id).any(|(_, edge)| !edge.is_conditional);
+                match (arms.is_empty(), expression) {
+                    (false, _) => {
+                        let none = free_name("none", &|name| arms.iter().all(|arm| arm.arm != name));
+                        let otherwise = is_free.then(|| Route::otherwise(none));
+                        node.node(GraphBody::Route(Routes::all(arms.into_iter().chain(otherwise))))
+                    }
+                    (true, Some(expression)) => node.node(GraphBody::Value(Mapping::Cel(expression.clone()))),
+                    (true, None) => node.node(GraphBody::Value(Mapping::Value(serde_json::Value::Null))),
+                }
+            }
+        }
+    }
+
+    /// Of each edge, the arm that it is of, where it is one of a router: the name of the node that it leads to.
+    fn arms(&self) -> Vec<Option<String>> {
+        let mut arms = vec![None; self.edges.len()];
+        for router in self.nodes.iter().filter(|node| matches!(node.does, Does::Router(_))) {
+            let mut seen: BTreeSet<String> = BTreeSet::new();
+            let mut numbers: HashMap<&str, u32> = HashMap::new();
+            for (at, edge) in self.from(router.id).filter(|(at, edge)| edge.is_conditional && !self.of_failure[*at]) {
+                // The name of another node is the arm of that node.
+                let is_free = |name: &str| !seen.contains(name) && (name == edge.to || !self.known.has(name));
+                let arm = free_name_from(numbers.entry(edge.to).or_default(), edge.to, &is_free);
+                seen.insert(arm.clone());
+                arms[at] = Some(arm);
+            }
+        }
+        arms
+    }
+
+    fn edges_to(&self, id: &str, arms: &[Option<String>]) -> Vec<GraphEdge> {
+        let mut edges = Vec::new();
+        for (at, edge) in self.to(id).filter(|(at, _)| !self.of_failure[*at]) {
+            let from = GraphEdge::from(edge.from);
+            let is_router = self.known.kind(edge.from) == Some("router");
+            edges.push(match (edge.is_conditional, is_router) {
+                (false, _) => from,
+                (true, true) => arms[at].as_ref().map_or(from.clone(), |arm| from.arm(arm)),
+                (true, false) => from.when(condition(edge, None)),
+            });
+        }
+        let failures = self.failures_to.get(id).into_iter().flatten();
+        edges.extend(failures.map(|from| GraphEdge::from(*from).failed()));
+        edges
+    }
+}
+
+/// A name that neither a node of the document nor one of the graph has.
+fn free_in(graph: &Graph, wiring: &Wiring<'_, '_>, wanted: &str) -> String {
+    let is_free = |name: &str| !wiring.known.has(name) && graph.node(name).is_none();
+    free_name(wanted, &is_free)
+}
+
+/// The next such name that is free; the numbers before it are taken.
+pub(super) fn free_name_from(number: &mut u32, wanted: &str, is_free: &dyn Fn(&str) -> bool) -> String {
+    loop {
+        *number += 1;
+        let name = if *number == 1 { wanted.to_owned() } else { format!("{wanted}_{number}") };
+        if is_free(&name) {
+            return name;
+        }
+    }
+}
+
+/// This name, or with a number behind it where it is not free.
+pub(super) fn free_name(wanted: &str, is_free: &dyn Fn(&str) -> bool) -> String {
+    let names = (1..).map(|number: u32| if number == 1 { wanted.to_owned() } else { format!("{wanted}_{number}") });
+    names.into_iter().find(|name| is_free(name)).unwrap_or_default()
+}
+
+/// When a conditional edge is taken. With an expression: when its value is the text of the edge, or is `true` or `false` as
+/// the edge says; without one, and for any other key of a value that is `true` or `false`, when the state has something under
+/// the key.
+fn condition(edge: &Edge<'_>, expression: Option<&Expression>) -> Condition {
+    let key = edge.key.map(|(key, _)| key);
+    let Some(expression) = expression else { return has_something(key.unwrap_or_default()) };
+    let value = || Mapping::Cel(expression.clone());
+    let is = |other: serde_json::Value| Condition::Equals(value(), Mapping::Value(other));
+    match key {
+        None => Condition::Any(vec![is(json!(edge.to)), is(json!(true))]),
+        Some("true") => Condition::Any(vec![is(json!("true")), is(json!(true))]),
+        Some("false") => Condition::Any(vec![is(json!("false")), is(json!(false))]),
+        Some(key) => {
+            let is_bool = Condition::Any(vec![is(json!(true)), is(json!(false))]);
+            Condition::Any(vec![is(json!(key)), Condition::All(vec![is_bool, has_something(key)])])
+        }
+    }
+}
+
+/// Whether there is a value under a key that is not `null`, `false`, 0, or empty.
+fn has_something(key: &str) -> Condition {
+    let value = || Mapping::state(key);
+    let nothing = [json!(false), json!(0), json!(0.0), json!(""), json!([]), json!({})];
+    let nothing = nothing.into_iter().map(|nothing| Condition::Equals(value(), Mapping::Value(nothing)));
+    Condition::All(vec![Condition::Exists(value()), Condition::Not(Box::new(Condition::Any(nothing.collect())))])
+}

@@ -1,0 +1,131 @@
+//! How much work it is to read a document: twice as much of it takes about twice as much memory in all, in each form and
+//! whichever way it is written. A test program of its own, since it counts what is allocated.
+
+use agentflow::document::{Document, DocumentForm};
+
+/// What reading allocates in all, in bytes. A list that grows to twice its size allocates twice as much.
+fn work(text: &str, form: DocumentForm) -> u64 {
+    let mut found = None;
+    let counted = allocation_counter::measure(|| found = Some(Document::read("it.yaml", text)));
+    let document = found.unwrap().unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!(document.form(), form);
+    counted.bytes_total
+}
+
+fn lines(count: usize, line: impl Fn(usize) -> String) -> String {
+    (0..count).map(line).collect()
+}
+
+/// A chain of nodes, each behind the one that stands before or after it.
+fn chain(count: usize, is_turned: bool) -> String {
+    let nodes = lines(count, |at| {
+        let kind = if at == 0 { "router" } else { "join" };
+        format!("  - {{node_id: n{at}, kind: {kind}}}\n")
+    });
+    let mut edges: Vec<String> = (1..count)
+        .map(|at| format!("  - {{from_node_id: n{}, to_node_id: n{at}, edge_type: parallel}}\n", at - 1))
+        .collect();
+    let mut nodes: Vec<&str> = nodes.lines().collect();
+    if is_turned {
+        nodes.reverse();
+        edges.reverse();
+    }
+    format!("workflow_id: it\nnodes:\n{}\nedges:\n{}", nodes.join("\n"), edges.concat())
+}
+
+/// A router with many arms, each of which leads to a node of a server.
+fn arms(count: usize) -> String {
+    let nodes = lines(count, |at| {
+        format!(
+            "  - {{node_id: n{at}, kind: mcp, dependencies: [{{dependency_id: d, dependency_type: mcp_tool, fixed_ref: \
+             {{server_id: s, tool_name: t}}}}], on_error: route_to_node, on_error_node_id: end, output_mapping: {{k: a}}}}\n"
+        )
+    });
+    let edges = lines(count, |at| format!("  - {{from_node_id: way, to_node_id: n{at}, condition_key: k{at}}}\n"));
+    format!(
+        "workflow_id: it\nnodes:\n  - {{node_id: way, kind: router, condition_expr: kind}}\n  - {{node_id: end, kind: \
+         terminal}}\n{nodes}edges:\n{edges}"
+    )
+}
+
+/// Calls of one tool, each of which depends on the one that stands behind it.
+fn calls(count: usize) -> String {
+    let nodes = lines(count, |at| {
+        let depends = if at + 1 == count { String::new() } else { format!(", depends_on: [n{}]", at + 1) };
+        format!("  - {{id: n{at}, tool: t{depends}}}\n")
+    });
+    format!("id: it\nnodes:\n{nodes}")
+}
+
+fn steps(count: usize) -> String {
+    format!(
+        "workflow_id: it\nsteps:\n{}",
+        lines(count, |at| format!("  - {{node_id: n{at}, kind: a2a, task: asks}}\n"))
+    )
+}
+
+/// Values, each of which reads the one that stands behind it and saves under the key of all.
+fn values(count: usize) -> String {
+    let nodes = lines(count, |at| {
+        let value = if at + 1 == count { "{value: 1}".to_owned() } else { format!("{{from: n{}}}", at + 1) };
+        format!("  - {{name: n{at}, does: {{value: {value}}}, saves: {{k: ''}}}}\n")
+    });
+    format!("name: it\noutput: n0\nnodes:\n{nodes}")
+}
+
+/// Parts within parts, in each of which others stand.
+fn deep(depth: usize, beside: usize) -> String {
+    let calls = lines(beside, |_| "{tool: t}, ".to_owned());
+    let inner = (0..depth).fold("{tool: t}".to_owned(), |inner, _| format!("{{sequence: [{calls}{inner}]}}"));
+    format!("name: it\ntopology: {inner}\n")
+}
+
+/// Parts that are workflows of their own, all of one name.
+fn rounds(count: usize) -> String {
+    let parts = lines(count, |_| "    - {loop: {sequence: [{tool: t}, {tool: t}]}, max: 2}\n".to_owned());
+    format!("name: it\ntopology:\n  sequence:\n{parts}")
+}
+
+#[test]
+fn twice_as_much_of_a_document_is_about_twice_the_work() {
+    type Written = fn(usize) -> String;
+    let all: [(&str, DocumentForm, Written, usize); 8] = [
+        ("a chain", DocumentForm::Edges, |count| chain(count, false), 1000),
+        ("a chain from its end", DocumentForm::Edges, |count| chain(count, true), 1000),
+        ("arms", DocumentForm::Edges, arms, 500),
+        ("calls", DocumentForm::Tools, calls, 1000),
+        ("steps", DocumentForm::Steps, steps, 1000),
+        ("values", DocumentForm::Graph, values, 1000),
+        ("many parts", DocumentForm::Tree, |count| deep(1, count), 1000),
+        ("inner workflows", DocumentForm::Tree, rounds, 500),
+    ];
+    for (name, form, written, count) in all {
+        let [once, twice] = [count, 2 * count].map(|count| work(&written(count), form));
+        println!("{name}: {once} and {twice} bytes");
+        assert!(twice < once * 5 / 2, "{name}: {once} and {twice} bytes");
+    }
+}
+
+#[test]
+fn parts_that_are_deeper_are_no_more_work() {
+    // So many parts in all, as deep as values may be.
+    let [flat, deep] = [deep(2, 600), deep(24, 50)].map(|text| work(&text, DocumentForm::Tree));
+    println!("{flat} and {deep} bytes");
+    assert!(deep < flat * 3 / 2, "{flat} and {deep} bytes");
+}
+
+#[test]
+fn documents_of_ten_thousand_nodes_are_read() {
+    for (text, form) in [
+        (chain(10_000, false), DocumentForm::Edges),
+        (chain(10_000, true), DocumentForm::Edges),
+        (calls(10_000), DocumentForm::Tools),
+        (steps(10_000), DocumentForm::Steps),
+        (values(10_000), DocumentForm::Graph),
+        (deep(1, 10_000), DocumentForm::Tree),
+    ] {
+        let document = Document::read("it.yaml", text).unwrap_or_else(|error| panic!("{error}"));
+        assert_eq!(document.form(), form);
+        assert!(document.graph().nodes.len() >= 10_000, "{form}");
+    }
+}

@@ -1,0 +1,287 @@
+//! Documents whose nodes have a pool: which candidates a model is shown, which one is called for which answer, and that a run
+//! that is resumed does not choose again.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use agentflow::document::{Document, DocumentForm};
+use agentflow::event::EventKind;
+use agentflow::model::{Model, ModelEvent, ModelInfo, ModelRequest, ModelResponse, ModelStream};
+use agentflow::prelude::*;
+use agentflow::store::{MemoryStore, Store};
+use agentflow::tool::{FnTool, ToolPolicy, ToolsetRef};
+use agentflow::value::Encoded;
+use agentflow_testing::{ScriptedModel, Turn};
+use serde_json::{Map, Value, json};
+
+use crate::document_edges::{Far, calls, with_far};
+use crate::documents::{after_every_crash, places, read, run};
+use crate::store::MortalStore;
+
+/// A node with a pool of these candidates.
+fn pool(candidates: &str, more: &str) -> String {
+    format!(
+        "workflow_id: it\nnodes:\n  - {{node_id: n, kind: mcp, capability: 'Keep {{it}}.', dependencies: [{{dependency_id: d, \
+         dependency_type: mcp_tool, resolution_mode: pool, pool_refs: [{candidates}]}}]{more}}}\nedges: []\n"
+    )
+}
+
+const THREE: &str = "{server_id: code, tool_name: echo}, {server_id: notes, tool_name: note, endpoint: 'http://n'}, \
+                     {server_id: code_review, tool_name: review}";
+
+/// Answers all that it is asked with one text, and counts how often.
+#[derive(Debug, Clone)]
+struct Always(&'static str, ModelInfo, Arc<AtomicUsize>);
+
+impl Always {
+    fn new(text: &'static str) -> Self {
+        Self(text, ModelInfo::new("test", "always"), Arc::default())
+    }
+
+    fn asked(&self) -> usize {
+        self.2.load(Ordering::SeqCst)
+    }
+}
+
+impl Model for Always {
+    fn info(&self) -> &ModelInfo {
+        &self.1
+    }
+
+    fn stream(&self, _: ModelRequest) -> ModelStream {
+        self.2.fetch_add(1, Ordering::SeqCst);
+        let completed = ModelEvent::Completed(Box::new(ModelResponse::new(Arc::new(Message::assistant(self.0)))));
+        Box::pin(futures_util::stream::iter([Ok(completed)]))
+    }
+}
+
+async fn output_with(text: &str, model: &Always, input: Value) -> Value {
+    let document = read(text);
+    let runtime = with_far(Runtime::builder()).model(model.clone()).document(document.clone()).build();
+    runtime.check(&document).await.unwrap_or_else(|error| panic!("{error}"));
+    run(&runtime, "it", json!({"input": input})).await
+}
+
+#[tokio::test]
+async fn a_model_picks_one_of_the_candidates() {
+    let document = read(&pool(THREE, ", output_mapping: {got: output, used: tool_used, server: server_id}"));
+    assert_eq!(document.form(), DocumentForm::Edges);
+    let model = ScriptedModel::new([Turn::text("1")]).capturing();
+    let runtime = with_far(Runtime::builder()).model(model.clone()).document(document.clone()).build();
+    runtime.check(&document).await.unwrap();
+    let output = run(&runtime, "it", json!({"input": {"x": 1}})).await;
+    assert_eq!(output, json!({"x": 1, "got": {"x": 1}, "used": "note", "server": "notes"}));
+    let [asked] = &model.requests()[..] else { panic!("one call") };
+    let texts: Vec<String> = asked.messages.messages().iter().map(|message| message.text().to_string()).collect();
+    assert!(texts[0].starts_with("You choose which one of several candidates"), "{texts:?}");
+    assert_eq!(
+        texts[1],
+        "Keep {it}.\n\n0: server=code tool=echo agent=- endpoint=-\n1: server=notes tool=note agent=- endpoint=http://n\n2: \
+         server=code_review tool=review agent=- endpoint=-\n\n{\"x\":1}"
+    );
+    assert_eq!(asked.tools.definitions().len(), 0);
+}
+
+#[tokio::test]
+async fn an_index_is_clamped_and_a_bad_answer_is_the_first() {
+    for (answer, used) in [
+        ("0", "echo"),
+        ("2", "review"),
+        ("7", "review"),
+        ("-1", "echo"),
+        ("99999999999999999999", "echo"),
+        ("the second", "echo"),
+        ("{\"index\": 2}", "echo"),
+    ] {
+        let model = Always::new(answer);
+        let output = output_with(&pool(THREE, ""), &model, json!({})).await;
+        assert_eq!((&output["tool_used"], model.asked()), (&json!(used), 1), "{answer}");
+    }
+}
+
+/// The journal has what the dependency was resolved to, and that an answer was not a number.
+#[tokio::test]
+async fn the_choice_is_recorded() {
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    for (answer, index, server) in [("1", 1, "notes"), ("neither", 0, "code")] {
+        let runtime = with_far(Runtime::builder())
+            .store(MortalStore::new(&store, None))
+            .model(Always::new(answer))
+            .document(read(&pool(THREE, "")))
+            .build();
+        let handle = runtime.start_named("it", Encoded::new(&json!({"input": {}})).unwrap()).await.unwrap();
+        let id = handle.run_id().clone();
+        handle.result().await.unwrap();
+        let events = store.read(&id, 0, usize::MAX).await.unwrap();
+        let resolved = events.iter().find_map(|event| match &event.kind {
+            EventKind::NodeCompleted { output, .. }
+                if event.path.to_string().ends_with(&format!("resolved_{index}")) =>
+            {
+                Some(output.decode::<Value>().unwrap())
+            }
+            _ => None,
+        });
+        let resolved = resolved.unwrap_or_else(|| panic!("{answer}: {events:#?}"));
+        assert_eq!((&resolved["dependency_id"], &resolved["server_id"]), (&json!("d"), &json!(server)));
+        assert_eq!(resolved["pool_index"], index);
+        let warned = events.iter().any(|event| {
+            event.path.to_string().ends_with("number")
+                && matches!(&event.kind, EventKind::NodeFailed { .. })
+                && format!("{:?}", event.kind).contains("the text is not an integer")
+        });
+        assert_eq!(warned, answer == "neither", "{events:#?}");
+    }
+}
+
+#[tokio::test]
+async fn one_candidate_is_called_without_a_model() {
+    let asks_nobody = Always::new("1");
+    let one = "{server_id: notes, tool_name: note}";
+    let output = output_with(&pool(one, ""), &asks_nobody, json!({})).await;
+    assert_eq!(output["server_id"], "notes");
+    // Those that may not be bound are no candidates.
+    for permissions in [", permissions: {acl_server_ids: [notes]}", ", permissions: {acl_server_ids: [notes, other]}"] {
+        let output = output_with(&pool(THREE, permissions), &asks_nobody, json!({})).await;
+        assert_eq!(output["server_id"], "notes", "{permissions}");
+    }
+    let scoped = pool(THREE, "").replace("edges: []", "permissions: {acl_scope: [notes]}\nedges: []");
+    assert_eq!(output_with(&scoped, &asks_nobody, json!({})).await["server_id"], "notes");
+    assert_eq!(asks_nobody.asked(), 0);
+    // Of those that are left, the model is shown no others.
+    let two = pool(THREE, ", permissions: {acl_server_ids: [notes, code_review]}");
+    let model = ScriptedModel::new([Turn::text("1")]).capturing();
+    let runtime = with_far(Runtime::builder()).model(model.clone()).document(read(&two)).build();
+    assert_eq!(run(&runtime, "it", json!({"input": {}})).await["tool_used"], "review");
+    let asked = model.requests()[0].messages.messages()[1].text().to_string();
+    assert!(asked.contains("0: server=notes") && asked.contains("1: server=code_review"), "{asked}");
+    assert!(!asked.contains("server=code "), "{asked}");
+}
+
+#[test]
+fn pools_that_cannot_be_read() {
+    let six = vec!["{server_id: s, tool_name: t}"; 6].join(", ");
+    for (text, problem) in [
+        (pool(&six, ""), "pool_refs must contain at most 5 candidates"),
+        (
+            pool("", ""),
+            "the dependency `d` is required, and its pool has no candidates; name some, or say `required: false`",
+        ),
+        (
+            pool(THREE, ", permissions: {acl_server_ids: [other]}"),
+            "the dependency `d` is required, and none of its candidates is among the servers that may be bound, by \
+             `acl_server_ids` or `acl_scope`",
+        ),
+        (
+            pool("{tool_name: t}, {server_id: s}", ""),
+            "a candidate of a tool needs `server_id`, the name that the program gave the server",
+        ),
+        (
+            pool("{server_id: s}, {server_id: t}", "").replace("capability: 'Keep {it}.', ", ""),
+            "`n` needs `capability`, by which a model chooses among the tools of a server, or a `tool_name` in each candidate",
+        ),
+        (
+            pool(THREE, "").replace("resolution_mode: pool", "resolution_mode: pool, fixed_ref: {server_id: s}"),
+            "`fixed_ref` belongs to `resolution_mode: fixed`; say so, or remove it",
+        ),
+        (
+            pool(THREE, "").replace("mcp_tool", "mcp_resource"),
+            "`mcp_resource`: a pool has servers with their tools, or agents; bind a resource with `resolution_mode: fixed`",
+        ),
+        (
+            pool(THREE, "").replace("kind: mcp, capability", "kind: a2a, task"),
+            "`n` is bound to a server, and a node of the kind `a2a` to an agent",
+        ),
+    ] {
+        let error = Document::read("it.yaml", text.as_str()).unwrap_err();
+        let found = places(&error);
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert!(found[0].ends_with(problem), "{found:?}");
+    }
+}
+
+/// A dependency that is not needed and that nothing fits is none: the model works without tools.
+#[tokio::test]
+async fn an_empty_pool_that_is_not_required_is_no_dependency() {
+    let text = pool("", "").replace("resolution_mode: pool", "required: false, resolution_mode: pool");
+    let model = ScriptedModel::new([Turn::text("by myself")]).capturing();
+    let runtime = with_far(Runtime::builder()).model(model.clone()).document(read(&text)).build();
+    let output = run(&runtime, "it", json!({"input": {}})).await;
+    assert_eq!(output, json!({"output": "by myself", "tool_used": null, "server_id": null}));
+    assert_eq!(model.requests()[0].tools.definitions().len(), 0);
+}
+
+#[tokio::test]
+async fn a_model_picks_among_agents_and_servers() {
+    let agents = "workflow_id: it\nnodes:\n  - {node_id: n, kind: a2a, task: Say it., dependencies: [{dependency_id: d, \
+                  dependency_type: a2a_agent, resolution_mode: pool, pool_refs: [{agent_id: reviewer}, {agent_id: \
+                  summarize_findings}]}]}\nedges: []\n";
+    let output = output_with(agents, &Always::new("1"), json!({"x": 1})).await;
+    assert_eq!(output["agent_id"], "summarize_findings");
+    assert_eq!(output["output"], "[Say it.\n\n{\"x\":1}]");
+    // The server is picked, and then one of its tools.
+    let model = ScriptedModel::new([
+        Turn::text("1"),
+        Turn::call("mcp__notes__note", json!({"text": "small"})),
+        Turn::text("noted"),
+    ]);
+    let text = pool("{server_id: code}, {server_id: notes}", "");
+    let runtime = with_far(Runtime::builder()).model(model).document(read(&text)).build();
+    let output = run(&runtime, "it", json!({"input": {}})).await;
+    assert_eq!(output, json!({"output": "noted", "tool_used": null, "server_id": "notes"}));
+}
+
+#[tokio::test]
+async fn the_failure_of_a_candidate_is_that_of_its_node() {
+    let candidates = "{server_id: code, tool_name: read}, {server_id: notes, tool_name: note}";
+    let routed = ", input_mapping: {path: path}, on_error: route_to_node, on_error_node_id: b";
+    let instead = calls("b", "echo", ", output_mapping: {instead: tool_used}");
+    let text = pool(candidates, routed).replace("edges: []", &format!("{instead}edges: []"));
+    let output = output_with(&text, &Always::new("0"), json!({"path": "broken"})).await;
+    assert_eq!(output, json!({"path": "broken", "instead": "echo"}));
+}
+
+#[tokio::test]
+async fn a_run_with_a_pool_survives_every_crash() {
+    let text = pool(THREE, "");
+    let output =
+        after_every_crash(&text, json!({"input": {"x": 1}}), |builder| with_far(builder).model(Always::new("2")));
+    assert_eq!(output.await["tool_used"], "review");
+}
+
+/// The process ends while the candidate is called; the next one has a model that would choose otherwise.
+#[tokio::test]
+async fn a_run_that_is_resumed_does_not_choose_again() {
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    let (begun, hangs) = (Arc::new(tokio::sync::Notify::new()), Arc::new(AtomicBool::new(true)));
+    let slow = || {
+        let (begun, hangs) = (Arc::clone(&begun), Arc::clone(&hangs));
+        FnTool::new("slow", "Wait.", move |_: Context, _: Map<String, Value>| {
+            let (begun, hangs) = (Arc::clone(&begun), Arc::clone(&hangs));
+            async move {
+                begun.notify_one();
+                if hangs.load(Ordering::SeqCst) {
+                    std::future::pending::<()>().await;
+                }
+                Ok::<_, String>("done")
+            }
+        })
+        .policy(ToolPolicy::default().idempotent())
+    };
+    let text = pool("{server_id: code, tool_name: echo}, {server_id: far, tool_name: slow}", "");
+    let build = |model: &Always| {
+        let far = ToolsetRef::new(Far("mcp.far", vec![slow().into()]));
+        let runtime =
+            with_far(Runtime::builder()).toolset(far).store(MortalStore::new(&store, None)).model(model.clone());
+        runtime.document(read(&text)).build()
+    };
+    let first = build(&Always::new("1"));
+    let handle = first.start_named("it", Encoded::new(&json!({"input": {}})).unwrap()).await.unwrap();
+    let id = handle.run_id().clone();
+    begun.notified().await;
+    drop((handle, first));
+    hangs.store(false, Ordering::SeqCst);
+    let other = Always::new("0");
+    let output = build(&other).resume(&id).await.unwrap().result().await.unwrap();
+    assert_eq!(output.decode::<Value>().unwrap()["tool_used"], "slow");
+    assert_eq!(other.asked(), 0);
+}
