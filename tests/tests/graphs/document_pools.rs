@@ -199,7 +199,7 @@ fn pools_that_cannot_be_read() {
     }
 }
 
-/// A dependency that is not needed and that nothing fits is none: the model works without tools.
+/// A dependency that is not needed may have no candidate: the model works without tools.
 #[tokio::test]
 async fn an_empty_pool_that_is_not_required_is_no_dependency() {
     let text = pool("", "").replace("resolution_mode: pool", "required: false, resolution_mode: pool");
