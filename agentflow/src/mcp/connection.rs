@@ -136,12 +136,12 @@ impl Connection {
         self.ask_as(name, request, |_| (), progress).await
     }
 
-    /// The same; `sent_as` gets the id of the request when it is on its way.
+    /// The same; `sent_as` gets the id of the request when it is on its way, each time that it is sent.
     pub(super) async fn ask_as(
         &self,
         name: &'static str,
         request: ClientRequest,
-        sent_as: impl FnOnce(RequestId),
+        mut sent_as: impl FnMut(RequestId),
         mut progress: impl FnMut(CallProgress),
     ) -> Result<ServerResult, McpError> {
         #[cfg(feature = "mcp-auth")]
@@ -149,19 +149,20 @@ impl Connection {
             let mut tries = login.tries();
             loop {
                 login.begin(&mut tries);
-                match self.ask_once(name, request.clone(), &mut progress).await {
+                match self.ask_once(name, request.clone(), &mut sent_as, &mut progress).await {
                     Err(NoAnswer { refused: Some(refused), .. }) => login.answer(&refused, &mut tries).await?,
                     other => return other.map_err(|failed| failed.error),
                 }
             }
         }
-        self.ask_once(name, request, &mut progress).await.map_err(|failed| failed.error)
+        self.ask_once(name, request, &mut sent_as, &mut progress).await.map_err(|failed| failed.error)
     }
 
     async fn ask_once(
         &self,
         name: &'static str,
         request: ClientRequest,
+        sent_as: &mut impl FnMut(RequestId),
         progress: &mut impl FnMut(CallProgress),
     ) -> Result<ServerResult, NoAnswer> {
         let sent = self.peer.send_cancellable_request(request, PeerRequestOptions::no_options()).await;
