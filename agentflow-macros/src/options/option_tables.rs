@@ -290,6 +290,20 @@ const WORKFLOW_FUNCTION: &[OptionSpec] = &[
         meaning: "what happens to the other nodes when one fails: `fail_fast` cancels those below it, `best_effort` completes those that do not need it and that no gate or check above holds back",
     },
     OptionSpec {
+        name: "max_llm_calls",
+        form: Form::Number,
+        example: "max_llm_calls = 20",
+        default: "that of the runtime",
+        meaning: "the most model calls of a run with everything that it starts",
+    },
+    OptionSpec {
+        name: "timeout",
+        form: Form::Text,
+        example: "timeout = \"10m\"",
+        default: "none",
+        meaning: "the longest that a run may be executed, in ms, s, m, h or d; the time in which it waits for a person does not count",
+    },
+    OptionSpec {
         name: "decider",
         form: Form::Path,
         example: "decider = guide",

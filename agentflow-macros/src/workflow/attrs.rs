@@ -19,6 +19,8 @@ use crate::unanswered::Unanswered;
 pub(super) struct WorkflowOptions {
     pub(super) name: Option<LitStr>,
     pub(super) concurrency: Option<LitInt>,
+    pub(super) max_llm_calls: Option<LitInt>,
+    pub(super) timeout_ms: Option<u64>,
     pub(super) stop: Option<Ident>,
     pub(super) first: FirstQuestion,
     pub(super) decider: Option<Path>,
@@ -49,7 +51,9 @@ pub(super) fn options(tokens: TokenStream, errors: &mut Errors) -> WorkflowOptio
                 errors.at(text, "the name of a workflow cannot be empty; write one, or remove the option to use the function's name");
             }
             ("name", Value::Text(text)) => options.name = Some(text),
-            ("concurrency", Value::Number(number)) => options.concurrency = some(number, errors),
+            ("concurrency", Value::Number(number)) => options.concurrency = some(number, "step", errors),
+            ("max_llm_calls", Value::Number(number)) => options.max_llm_calls = some(number, "model call", errors),
+            ("timeout", Value::Text(text)) => options.timeout_ms = milliseconds(&text, errors),
             ("stop", Value::Expr(expr)) => {
                 let variants = [("fail_fast", "FailFast"), ("best_effort", "BestEffort")];
                 options.stop = word(&expr, &variants, "`stop` is `fail_fast` or `best_effort`", errors);
@@ -102,10 +106,10 @@ fn word(expr: &Expr, words: &[(&str, &str)], message: &str, errors: &mut Errors)
 }
 
 /// A number that is not zero.
-fn some(number: LitInt, errors: &mut Errors) -> Option<LitInt> {
+fn some(number: LitInt, of: &str, errors: &mut Errors) -> Option<LitInt> {
     let number = small(number, errors)?;
     if number.base10_digits() == "0" {
-        errors.at(&number, "zero allows no step; write 1 or more, or remove the option");
+        errors.at(&number, format!("zero allows no {of}; write 1 or more, or remove the option"));
         return None;
     }
     Some(number)
@@ -247,7 +251,7 @@ fn node(attr: &Attribute, policy: &mut Policy, errors: &mut Errors) {
             ("on_timeout", Value::Expr(expr)) => {
                 policy.on_timeout = Unanswered::read(&expr, errors).map(|read| (given.name, read));
             }
-            ("concurrency", Value::Number(number)) => policy.concurrency = some(number, errors),
+            ("concurrency", Value::Number(number)) => policy.concurrency = some(number, "step", errors),
             ("repeatable", Value::Expr(expr)) => match *expr {
                 Expr::Lit(syn::ExprLit { lit: Lit::Bool(bool), .. }) => policy.repeatable = Some(bool),
                 other => errors.at(other, "`repeatable` is `true` or `false`"),

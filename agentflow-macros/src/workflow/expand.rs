@@ -157,6 +157,15 @@ fn settings(workflow: &Workflow, steps: &Ident, private: &TokenStream) -> TokenS
     if let Some(at_once) = &workflow.concurrency {
         settings.extend(quote!(#steps.concurrency(#at_once);));
     }
+    if workflow.max_llm_calls.is_some() || workflow.timeout_ms.is_some() {
+        let given = |option: Option<TokenStream>| match option {
+            Some(value) => quote!(#private::Some(#value)),
+            None => quote!(#private::None),
+        };
+        let calls = given(workflow.max_llm_calls.as_ref().map(ToTokens::to_token_stream));
+        let timeout = given(workflow.timeout_ms.as_ref().map(ToTokens::to_token_stream));
+        settings.extend(quote!(#steps.limits(#calls, #timeout);));
+    }
     if let Some(stop) = &workflow.stop {
         settings.extend(quote!(#steps.stop_policy(#private::StopPolicy::#stop);));
     }

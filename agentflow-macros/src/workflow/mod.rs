@@ -87,10 +87,24 @@ pub(crate) fn expand(options: TokenStream, item: TokenStream) -> TokenStream {
     };
     let description = docs::description(&function.attrs, &krate);
     let first = options.first;
+    let (max_llm_calls, timeout_ms) = (options.max_llm_calls, options.timeout_ms);
     let concurrency = options.concurrency.map(|number| number.to_token_stream());
     let (stop, decider) = (options.stop, options.decider);
-    let workflow =
-        model::Workflow { krate, name, description, context, inputs, output, concurrency, stop, first, decider, body };
+    let workflow = model::Workflow {
+        krate,
+        name,
+        description,
+        context,
+        inputs,
+        output,
+        concurrency,
+        max_llm_calls,
+        timeout_ms,
+        stop,
+        first,
+        decider,
+        body,
+    };
     let written = expand::workflow(&workflow, &function, &mut errors);
     match errors.is_empty() {
         true => written,

@@ -1,7 +1,7 @@
 //! A workflow as data: inputs, nodes in the order of the source, output. Written by `body` and `attrs`, read by `expand`.
 
 use proc_macro2::{Ident, Span, TokenStream};
-use syn::{Attribute, Expr, Item, Local, Pat, Path, Type};
+use syn::{Attribute, Expr, Item, LitInt, Local, Pat, Path, Type};
 
 use super::attrs::FirstQuestion;
 use crate::unanswered::Unanswered;
@@ -15,6 +15,8 @@ pub(super) struct Workflow {
     pub(super) inputs: Vec<Input>,
     pub(super) output: Type,
     pub(super) concurrency: Option<TokenStream>,
+    pub(super) max_llm_calls: Option<LitInt>,
+    pub(super) timeout_ms: Option<u64>,
     pub(super) first: FirstQuestion,
     /// The function that is asked before each step.
     pub(super) decider: Option<Path>,
@@ -180,7 +182,7 @@ pub(super) struct Arm {
 #[derive(Default)]
 pub(super) struct Policy {
     pub(super) id: Option<String>,
-    pub(super) retry: Option<syn::LitInt>,
+    pub(super) retry: Option<LitInt>,
     pub(super) timeout_ms: Option<u64>,
     pub(super) skip_on_error: bool,
     /// The step that is tried when this one has failed.
@@ -189,7 +191,7 @@ pub(super) struct Policy {
     pub(super) approve_timeout_ms: Option<u64>,
     /// With the name of the option, for errors.
     pub(super) on_timeout: Option<(Ident, Unanswered)>,
-    pub(super) concurrency: Option<syn::LitInt>,
+    pub(super) concurrency: Option<LitInt>,
     pub(super) repeatable: Option<syn::LitBool>,
     /// With its name, for errors.
     pub(super) tap: Option<Ident>,

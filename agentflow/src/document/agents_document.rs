@@ -19,6 +19,7 @@ pub(super) fn read(tree: &Tree, problems: &mut Problems) -> Option<Drafted> {
     let name = fields.need_text("name", problems).map(|(name, _)| name);
     let description = fields.text("description", problems).and_then(Tree::text).unwrap_or_default();
     let decider = super::decider_of(&mut fields, problems);
+    let limits = super::limits_of(&mut fields, problems);
     let items = fields.list("agents", problems);
     let orchestration = fields.need("orchestration", problems);
     let card = fields.get("a2a");
@@ -62,6 +63,7 @@ pub(super) fn read(tree: &Tree, problems: &mut Problems) -> Option<Drafted> {
     for graph in inner.iter_mut().chain([&mut graph]) {
         graph.decider.clone_from(&decider);
     }
+    graph.limits = limits;
     let parts = members.iter().map(|member| (member.name.to_owned(), member.tree.at.clone())).collect();
     let agents = members.iter().map(Member::agent).collect();
     Some(Drafted { graph, inner, agents, parts, card: card.map(Tree::to_json) })

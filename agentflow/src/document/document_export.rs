@@ -67,6 +67,9 @@ impl DocumentForm {
         if let (Some(decider), Value::Object(fields)) = (&graph.decider, &mut written) {
             fields.insert("decider".to_owned(), json!(decider));
         }
+        if let (false, Value::Object(fields)) = (graph.limits.are_none(), &mut written) {
+            fields.insert("limits".to_owned(), json!(graph.limits));
+        }
         // What the form would say otherwise than it was meant is not written.
         let again = Document::read("written", written.to_string()).map_err(|error| {
             let problem = error.problems().first().map(|problem| problem.message.clone()).unwrap_or_default();

@@ -28,6 +28,7 @@ pub(super) fn read(tree: &Tree, problems: &mut Problems) -> Option<Drafted> {
     let model = super::model_of(&mut fields, problems);
     let concurrency = fields.read("concurrency_limit", problems).unwrap_or(CONCURRENCY);
     let decider = super::decider_of(&mut fields, problems);
+    let limits = super::limits_of(&mut fields, problems);
     let permissions = fields.get("permissions");
     let items = fields.list("nodes", problems);
     let lines = fields.list("edges", problems);
@@ -53,6 +54,7 @@ pub(super) fn read(tree: &Tree, problems: &mut Problems) -> Option<Drafted> {
     graph.description = description.to_owned();
     graph.concurrency = concurrency;
     graph.decider = decider;
+    graph.limits = limits;
     wiring.into_graph(&mut graph, approves);
     let mut parts: Parts = nodes.iter().map(|node| (node.id.to_owned(), node.tree.at.clone())).collect();
     let agents: Vec<_> = nodes.iter().flat_map(|node| node.agents.clone()).collect();

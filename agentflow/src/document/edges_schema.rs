@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::form_schema::{decider, name, object, text, texts};
+use super::form_schema::{decider, limits, name, object, text, texts};
 use super::object_fields::camel;
 
 /// The schema of an object whose fields may be written in camel case, too.
@@ -154,6 +154,7 @@ pub(super) fn edges() -> Value {
             "description": text("what it is for"),
             "model": text("the model that chooses among the tools of a server, such as openai/gpt-5-mini"),
             "decider": decider(),
+            "limits": limits(),
             "nodes": {"type": "array", "minItems": 1, "items": node()},
             "edges": {"type": ["array", "null"], "items": edge},
             "concurrency_limit": whole("the most nodes at once", 1),
@@ -186,6 +187,7 @@ pub(super) fn steps() -> Value {
             "description": text("what it is for"),
             "model": text("the model that chooses among the tools of a server"),
             "decider": decider(),
+            "limits": limits(),
             "steps": {"type": "array", "minItems": 1, "items": step},
         }),
     )

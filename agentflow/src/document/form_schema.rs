@@ -71,6 +71,18 @@ pub(super) fn decider() -> Value {
     })
 }
 
+/// What bounds each run.
+pub(super) fn limits() -> Value {
+    let count = |about: &str| json!({"type": ["integer", "null"], "minimum": 0, "description": about});
+    let fields = json!({
+        "max_llm_calls": count("the most model calls of a run with everything that it starts"),
+        "timeout_ms": count("the longest that a run may be executed, in milliseconds")
+    });
+    let mut limits = object("what bounds each run", &[], fields);
+    limits["type"] = json!(["object", "null"]);
+    limits
+}
+
 fn tools() -> Value {
     let node = object(
         "a call of a tool",
@@ -96,6 +108,7 @@ fn tools() -> Value {
             "id": name("the name of the workflow"),
             "description": text("what it is for"),
             "decider": decider(),
+            "limits": limits(),
             "nodes": {"type": "array", "minItems": 1, "items": node},
         }),
     )
@@ -146,6 +159,7 @@ fn agents() -> Value {
             "name": name("the name of the workflow"),
             "description": text("what it is for"),
             "decider": decider(),
+            "limits": limits(),
             "agents": {"type": "array", "minItems": 1, "items": agent},
             "orchestration": orchestration,
             "a2a": card,
@@ -207,6 +221,7 @@ fn tree() -> Value {
             "name": name("the name of the workflow"),
             "description": text("what it is for"),
             "decider": decider(),
+            "limits": limits(),
             "topology": part(),
             "root": part(),
         }),
@@ -244,6 +259,7 @@ fn graph() -> Value {
             "output": name("the node whose output is the workflow's"),
             "concurrency": {"type": ["integer", "null"], "minimum": 1, "description": "the most steps at once"},
             "decider": decider(),
+            "limits": limits(),
             "stop_policy": {"enum": ["fail_fast", "best_effort", null], "description": "what other nodes do when one has failed"},
             "nodes": {"type": "array", "items": {"type": "object", "required": ["name"], "properties": fields}},
         }),

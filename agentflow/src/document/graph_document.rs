@@ -16,6 +16,7 @@ pub(super) fn read(tree: &Tree, problems: &mut Problems) -> Option<Drafted> {
     let concurrency = fields.read("concurrency", problems).unwrap_or(CONCURRENCY);
     let stop_policy = fields.read("stop_policy", problems).unwrap_or_default();
     let decider = super::decider_of(&mut fields, problems);
+    let limits = super::limits_of(&mut fields, problems);
     let items = fields.list("nodes", problems);
     fields.end(problems);
     let mut parts = HashMap::new();
@@ -39,6 +40,7 @@ pub(super) fn read(tree: &Tree, problems: &mut Problems) -> Option<Drafted> {
         concurrency,
         stop_policy,
         decider,
+        limits,
         nodes,
     };
     Some(Drafted::of(graph, parts))

@@ -46,7 +46,7 @@ use crate::definition::hash_of;
 use crate::model::{ModelRef, ModelSource};
 use crate::text_tree::{self, Misread, Tree};
 use crate::tool::ToolList;
-use crate::workflow::{Decider, Graph, ReferenceKind};
+use crate::workflow::{Decider, Graph, ReferenceKind, RunLimits};
 
 /// A workflow that was read from a document.
 ///
@@ -249,6 +249,11 @@ fn decider_of(fields: &mut Fields<'_>, problems: &mut Problems) -> Option<Decide
         Some(name) => Some(Decider::agent(name)),
         None => object_fields::read(tree, problems),
     }
+}
+
+/// What bounds each run.
+fn limits_of(fields: &mut Fields<'_>, problems: &mut Problems) -> RunLimits {
+    fields.read("limits", problems).unwrap_or_default()
 }
 
 /// A file's text, if it is not too large.

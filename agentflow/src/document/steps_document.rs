@@ -18,6 +18,7 @@ pub(super) fn read(tree: &Tree, problems: &mut Problems) -> Option<Drafted> {
     let description = fields.text("description", problems).and_then(Tree::text).unwrap_or_default();
     let model = super::model_of(&mut fields, problems);
     let decider = super::decider_of(&mut fields, problems);
+    let limits = super::limits_of(&mut fields, problems);
     let items = fields.list("steps", problems);
     fields.end(problems);
     if items.is_empty() {
@@ -45,6 +46,7 @@ pub(super) fn read(tree: &Tree, problems: &mut Problems) -> Option<Drafted> {
     let mut graph = Graph::new(workflow, "");
     graph.description = description.to_owned();
     graph.decider = decider;
+    graph.limits = limits;
     graph.nodes.push(GraphNode::input(INPUT, json!({"type": "object"})));
     let mut taken: BTreeSet<String> = steps.iter().map(|step| step.id.to_owned()).collect();
     let mut before = free_name("begin", &|name| !taken.contains(name));

@@ -22,6 +22,7 @@ pub(super) fn read(tree: &Tree, problems: &mut Problems) -> Option<Drafted> {
     let name = fields.need_text("id", problems).map(|(name, _)| name);
     let description = fields.text("description", problems).and_then(Tree::text).unwrap_or_default();
     let decider = super::decider_of(&mut fields, problems);
+    let limits = super::limits_of(&mut fields, problems);
     let items = fields.list("nodes", problems);
     fields.end(problems);
     let calls: Vec<Call<'_>> = items.iter().filter_map(|item| Call::read(item, problems)).collect();
@@ -52,6 +53,7 @@ pub(super) fn read(tree: &Tree, problems: &mut Problems) -> Option<Drafted> {
     let mut graph = Graph::new(name?, output);
     graph.description = description.to_owned();
     graph.decider = decider;
+    graph.limits = limits;
     graph.concurrency = CONCURRENCY;
     graph.nodes = inputs.iter().map(|input| GraphNode::input(*input, serde_json::Value::Bool(true))).collect();
     graph.nodes.extend(calls.iter().map(Call::node));

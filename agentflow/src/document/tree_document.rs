@@ -42,6 +42,7 @@ pub(super) fn read(tree: &Tree, problems: &mut Problems) -> Option<Drafted> {
     let name = fields.need_text("name", problems).map(|(name, _)| name);
     let description = fields.text("description", problems).and_then(Tree::text).unwrap_or_default();
     let decider = super::decider_of(&mut fields, problems);
+    let limits = super::limits_of(&mut fields, problems);
     let roots = TOPOLOGY.map(|name| fields.get(name));
     fields.end(problems);
     let root = match roots {
@@ -66,6 +67,7 @@ pub(super) fn read(tree: &Tree, problems: &mut Problems) -> Option<Drafted> {
         Ok(mut graphs) => {
             graphs.iter_mut().for_each(|graph| graph.decider.clone_from(&decider));
             let mut graph = graphs.pop()?;
+            graph.limits = limits;
             graph.description = description.to_owned();
             let parts = parts.into_iter().map(|(name, tree)| (name, tree.at.clone())).collect();
             Some(Drafted { inner: graphs, ..Drafted::of(graph, parts) })

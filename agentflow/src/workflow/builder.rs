@@ -1,5 +1,4 @@
 //! `Builder`: the typed builder that `#[workflow]` expands to, and that writes any workflow by hand.
-//!
 //! It checks what types cannot: names, and that handles stay with their builder. It runs nothing.
 
 use std::any::TypeId;
@@ -20,6 +19,7 @@ use super::node_problems::{problems_of_nodes, problems_of_plan};
 use super::node_schema::{Fits, NodeSchema};
 use super::order::{Order, Role};
 use super::policy::{StopPolicy, take_over};
+use super::run_limits::RunLimits;
 use super::spec::{
     After, Body, Branch as SpecBranch, ItemStep, NodeIndex, NodeKind, NodeSpec, OrderReason, Spec, Until,
 };
@@ -61,6 +61,7 @@ pub struct Builder {
     pub(super) name: Arc<str>,
     pub(super) description: Arc<str>,
     pub(super) concurrency: usize,
+    pub(super) limits: RunLimits,
     pub(super) stop: StopPolicy,
     pub(super) problems: Vec<String>,
     /// The node that a person must agree to before any other begins.
@@ -89,6 +90,7 @@ impl Builder {
             name,
             description: "".into(),
             concurrency: super::CONCURRENCY,
+            limits: RunLimits::default(),
             stop: StopPolicy::default(),
             problems: Vec::new(),
             first: None,
@@ -585,7 +587,7 @@ impl Builder {
         }
         match self.problems.is_empty() {
             true => {
-                let limits = (self.concurrency, self.stop);
+                let limits = (self.concurrency, self.stop, self.limits);
                 Ok(Spec::new(name, self.description, self.nodes, output.node, limits, self.order.is_some()))
             }
             false => Err(self.problems.join("; ")),

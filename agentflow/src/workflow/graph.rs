@@ -14,6 +14,7 @@ use super::graph_body::{GraphBody, GraphEdge};
 use super::input_schema::input_object_schema;
 use super::node_schema::NodeSchema;
 use super::policy::{NodePolicy, StopPolicy};
+use super::run_limits::RunLimits;
 #[cfg(feature = "dynamic")]
 use super::spec::Referenced;
 use super::spec::{Body, NodeKind, NodeSpec, OrderReason, Spec};
@@ -84,6 +85,9 @@ pub struct Graph {
     /// `NAME.decision`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub decider: Option<Decider>,
+    /// What bounds each run of it. It is not part of the [hash](Self::hash), since a run records its own.
+    #[serde(skip_serializing_if = "RunLimits::are_none")]
+    pub limits: RunLimits,
     /// The nodes, each after all it depends on.
     pub nodes: Vec<GraphNode>,
 }
@@ -278,6 +282,7 @@ impl Graph {
             concurrency: spec.concurrency,
             stop_policy: spec.stop,
             decider: None,
+            limits: spec.limits,
             nodes: spec.nodes.iter().map(describe).collect(),
         }
     }

@@ -9,6 +9,7 @@ use serde::{Deserialize, Deserializer};
 use super::decider::Decider;
 use super::graph::{Graph, GraphNode};
 use super::policy::StopPolicy;
+use super::run_limits::RunLimits;
 use crate::text::{did_you_mean, nearest};
 
 /// The fields of a graph as they are read.
@@ -25,6 +26,8 @@ struct GraphForm {
     stop_policy: StopPolicy,
     #[serde(default)]
     decider: Option<Decider>,
+    #[serde(default)]
+    limits: RunLimits,
     nodes: Vec<GraphNode>,
 }
 

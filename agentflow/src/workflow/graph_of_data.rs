@@ -8,6 +8,7 @@ use super::graph::{Graph, GraphNode, json_type};
 use super::graph_body::{GraphBody, GraphEdge};
 use super::node_schema::NodeSchema;
 use super::policy::{NodePolicy, StopPolicy};
+use super::run_limits::RunLimits;
 use super::spec::NodeKind;
 
 impl Graph {
@@ -21,6 +22,7 @@ impl Graph {
             concurrency: super::CONCURRENCY,
             stop_policy: StopPolicy::default(),
             decider: None,
+            limits: RunLimits::default(),
             nodes: Vec::new(),
         }
     }
@@ -30,6 +32,13 @@ impl Graph {
     #[must_use]
     pub fn decider(mut self, decider: Decider) -> Self {
         self.decider = Some(decider);
+        self
+    }
+
+    /// Bounds each run of it.
+    #[must_use]
+    pub fn limits(mut self, limits: RunLimits) -> Self {
+        self.limits = limits;
         self
     }
 

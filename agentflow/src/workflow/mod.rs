@@ -72,6 +72,7 @@ mod policy;
 #[cfg(feature = "dynamic")]
 pub(crate) mod reference_steps;
 mod replaced_workflow;
+mod run_limits;
 pub(crate) mod same_type;
 mod saved_outputs;
 mod saved_twice;
@@ -116,6 +117,7 @@ pub use self::node_edge::NodeEdge;
 pub use self::node_handle::{Handle, Reads};
 pub use self::node_schema::NodeSchema;
 pub use self::policy::{NodePolicy, OnError, RetryPolicy, StopPolicy};
+pub use self::run_limits::RunLimits;
 use self::spec::Spec;
 pub use self::spec::{NodeKind, OrderReason};
 pub use self::step_error::StepFailure;
@@ -288,6 +290,7 @@ pub(crate) fn begun(
     check_resources_stay(host, spec, &options)?;
     let own = options.begin(&host.run_resources, &id, &spec.name)?;
     let mut terms = options.terms();
+    spec.limits.bound(&mut terms);
     let more: Vec<Arc<str>> = grants.iter().filter(|scope| !terms.scopes.contains(scope)).cloned().collect();
     terms.scopes.splice(0..0, more);
     let shared = RunShared::new(id, host, journal).with_own(own, terms.max_llm_calls);

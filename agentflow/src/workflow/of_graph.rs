@@ -82,7 +82,7 @@ impl Graph {
         match (problems.is_empty() && is_whole, output) {
             (true, Some(output)) => {
                 let (name, description) = (graph.name.as_str().into(), graph.description.as_str().into());
-                let limits = (graph.concurrency, graph.stop_policy);
+                let limits = (graph.concurrency, graph.stop_policy, graph.limits);
                 let mut spec = Spec::new(name, description, nodes, index(output), limits, false);
                 spec.derived = derived;
                 Ok(spec)

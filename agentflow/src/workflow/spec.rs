@@ -18,6 +18,7 @@ use super::graph_body::GraphBody;
 use super::node_schema::{Fits, NodeSchema};
 pub(crate) use super::outputs::{NodeIndex, Outputs};
 use super::policy::{NodePolicy, StopPolicy};
+use super::run_limits::RunLimits;
 use super::step_error::StepError;
 #[cfg(feature = "dynamic")]
 use crate::agent::ErasedAgent;
@@ -61,6 +62,8 @@ pub(crate) struct Spec {
     pub(crate) output: NodeIndex,
     pub(crate) concurrency: usize,
     pub(crate) stop: StopPolicy,
+    /// What bounds a run of it.
+    pub(crate) limits: RunLimits,
     /// Whether the order of its nodes is the written order of a function.
     pub(crate) ordered: bool,
     /// The nodes that depend on each node; `followers_at[n]..followers_at[n + 1]` in `followers`.
@@ -277,7 +280,7 @@ impl Spec {
         description: Arc<str>,
         nodes: Vec<NodeSpec>,
         output: NodeIndex,
-        (concurrency, stop): (usize, StopPolicy),
+        (concurrency, stop, limits): (usize, StopPolicy, RunLimits),
         ordered: bool,
     ) -> Self {
         super::decided::note_needed(&nodes, output);
@@ -311,6 +314,7 @@ impl Spec {
             output,
             concurrency: concurrency.max(1),
             stop,
+            limits,
             ordered,
             followers,
             followers_at: counts,

@@ -17,6 +17,7 @@ use super::node::{Branch, Node};
 use super::node_handle::{Handle, RawHandle, Reads};
 use super::node_schema::NodeSchema;
 use super::policy::StopPolicy;
+use super::run_limits::RunLimits;
 use super::same_type::{Arms, Branches, MatchedOutput, PlainOutput, SameArm};
 use super::spec::{Body, ItemStep, NodeKind, Pure, Step, StepFuture};
 use super::step_error::{StepError, StepFailure};
@@ -87,6 +88,11 @@ impl<'b, E: 'static> Steps<'b, E> {
 
     pub fn concurrency(&mut self, at_once: usize) {
         self.builder.concurrency(at_once);
+    }
+
+    /// Bounds each run, where something is given.
+    pub fn limits(&mut self, max_llm_calls: Option<u32>, timeout_ms: Option<u64>) {
+        self.builder.limits(RunLimits { max_llm_calls, timeout_ms });
     }
 
     pub fn stop_policy(&mut self, stop: StopPolicy) {

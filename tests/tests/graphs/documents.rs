@@ -66,6 +66,29 @@ async fn a_graph_document_runs_like_the_graph_it_describes() {
 }
 
 #[tokio::test]
+async fn a_document_bounds_its_runs() {
+    let text = "id: bounded\nlimits: {max_llm_calls: 3, timeout_ms: 60000}\nnodes:\n  - {id: words, tool: doc_count, args_template: {texts: [a]}}\n";
+    let document = read(text);
+    let limits = agentflow::workflow::RunLimits::new().max_llm_calls(3).timeout(std::time::Duration::from_secs(60));
+    assert_eq!(document.graph().limits, limits);
+    for form in [DocumentForm::Tools, DocumentForm::Graph] {
+        let again = read(&form.export(document.graph()).unwrap().to_string());
+        assert_eq!((again.form(), again.graph().limits), (form, limits));
+    }
+    let runtime = Runtime::builder().store(MemoryStore::new()).document(document).build();
+    let run = runtime.start_named("bounded", json!({})).await.unwrap();
+    run.result().await.unwrap();
+    let events = runtime.journal(run.run_id()).await.unwrap();
+    let agentflow::event::EventKind::RunStarted(started) = &events[0].kind else { panic!("{:?}", events[0]) };
+    assert_eq!((started.terms().max_llm_calls, started.terms().timeout_ms), (Some(3), Some(60_000)));
+    assert_eq!(
+        problems(&text.replace("max_llm_calls", "max_llm_cals")),
+        ["2:10: there is no `max_llm_cals`; did you mean `max_llm_calls`?"]
+    );
+    assert_eq!(problems(&text.replace("60000", "-1")).len(), 1);
+}
+
+#[tokio::test]
 async fn every_mistake_is_named_where_it_stands() {
     let text = COUNT
         .replace("doc_search", "doc_serach")

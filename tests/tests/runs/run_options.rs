@@ -13,6 +13,7 @@ use agentflow::prelude::*;
 use agentflow::runtime::RuntimeBuilder;
 use agentflow::serde_json::json;
 use agentflow::store::{MemoryStore, RunFilter, RunStatus, SqliteStore, StoreErrorKind};
+use agentflow::workflow::{Graph, RunLimits};
 use agentflow::{Error, RunId};
 use agentflow_testing::{ScriptedModel, TestClock, Turn, check_events, test_runtime};
 use agentflow_tests::ProcessStore;
@@ -271,6 +272,38 @@ async fn asking(cx: &Context, n: u64) -> Result<String> {
     #[node(retry = 5)]
     let all = asks_thrice(cx, n).await?;
     Ok(all)
+}
+
+#[workflow(max_llm_calls = 2, timeout = "5s")]
+async fn bounded_of_run_options(cx: &Context, n: u64, seconds: u64) -> Result<String> {
+    let waited = wait(seconds).await?;
+    let all = asks_thrice(cx, n * waited.min(1)).await?;
+    Ok(all)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_workflow_bounds_its_runs() {
+    let runtime = || {
+        let model = ScriptedModel::from_fn(|_| Turn::text("x"));
+        process(ProcessStore::new(), &TestClock::new()).model(model).build()
+    };
+    let bounded = bounded_of_run_options::workflow;
+    let (of_it, none) = (RunLimits::new().max_llm_calls(2).timeout(5 * SECOND), Default::default());
+    assert_eq!((Graph::of(bounded()).limits, Graph::of(asking::workflow()).limits), (of_it, none));
+    assert_eq!(runtime().run(bounded(), (2, 1)).await.unwrap(), "xx");
+    let error = runtime().run(bounded(), (3, 1)).await.unwrap_err();
+    assert!(matches!(error, Error::LlmCallLimit { calls: 2 }), "{error}");
+    let error = runtime().run(bounded(), (1, 6)).await.unwrap_err();
+    assert!(matches!(error, Error::Timeout { limit } if limit == 5 * SECOND), "{error}");
+    // Of two the smaller one counts, and both are recorded.
+    for (calls, seconds, said) in [(1, 9, (Some(1), Some(5000))), (9, 1, (Some(2), Some(1000)))] {
+        let runtime = runtime();
+        let run = runtime.start(bounded(), (0, 0)).max_llm_calls(calls).timeout(seconds * SECOND).await.unwrap();
+        run.result().await.unwrap();
+        let events = runtime.journal(run.run_id()).await.unwrap();
+        let EventKind::RunStarted(started) = &events[0].kind else { panic!("{:?}", events[0]) };
+        assert_eq!((started.terms().max_llm_calls, started.terms().timeout_ms), said);
+    }
 }
 
 #[tokio::test(start_paused = true)]
