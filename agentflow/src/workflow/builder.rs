@@ -98,21 +98,6 @@ impl Builder {
         }
     }
 
-    /// Says what the workflow is for; shown in listings.
-    pub fn describe(&mut self, description: impl Into<Arc<str>>) {
-        self.description = description.into();
-    }
-
-    /// Bounds how many steps run at once. Default: 16.
-    pub fn concurrency(&mut self, at_once: usize) {
-        self.concurrency = at_once;
-    }
-
-    /// Sets what the other nodes do when one has failed for good.
-    pub fn stop_policy(&mut self, stop: StopPolicy) {
-        self.stop = stop;
-    }
-
     pub(super) fn input<T: NodeValue>(&mut self, name: &'static str) -> Handle<T> {
         let fits: fn(&Encoded) -> _ = |value| T::decode(value).map(drop);
         self.push::<T>(Node::new(name), NodeKind::Input, Vec::new(), Body::Input { fits: Fits::Type(fits) })

@@ -7,6 +7,7 @@ mod arm_sets;
 mod bodies;
 mod bound_edges;
 mod builder;
+mod builder_settings;
 pub(crate) mod callee;
 mod cel_names;
 #[cfg(feature = "dynamic")]

@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::builder::Builder;
 use crate::event::RunTerms;
 
 /// Bounds of each run of a workflow, beside those that the run is started with; of two the smaller one counts. They are
@@ -74,12 +73,5 @@ impl RunLimits {
         }
         terms.max_llm_calls = smaller(terms.max_llm_calls, self.max_llm_calls);
         terms.timeout_ms = smaller(terms.timeout_ms, self.timeout_ms);
-    }
-}
-
-impl Builder {
-    /// Bounds each run of the workflow. Default: nothing but what a run is started with.
-    pub fn limits(&mut self, limits: RunLimits) {
-        self.limits = limits;
     }
 }
