@@ -7,7 +7,7 @@ use super::mcp_args::{McpCommand, McpLoginArgs, McpServeArgs, McpServerArgs};
 use super::mcp_reads;
 use super::print::{Stop, json_line, note};
 use super::tools::{answered, list_of, report};
-use crate::mcp::{McpAuthorization, McpClient, McpClientBuilder, McpError, McpLoginFolder};
+use crate::mcp::{McpAuthorization, McpClient, McpClientBuilder, McpError, McpLoginFolder, can_be_logged_in_to};
 use crate::mcp_server::{McpCaller, McpRefusal, McpServer, McpServerError};
 use crate::message::ToolCall;
 use crate::runtime::{EntryKind, Origin, Runtime};
@@ -161,7 +161,9 @@ fn client_of(server: &McpServerArgs) -> Result<McpClient, Stop> {
     let client = match (&server.url, &server.program[..]) {
         (Some(url), _) => {
             let client = McpClient::http(SERVER, url.clone());
-            let stored = McpLoginFolder::of_user().map(McpAuthorization::stored);
+            // One that no tokens are sent to is used without a login, or with the key in its address.
+            let can_be = url.parse().is_ok_and(|url| can_be_logged_in_to(&url).is_ok());
+            let stored = McpLoginFolder::of_user().filter(|_| can_be).map(McpAuthorization::stored);
             stored.into_iter().fold(client, McpClientBuilder::authorization)
         }
         (None, [program, arguments @ ..]) => McpClient::stdio(SERVER, program.clone()).args(arguments.to_vec()),

@@ -198,8 +198,7 @@ impl Connection {
         let asked = tokio::time::timeout(limit, self.ask(name, request, |_| ())).await;
         #[cfg(feature = "mcp-auth")]
         if asked.is_err() && self.described.login.as_ref().is_some_and(|login| login.is_asking()) {
-            let problem = "a person has been asked, and has not logged in yet; try it again then".to_owned();
-            return Err(McpError::Unauthorized { server: self.server(), problem });
+            return Err(McpError::asking(&self.described.name));
         }
         asked.unwrap_or_else(|_| Err(McpError::Silent { server: self.server(), request: name, limit }))
     }

@@ -10,7 +10,7 @@ use async_trait::async_trait;
 use tokio::io::{AsyncRead, AsyncWrite};
 
 #[cfg(feature = "mcp-auth")]
-use super::authorization::{Authorizer, McpAuthorization};
+use super::authorization::{Authorizer, McpAuthorization, can_be_logged_in_to};
 use super::mcp_error::McpError;
 use super::mcp_prompt::McpPrompt;
 use super::mcp_resource::{McpContent, McpResource, McpResourceTemplate};
@@ -143,8 +143,9 @@ impl McpClient {
     }
 
     /// Connects, and has a person log in if the server wants it and the login that is kept no longer does, as
-    /// [`McpClientBuilder::authorization`] says. Returns at once where there is a login that the server takes. Dropping the
-    /// future leaves a login that has begun open, which ends with the client or after its time; a further call waits for it.
+    /// [`McpClientBuilder::authorization`] says. Returns at once where there is a login that the server has not refused and
+    /// that has the scopes which the program says. Dropping the future leaves a login that has begun open, which ends with
+    /// [`close`](Self::close), with the client or after its time; a further call waits for it.
     /// Needs the feature `mcp-auth`.
     ///
     /// # Errors
@@ -156,7 +157,7 @@ impl McpClient {
     }
 
     /// Removes the login, also where it is kept, has it revoked where the authorization server does that, and closes the
-    /// connection as [`close`](Self::close) does. Needs the feature `mcp-auth`.
+    /// connection as [`close`](Self::close) does; a login that waits for a person ends. Needs the feature `mcp-auth`.
     ///
     /// # Errors
     /// [`McpError::Unauthorized`] when it cannot be removed where it is kept; [`McpError::Config`] without an `authorization`.
@@ -171,7 +172,7 @@ impl McpClient {
     }
 
     /// Ends the connection, and waits until the server's process is gone, four seconds at most. Calls that run fail with
-    /// [`McpError::Lost`]; the next one connects again.
+    /// [`McpError::Lost`]; the next one connects again. A login that waits for a person ends.
     pub async fn close(&self) {
         self.link.close().await;
     }
@@ -396,6 +397,7 @@ impl McpClientBuilder {
         }
         authorization.check().map_err(failed)?;
         let mut url = address.url().map_err(failed)?;
+        can_be_logged_in_to(&url).map_err(failed)?;
         url.set_fragment(None);
         Ok(Some(Arc::new(Authorizer::new(Arc::clone(&self.name), url, authorization.clone()))))
     }

@@ -117,6 +117,13 @@ impl McpError {
         matches!(self, Self::Lost { .. })
     }
 
+    /// That a person was asked to log in and has not done so yet.
+    #[cfg(feature = "mcp-auth")]
+    pub(super) fn asking(server: &Arc<str>) -> Self {
+        let problem = "a person has been asked, and has not logged in yet; try it again then".to_owned();
+        Self::Unauthorized { server: Arc::clone(server), problem }
+    }
+
     /// What the model sees of it.
     pub(super) fn into_tool_error(self) -> ToolError {
         let text = match &self {

@@ -31,6 +31,8 @@ mod server_link;
 mod server_list;
 mod server_reads;
 
+#[cfg(feature = "cli")]
+pub(crate) use self::authorization::can_be_logged_in_to;
 #[cfg(feature = "mcp-auth")]
 pub use self::authorization::{McpAuthorization, McpLoginFolder, McpLogins};
 #[cfg(feature = "mcp-server")]

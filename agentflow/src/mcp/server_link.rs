@@ -82,10 +82,16 @@ impl ServerLink {
 
     /// The connection, made unless it exists. Whoever needs it meanwhile waits for the same one.
     pub(super) async fn connection(&self) -> Result<Arc<Connection>, McpError> {
+        self.connected(true).await
+    }
+
+    /// The same. With `is_limited` whoever waits for a person that another caller has asked gives up after the time for
+    /// connecting.
+    async fn connected(&self, is_limited: bool) -> Result<Arc<Connection>, McpError> {
         if let Some(connection) = self.live() {
             return Ok(connection);
         }
-        let mut attempts = self.attempts.lock().await;
+        let mut attempts = self.attempt(is_limited).await?;
         if let Some(connection) = self.live() {
             return Ok(connection);
         }
@@ -110,9 +116,31 @@ impl ServerLink {
         }
     }
 
-    /// Ends the connection, if there is one; the next request makes another.
+    /// Waits until no other connection is being made.
+    async fn attempt(&self, is_limited: bool) -> Result<tokio::sync::MutexGuard<'_, Attempts>, McpError> {
+        let limit = self.described.settings.connect_timeout.max(PAUSE.0);
+        let attempts = self.attempts.lock();
+        tokio::pin!(attempts);
+        loop {
+            if let Ok(attempts) = tokio::time::timeout(limit, &mut attempts).await {
+                return Ok(attempts);
+            }
+            #[cfg(feature = "mcp-auth")]
+            if is_limited && self.described.login.as_ref().is_some_and(|login| login.is_asking()) {
+                return Err(McpError::asking(self.name()));
+            }
+            #[cfg(not(feature = "mcp-auth"))]
+            let _ = is_limited;
+        }
+    }
+
+    /// Ends the connection, if there is one, and a login that waits for a person; the next request makes another.
     pub(super) async fn close(&self) {
+        #[cfg(feature = "mcp-auth")]
+        let closing = self.described.login.as_ref().map(|login| login.closing());
         let mut attempts = self.attempts.lock().await;
+        #[cfg(feature = "mcp-auth")]
+        drop(closing);
         let connection = self.current.write().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(connection) = connection {
             connection.close().await;
@@ -127,18 +155,18 @@ impl ServerLink {
     pub(super) async fn log_in(&self) -> Result<(), McpError> {
         let Some(login) = &self.described.login else { return Err(self.has_no_login()) };
         let _allowed = login.allow();
-        self.connection().await?;
-        if !login.has_login() {
-            login.log_in().await?;
-        }
-        Ok(())
+        self.connected(false).await?;
+        login.log_in().await
     }
 
     /// Removes the login and ends the connection that was made with it.
     #[cfg(feature = "mcp-auth")]
     pub(super) async fn log_out(&self) -> Result<(), McpError> {
         let Some(login) = &self.described.login else { return Err(self.has_no_login()) };
-        let removed = login.log_out().await;
+        let removed = {
+            let _closing = login.closing();
+            login.log_out().await
+        };
         self.close().await;
         removed
     }

@@ -26,6 +26,8 @@ mod mcp_conformance;
 mod mcp_killed;
 mod mcp_logins;
 mod mcp_logins_attacked;
+mod mcp_logins_limits;
+mod mcp_logins_shared;
 mod mcp_misbehaving;
 mod mcp_over_http;
 mod mcp_processes;

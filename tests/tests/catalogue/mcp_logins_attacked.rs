@@ -34,7 +34,21 @@ fn changed(mut document: Value, key: &str, value: Value) -> Option<String> {
 }
 
 /// What is answered, how far that gets, and what is said.
-const ATTACKS: [(&str, Until, &str, Attack); 25] = [
+const ATTACKS: [(&str, Until, &str, Attack); 27] = [
+    ("of the whole host, by one who has a part of it", Until::Discovery, "is only a part of", |asked, site| {
+        (asked.line == RESOURCE).then(|| changed(site.resource(), "resource", json!(site.server)))?
+    }),
+    ("of the whole host, at a place of its own", Until::Discovery, "is only a part of", |asked, site| {
+        let metadata = format!("{}/mcp/metadata", site.server);
+        match asked.line.as_str() {
+            "POST /mcp" => Some(format!(
+                "HTTP/1.1 401 Unauthorized\r\nwww-authenticate: Bearer resource_metadata=\"{metadata}\"\r\n\
+                 content-length: 0\r\n\r\n"
+            )),
+            "GET /mcp/metadata" => changed(site.resource(), "resource", json!(site.server)),
+            _ => None,
+        }
+    }),
     ("of another server", Until::Discovery, "which is another server", |asked, site| {
         (asked.line == RESOURCE).then(|| changed(site.resource(), "resource", json!("https://evil.example/mcp")))?
     }),
@@ -198,7 +212,7 @@ async fn what_a_browser_brings_back_is_for_the_login() {
 
 #[tokio::test]
 async fn one_that_is_silent_costs_the_time_of_the_login() {
-    for line in [RESOURCE, METADATA, "POST /register", "POST /token"] {
+    for line in [RESOURCE, METADATA, "POST /register"] {
         let site = Site::new(move |asked, _| (asked.line == line).then(String::new)).await;
         let client = site.client(site.person().login_timeout(Duration::from_millis(300)));
         let began = Instant::now();

@@ -69,7 +69,7 @@ impl AuthRequests {
         let is_of_server = url.origin() == self.server.origin();
         match url.scheme() {
             "https" => {}
-            "http" if is_of_server || (self.is_local && is_loopback(&url)) => {}
+            "http" if self.is_local && is_loopback(&url) => {}
             _ => return Err(format!("`{shown}` is not used: it must begin with `https://`")),
         }
         if !url.username().is_empty() || url.password().is_some() || url.fragment().is_some() || !url.has_host() {
@@ -153,13 +153,31 @@ impl AuthRequests {
     }
 }
 
-/// Whether an address names this machine.
+/// Whether an address names this machine. A name below `localhost` does not: some systems ask the network for it.
 pub(super) fn is_loopback(url: &Url) -> bool {
     let host = url.host_str().unwrap_or_default().trim_end_matches('.');
     match host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>() {
         Ok(address) => address.to_canonical().is_loopback(),
-        Err(_) => host == "localhost" || host.ends_with(".localhost"),
+        Err(_) => host == "localhost",
     }
+}
+
+/// Whether tokens can be sent to a server at an address.
+///
+/// # Errors
+/// A sentence that does not show what the address holds.
+pub(crate) fn can_be_logged_in_to(server: &Url) -> Result<(), String> {
+    if !server.username().is_empty() || server.password().is_some() {
+        return Err("its address has a user or a password, and it has an `authorization`; give one of them".to_owned());
+    }
+    if server.scheme() != "https" && !is_loopback(server) {
+        let host = server.host_str().unwrap_or_default();
+        return Err(format!(
+            "tokens are not sent to `{host}` without TLS: its address must begin with `https://`, unless it is `localhost` or \
+             an address of this machine in numbers"
+        ));
+    }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -181,7 +199,9 @@ mod tests {
             ("https://h.example/mcp", "https://[fe80::1]/token", false),
             ("https://h.example/mcp", "https://0x7f.1/token", false),
             ("http://127.0.0.1:9/mcp", "http://10.0.0.1/token", false),
-            ("http://10.0.0.1:9/mcp", "http://10.0.0.1:9/token", true),
+            ("http://10.0.0.1:9/mcp", "http://10.0.0.1:9/token", false),
+            ("http://localhost:9/mcp", "http://evil.localhost/token", false),
+            ("http://evil.localhost:9/mcp", "http://evil.localhost:9/token", false),
             ("http://10.0.0.1:9/mcp", "http://10.0.0.1:8/token", false),
             ("https://h.example/mcp", "javascript:alert(1)", false),
             ("https://h.example/mcp", "file:///etc/passwd", false),

@@ -1,22 +1,21 @@
 //! The login of one server, for all who use it: one is renewed or made at a time, whoever waits for it has it, and what has
 //! begun ends although its caller is gone, since a token that was renewed and lost cannot be replaced. Dropping it ends a
-//! login that waits for a person.
+//! login that waits for a person. Before a token is renewed it is read again: another process may have done so, or logged out.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use reqwest::Url;
+use tokio::sync::watch;
 use tokio::time::Instant;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::auth_requests::AuthRequests;
-use super::browser_login::BrowserLogin;
-use super::challenge::{Challenge, is_scope};
+use super::challenge::Challenge;
 use super::client_identity::{ClientIdentity, ClientOrigin};
-use super::discovery::{Discovered, discovered};
+use super::discovery::authorization_server;
 use super::kept_login::KeptLogin;
-use super::loopback_redirect::LoopbackRedirect;
 use super::mcp_authorization::{How, McpAuthorization};
 use super::token_endpoint::{NoTokens, Tokens, revoke, tokens};
 use crate::mask;
@@ -40,22 +39,24 @@ pub(in crate::mcp) struct Authorizer {
     _over: DropGuard,
 }
 
-struct Shared {
-    server: Arc<str>,
-    url: Url,
-    says: McpAuthorization,
-    requests: AuthRequests,
+pub(super) struct Shared {
+    pub(super) server: Arc<str>,
+    pub(super) url: Url,
+    pub(super) says: McpAuthorization,
+    pub(super) requests: AuthRequests,
     state: Mutex<State>,
     /// Held while a login is made, renewed or removed.
     turn: tokio::sync::Mutex<()>,
     /// How many callers allow that a person is asked.
     allowed: AtomicUsize,
-    is_asking: AtomicBool,
-    over: CancellationToken,
+    pub(super) is_asking: AtomicBool,
+    /// How many callers want that no person is asked further.
+    pub(super) closing: watch::Sender<usize>,
+    pub(super) over: CancellationToken,
 }
 
 #[derive(Default)]
-struct State {
+pub(super) struct State {
     is_loaded: bool,
     login: Option<Arc<KeptLogin>>,
     /// Whether what is kept is this login.
@@ -63,11 +64,25 @@ struct State {
     /// Grows with each login and each renewal; where the last of each was.
     version: u64,
     renewed: u64,
-    logged_in: u64,
+    pub(super) logged_in: u64,
     /// How often a person did not log in, and why the last time.
-    failures: u64,
-    failure: Option<McpError>,
+    pub(super) failures: u64,
+    pub(super) failure: Option<McpError>,
     not_before: Option<Instant>,
+    /// The refresh token that was refused last. It is not another login where it is still kept.
+    spent: Option<String>,
+    /// A registered client that its authorization server no longer knows.
+    pub(super) forgotten: Option<String>,
+    /// What the server wanted when there was no login for it.
+    wanted: Option<Challenge>,
+}
+
+/// What is kept, held against what is here.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kept {
+    Same,
+    Another,
+    Removed,
 }
 
 /// How one request fares.
@@ -88,8 +103,17 @@ impl Drop for Allowed {
     }
 }
 
+/// While it is there no person is asked.
+pub(in crate::mcp) struct Closing(Arc<Shared>);
+
+impl Drop for Closing {
+    fn drop(&mut self) {
+        self.0.closing.send_modify(|closing| *closing -= 1);
+    }
+}
+
 /// While it is there a person is asked.
-struct Asking<'a>(&'a AtomicBool);
+pub(super) struct Asking<'a>(pub(super) &'a AtomicBool);
 
 impl Drop for Asking<'_> {
     fn drop(&mut self) {
@@ -109,6 +133,7 @@ impl Authorizer {
             turn: tokio::sync::Mutex::default(),
             allowed: AtomicUsize::new(0),
             is_asking: AtomicBool::new(false),
+            closing: watch::Sender::new(0),
             over: over.clone(),
         };
         Self { shared: Arc::new(shared), _over: over.drop_guard() }
@@ -136,8 +161,10 @@ impl Authorizer {
         Allowed(Arc::clone(&self.shared))
     }
 
-    pub(in crate::mcp) fn has_login(&self) -> bool {
-        self.shared.state().login.is_some()
+    /// Ends a login that waits for a person, and lets none begin as long as the guard is there.
+    pub(in crate::mcp) fn closing(&self) -> Closing {
+        self.shared.closing.send_modify(|closing| *closing += 1);
+        Closing(Arc::clone(&self.shared))
     }
 
     /// A text without the tokens.
@@ -159,15 +186,15 @@ impl Authorizer {
             let may = state.not_before.is_none_or(|not_before| not_before <= Instant::now()) && !self.is_asking();
             (state.login.clone().filter(|login| may && self.shared.ends_soon(login)), state.version)
         };
-        if let Some(login) = login {
+        if login.is_some() {
             // Until it has ended the old one is good.
             let _ = self
                 .in_turn(Some(version), |shared| async move {
-                    let renewed = shared.renew(&login).await;
+                    let renewed = shared.renew_early().await;
                     if renewed.is_err() {
                         shared.state().not_before = Some(Instant::now() + RENEWS_AGAIN);
                     }
-                    renewed.map_err(|failed| shared.error(failed.problem))
+                    renewed
                 })
                 .await;
         }
@@ -179,20 +206,28 @@ impl Authorizer {
     /// # Errors
     /// [`McpError::Unauthorized`], which says what to do.
     pub(in crate::mcp) async fn answer(&self, refused: &Refused, tries: &mut Tries) -> Result<(), McpError> {
+        let (status, challenge) = (refused.status, Challenge::read(&refused.challenge));
         if tries.logins == MOST_LOGINS {
+            self.shared.state().wanted = Some(challenge);
             return Err(self.shared.error(format!("it has refused {MOST_LOGINS} logins, one after the other")));
         }
-        let (status, challenge) = (refused.status, Challenge::read(&refused.challenge));
         let Tries { first, seen, .. } = *tries;
         tries.logins += 1;
-        self.in_turn(Some(seen), move |shared| async move { shared.answered(status, &challenge, first, seen).await })
-            .await
+        self.in_turn(Some(seen), move |shared| async move {
+            let answered = shared.answered(status, &challenge, first).await;
+            if answered.is_err() && (status == 401 || challenge.wants_scopes()) {
+                shared.state().wanted = Some(challenge);
+            }
+            answered
+        })
+        .await
     }
 
-    /// Has a person log in, or the program itself, unless there is another login meanwhile.
+    /// Has a person log in, or the program itself, unless there is a login that was not refused and has the scopes that the
+    /// program says, or another one meanwhile.
     pub(in crate::mcp) async fn log_in(&self) -> Result<(), McpError> {
         let version = self.shared.state().version;
-        self.in_turn(Some(version), |shared| async move { shared.made(&Challenge::default()).await }).await
+        self.in_turn(Some(version), |shared| async move { shared.logged_in().await }).await
     }
 
     /// Removes the login, also where it is kept, and tells the authorization server so where it wants to know.
@@ -230,15 +265,15 @@ impl Authorizer {
 }
 
 impl Shared {
-    fn state(&self) -> MutexGuard<'_, State> {
+    pub(super) fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn login(&self) -> Option<Arc<KeptLogin>> {
+    pub(super) fn login(&self) -> Option<Arc<KeptLogin>> {
         self.state().login.clone()
     }
 
-    fn error(&self, problem: String) -> McpError {
+    pub(super) fn error(&self, problem: String) -> McpError {
         McpError::Unauthorized { server: Arc::clone(&self.server), problem }
     }
 
@@ -257,35 +292,82 @@ impl Shared {
         Ok(())
     }
 
+    /// The login that is kept, if it is one of this program.
     async fn kept(&self) -> Result<Option<KeptLogin>, McpError> {
+        let mut kept = self.kept_of_anybody().await?.filter(|login| self.is_ours(login));
+        if let Some(login) = &mut kept {
+            let spent = &self.state().spent;
+            login.refresh_token = login.refresh_token.take().filter(|token| spent.as_ref() != Some(token));
+        }
+        Ok(kept)
+    }
+
+    async fn kept_of_anybody(&self) -> Result<Option<KeptLogin>, McpError> {
         let kept = self.says.logins.load(self.url.as_str()).await;
         let kept = kept.map_err(|error| self.error(format!("its login cannot be read where it is kept: {error}")))?;
         Ok(kept.and_then(|text| KeptLogin::read(self.url.as_str(), &text)))
     }
 
-    /// Takes the login of another process, if there is another; whether there is one.
-    async fn reload(&self) -> Result<bool, McpError> {
+    /// Whether a login was made as the program says now: by a person or by the program itself, with the client that it has.
+    fn is_ours(&self, login: &KeptLogin) -> bool {
+        let is_by_whom = match self.says.how {
+            How::Stored => true,
+            How::ClientCredentials => login.is_of_client,
+            How::Loopback(_) | How::Browser { .. } => !login.is_of_client,
+        };
+        let is_of_given = self.says.client.as_ref().is_none_or(|given| {
+            login.client.origin == ClientOrigin::Given && login.client.id == given.id && login.issuer == given.issuer
+        });
+        let is_of_document = login.client.origin != ClientOrigin::Document
+            || self.says.document.as_ref().is_none_or(|document| *document == login.client.id);
+        is_by_whom && is_of_given && is_of_document
+    }
+
+    /// Takes the login of another process, if there is another, and has none if another one has logged out.
+    async fn reload(&self) -> Result<Kept, McpError> {
         if !self.state().is_saved {
-            return Ok(false);
+            return Ok(Kept::Same);
         }
         let kept = self.kept().await?;
         let mut state = self.state();
         if state.login.as_deref() == kept.as_ref() {
-            return Ok(false);
+            return Ok(Kept::Same);
         }
         state.version += 1;
+        let wants = state.wanted.take();
+        // One that was renewed lacks what the one before lacked.
+        state.wanted = wants.filter(|wants| {
+            let scopes = kept.as_ref().map(|login| &login.scopes);
+            wants.wants_scopes() && scopes.is_some_and(|has| wants.scopes.iter().any(|scope| !has.contains(scope)))
+        });
         state.login = kept.map(Arc::new);
-        Ok(state.login.is_some())
+        Ok(if state.login.is_some() { Kept::Another } else { Kept::Removed })
+    }
+
+    /// Makes a login where the one that there is does not do.
+    async fn logged_in(&self) -> Result<(), McpError> {
+        self.load().await?;
+        self.reload().await?;
+        let (login, wanted) = {
+            let state = self.state();
+            (state.login.clone(), state.wanted.clone())
+        };
+        let has_all = login.is_some_and(|login| self.says.scopes.iter().all(|scope| login.scopes.contains(scope)));
+        match wanted {
+            None if has_all => Ok(()),
+            wanted => self.made(&wanted.unwrap_or_default()).await,
+        }
     }
 
     /// Has this login from now on, and keeps it.
-    async fn keep(&self, login: KeptLogin) -> u64 {
+    pub(super) async fn keep(&self, login: KeptLogin) -> u64 {
         let text = login.secret();
         let version = {
             let mut state = self.state();
             state.version += 1;
             (state.login, state.is_loaded, state.is_saved, state.not_before) =
                 (Some(Arc::new(login)), true, false, None);
+            (state.wanted, state.spent) = (None, None);
             state.version
         };
         match self.says.logins.save(self.url.as_str(), Some(&text)).await {
@@ -295,9 +377,9 @@ impl Shared {
         version
     }
 
-    async fn answered(&self, status: u16, challenge: &Challenge, first: u64, seen: u64) -> Result<(), McpError> {
+    async fn answered(&self, status: u16, challenge: &Challenge, first: u64) -> Result<(), McpError> {
         // Another process may have logged in, or renewed what was here.
-        if first == seen && self.reload().await? {
+        if self.reload().await? == Kept::Another {
             return Ok(());
         }
         let login = self.login();
@@ -321,6 +403,14 @@ impl Shared {
                     );
                     return Err(self.error(problem));
                 }
+                if matches!(self.says.how, How::ClientCredentials) && !self.says.scopes.is_empty() {
+                    let problem = format!(
+                        "it asks for the scopes `{}`, which the program does not ask for; a program says its scopes with \
+                         `McpAuthorization::scopes`",
+                        head(&lacks, 200)
+                    );
+                    return Err(self.error(problem));
+                }
                 Some(lacks)
             }
             _ => None,
@@ -333,7 +423,7 @@ impl Shared {
             if let Some(login) = login.as_ref().filter(|login| login.refresh_token.is_some() && renewed <= first) {
                 match self.renew(login).await {
                     Ok(()) => return Ok(()),
-                    Err(NoTokens { is_final: true, .. }) => {}
+                    Err(failed) if failed.is_final() => {}
                     Err(failed) => return Err(self.error(format!("its login cannot be renewed: {}", failed.problem))),
                 }
             }
@@ -354,13 +444,20 @@ impl Shared {
         )))
     }
 
-    /// Renews a login with its refresh token, or as a client with a secret.
+    /// Renews the login that ends soon, unless another process has done so or has logged out.
+    async fn renew_early(&self) -> Result<(), McpError> {
+        self.reload().await?;
+        let Some(login) = self.login().filter(|login| self.ends_soon(login)) else { return Ok(()) };
+        self.renew(&login).await.map_err(|failed| self.error(failed.problem))
+    }
+
+    /// Renews a login, which was just read again, with its refresh token, or as a client with a secret.
     async fn renew(&self, login: &KeptLogin) -> Result<(), NoTokens> {
-        let failed = |problem: String| NoTokens { problem, is_final: false };
+        let failed = |problem: String| NoTokens { problem, error: None };
         let Some(refresh) = &login.refresh_token else {
             return self.of_client(&Challenge::default()).await.map_err(failed);
         };
-        let url = self.requests.address(&login.token_endpoint).map_err(failed)?;
+        let (url, _) = self.endpoints(login).await.map_err(failed)?;
         let fields = [("grant_type", "refresh_token"), ("refresh_token", refresh), ("resource", &login.resource)];
         let secret = self.secret_of(&login.client, &login.issuer);
         match tokens(&self.requests, &url, &login.client, secret.as_deref(), &fields).await {
@@ -372,164 +469,48 @@ impl Shared {
                 tracing::debug!(server = %self.server, "the login of an MCP server was renewed");
                 Ok(())
             }
-            Err(refused) if refused.is_final => {
-                // Of two processes the one that was later is refused.
-                if self.reload().await.is_ok_and(|is_another| is_another) {
-                    return Ok(());
+            Err(refused) if refused.is_final() => {
+                self.note_forgotten(&login.client, &refused);
+                {
+                    // What is kept stays: of two processes the one that was later is refused, and it is the other's by now.
+                    let mut state = self.state();
+                    state.version += 1;
+                    state.spent.clone_from(&login.refresh_token);
+                    state.login = Some(Arc::new(KeptLogin { refresh_token: None, ..login.clone() }));
                 }
-                self.keep(KeptLogin { refresh_token: None, ..login.clone() }).await;
-                Err(refused)
+                match self.reload().await {
+                    Ok(Kept::Another) => Ok(()),
+                    _ => Err(refused),
+                }
             }
             Err(refused) => Err(refused),
         }
     }
 
-    /// Makes a login: of a person within their time, or of the program itself.
-    async fn made(&self, challenge: &Challenge) -> Result<(), McpError> {
-        let is_asking = Asking(&self.is_asking);
-        self.is_asking.store(self.says.has_people(), Ordering::SeqCst);
-        let limit = self.says.login_timeout;
-        let work = async {
-            match self.says.how {
-                How::ClientCredentials => self.of_client(challenge).await,
-                How::Loopback(_) | How::Browser { .. } => self.of_person(challenge).await,
-                How::Stored => Err("the program has said of nobody that they may be asked".to_owned()),
-            }
-        };
-        let made = tokio::select! {
-            made = tokio::time::timeout(limit, work) => {
-                made.unwrap_or_else(|_| Err(format!("nobody has logged in within {limit:?}")))
-            }
-            () = self.over.cancelled() => Err("the client was dropped while a person was asked".to_owned()),
-        };
-        drop(is_asking);
-        made.map_err(|problem| {
-            let error = self.error(problem);
-            let mut state = self.state();
-            state.failures += 1;
-            state.failure = Some(error.clone());
-            error
-        })
-    }
-
-    async fn discovered(&self, challenge: &Challenge) -> Result<Discovered, String> {
-        let prefers = self.says.client.as_ref().map(|client| &*client.issuer);
-        discovered(&self.requests, &self.url, challenge, prefers).await
-    }
-
-    async fn of_person(&self, challenge: &Challenge) -> Result<(), String> {
-        let found = self.discovered(challenge).await?;
-        let server = &found.server;
-        server.for_people()?;
-        let earlier = self.login().filter(|login| login.issuer == server.issuer);
-        let loopback = match self.says.how {
-            How::Loopback(_) => {
-                let known = earlier.as_ref().map(|login| &*login.client.redirect_uri);
-                Some(LoopbackRedirect::bind(self.says.redirect_port, known).await?)
-            }
-            _ => None,
-        };
-        let redirect_uri = match (&loopback, &self.says.how) {
-            (Some(loopback), _) => loopback.uri(),
-            (None, How::Browser { redirect_uri, .. }) => redirect_uri,
-            _ => "",
-        };
-        let known = earlier.as_ref().map(|login| &login.client);
-        let client = ClientIdentity::of(&self.says, &self.requests, server, redirect_uri, known).await?;
-        let scopes = self.scopes(challenge, &found, earlier.as_deref());
-        let login = BrowserLogin::begin(server, &client.id, redirect_uri, &found.resource, &scopes)?;
-        let back = match (&self.says.how, &loopback) {
-            (How::Loopback(show), Some(loopback)) => {
-                show(login.url.as_str());
-                loopback.answer(&login.state).await?
-            }
-            (How::Browser { visit, .. }, _) => {
-                let visited = visit(login.url.to_string()).await;
-                visited.map_err(|error| format!("the program's own login failed: {}", head(&error.to_string(), 500)))?
-            }
-            _ => return Err("nobody can be asked".to_owned()),
-        };
-        let code = login.code(&back)?;
-        let fields = [
-            ("grant_type", "authorization_code"),
-            ("code", &code),
-            ("redirect_uri", redirect_uri),
-            ("code_verifier", &login.verifier),
-            ("resource", &found.resource),
-        ];
-        self.given(&found, client, scopes, &fields).await
-    }
-
-    async fn of_client(&self, challenge: &Challenge) -> Result<(), String> {
-        let found = self.discovered(challenge).await?;
-        let Some(client) = ClientIdentity::given(&self.says, &found.server)? else {
-            let issuer = head(&found.server.issuer, 200);
-            return Err(format!("its authorization server is `{issuer}`, and the program has no client there"));
-        };
-        let scopes = self.scopes(challenge, &found, None);
-        let scopes: Vec<String> = scopes.into_iter().filter(|scope| scope != OFFLINE).collect();
-        let asked = scopes.join(" ");
-        let mut fields = vec![("grant_type", "client_credentials"), ("resource", &*found.resource)];
-        if !asked.is_empty() {
-            fields.push(("scope", &asked));
+    /// Remembers a registered client that its authorization server no longer knows.
+    pub(super) fn note_forgotten(&self, client: &ClientIdentity, refused: &NoTokens) {
+        if client.origin == ClientOrigin::Registered && refused.error.as_deref() == Some("invalid_client") {
+            self.state().forgotten = Some(client.id.clone());
         }
-        self.given(&found, client, scopes.clone(), &fields).await
     }
 
-    /// Asks for tokens and keeps them.
-    async fn given(
-        &self,
-        found: &Discovered,
-        client: ClientIdentity,
-        scopes: Vec<String>,
-        fields: &[(&str, &str)],
-    ) -> Result<(), String> {
-        let server = &found.server;
-        let secret = self.secret_of(&client, &server.issuer);
-        let given = tokens(&self.requests, &server.token, &client, secret.as_deref(), fields).await;
-        let given = given.map_err(|failed| failed.problem)?;
-        let refresh_token = given.refresh_token.clone();
-        let login = KeptLogin {
-            version: KeptLogin::VERSION,
-            server: self.url.to_string(),
-            issuer: server.issuer.clone(),
-            resource: found.resource.clone(),
-            token_endpoint: server.token.to_string(),
-            revocation_endpoint: server.revocation.as_ref().map(Url::to_string),
-            client,
-            scopes,
-            access_token: String::new(),
-            refresh_token: None,
-            renew_at: None,
-        };
-        let version = self.keep(KeptLogin { refresh_token, ..with(login, given) }).await;
-        self.state().logged_in = version;
-        tracing::info!(server = %self.server, "logged in to an MCP server");
-        Ok(())
-    }
-
-    /// The scopes to ask for: those of the program or of the challenge, those of the login before, and the one that gives
-    /// refresh tokens where the authorization server has it.
-    fn scopes(&self, challenge: &Challenge, found: &Discovered, earlier: Option<&KeptLogin>) -> Vec<String> {
-        let first = match (self.says.scopes.is_empty(), challenge.scopes.is_empty()) {
-            (false, _) => &self.says.scopes,
-            (true, false) => &challenge.scopes,
-            (true, true) => &found.scopes,
-        };
-        let offline = Some(OFFLINE.to_owned())
-            .filter(|_| !first.is_empty() && found.server.scopes.iter().any(|of| of == OFFLINE));
-        let mut scopes: Vec<String> = Vec::new();
-        let earlier = earlier.iter().flat_map(|login| &login.scopes);
-        for scope in earlier.chain(first).chain(&challenge.scopes).chain(&offline) {
-            if is_scope(scope) && !scopes.contains(scope) {
-                scopes.push(scope.clone());
-            }
+    /// Where tokens of a login are renewed, and where they are revoked. A secret of the program goes to what its authorization
+    /// server says now, and to nothing that is read from where logins are kept.
+    async fn endpoints(&self, login: &KeptLogin) -> Result<(Url, Option<Url>), String> {
+        if self.is_with_given_secret(login) {
+            let server = authorization_server(&self.requests, &login.issuer).await?;
+            return Ok((server.token, server.revocation));
         }
-        scopes
+        let revocation = login.revocation_endpoint.as_ref().map(|url| self.requests.address(url)).transpose()?;
+        Ok((self.requests.address(&login.token_endpoint)?, revocation))
+    }
+
+    fn is_with_given_secret(&self, login: &KeptLogin) -> bool {
+        login.client.origin == ClientOrigin::Given && self.secret_of(&login.client, &login.issuer).is_some()
     }
 
     /// The secret of a client: of one that was given the program's, for the authorization server that it is of.
-    fn secret_of(&self, client: &ClientIdentity, issuer: &str) -> Option<String> {
+    pub(super) fn secret_of(&self, client: &ClientIdentity, issuer: &str) -> Option<String> {
         match client.origin {
             ClientOrigin::Given => {
                 let given = self.says.client.as_ref().filter(|given| given.issuer == issuer && given.id == client.id);
@@ -541,16 +522,23 @@ impl Shared {
 
     async fn removed(&self) -> Result<(), McpError> {
         self.load().await?;
+        let is_of_others = self.kept_of_anybody().await?.is_some_and(|login| !self.is_ours(&login));
+        self.reload().await?;
         let login = {
             let mut state = self.state();
             state.version += 1;
+            (state.is_loaded, state.is_saved, state.wanted) = (true, true, None);
             state.login.take()
         };
-        let removed = self.says.logins.save(self.url.as_str(), None).await;
+        let removed = match is_of_others {
+            true => Ok(()),
+            false => self.says.logins.save(self.url.as_str(), None).await,
+        };
         let removed =
             removed.map_err(|error| self.error(format!("its login cannot be removed where it is kept: {error}")));
         if let Some(login) = login
-            && let Some(url) = login.revocation_endpoint.as_ref().and_then(|url| self.requests.address(url).ok())
+            && (login.revocation_endpoint.is_some() || self.is_with_given_secret(&login))
+            && let Ok((_, Some(url))) = self.endpoints(&login).await
         {
             let secret = self.secret_of(&login.client, &login.issuer);
             let token = login.refresh_token.as_ref().unwrap_or(&login.access_token);
@@ -560,11 +548,8 @@ impl Shared {
     }
 }
 
-/// The scope that gives refresh tokens.
-const OFFLINE: &str = "offline_access";
-
 /// A login with other tokens.
-fn with(login: KeptLogin, given: Tokens) -> KeptLogin {
+pub(super) fn with(login: KeptLogin, given: Tokens) -> KeptLogin {
     let renew_at = given.lasts.map(|lasts| {
         let until = lasts.saturating_sub(EARLY.min(lasts / 4));
         SystemClock.now().as_millis().saturating_add(u64::try_from(until.as_millis()).unwrap_or(u64::MAX))

@@ -2,12 +2,13 @@
 //! registration of its own (RFC 7591). A secret is given to the authorization server that it is of alone.
 
 use serde::{Deserialize, Serialize};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::auth_requests::{AuthRequests, is_loopback};
 use super::discovery::AuthorizationServer;
 use super::mcp_authorization::McpAuthorization;
 use crate::text::head;
+use crate::time::{Clock as _, SystemClock};
 
 /// How a client says who it is to the token endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -65,37 +66,62 @@ pub(super) struct ClientIdentity {
     pub(super) origin: ClientOrigin,
     #[serde(default)]
     pub(super) redirect_uri: String,
+    /// When its secret ends, in seconds since the Unix epoch; `0` is never.
+    #[serde(default)]
+    pub(super) secret_ends: u64,
+}
+
+/// The client of the login before.
+#[derive(Clone, Copy)]
+pub(super) struct Earlier<'e> {
+    /// The one at this authorization server.
+    pub(super) client: Option<&'e ClientIdentity>,
+    /// One that is not known there any more.
+    pub(super) forgotten: Option<&'e str>,
 }
 
 #[derive(Deserialize)]
 struct Registration {
     client_id: String,
     client_secret: Option<String>,
+    client_secret_expires_at: Option<Value>,
     token_endpoint_auth_method: Option<String>,
 }
 
 impl ClientIdentity {
-    /// The client for a login: what the program says, else a registration. `earlier` is the one of the login before, if it
-    /// was at this authorization server.
+    /// The client for a login: what the program says, else a registration. The one of the login before is used again as long
+    /// as it is known, so far as anybody can tell.
     pub(super) async fn of(
         says: &McpAuthorization,
         requests: &AuthRequests,
         server: &AuthorizationServer,
         redirect_uri: &str,
-        earlier: Option<&Self>,
+        earlier: Earlier<'_>,
     ) -> Result<Self, String> {
         let redirect_uri = redirect_uri.to_owned();
         if let Some(client) = Self::given(says, server)? {
             return Ok(Self { redirect_uri, ..client });
         }
-        if let Some(document) = says.document.as_ref().filter(|_| server.takes_documents) {
-            let origin = ClientOrigin::Document;
-            return Ok(Self { id: document.clone(), secret: None, auth: ClientAuth::None, origin, redirect_uri });
+        // A document is the same client everywhere, so a code must say which server has given it.
+        if let Some(document) = says.document.as_ref().filter(|_| server.takes_documents && server.names_itself) {
+            let (id, origin, auth) = (document.clone(), ClientOrigin::Document, ClientAuth::None);
+            return Ok(Self { id, secret: None, auth, origin, redirect_uri, secret_ends: 0 });
         }
-        match earlier.filter(|of| of.origin == ClientOrigin::Registered && of.redirect_uri == redirect_uri) {
+        let is_usable = |of: &&Self| {
+            of.origin == ClientOrigin::Registered
+                && of.redirect_uri == redirect_uri
+                && earlier.forgotten != Some(&of.id)
+                && !of.has_ended()
+        };
+        match earlier.client.filter(is_usable) {
             Some(earlier) => Ok(earlier.clone()),
             None => Self::registered(says, requests, server, redirect_uri).await,
         }
+    }
+
+    /// Whether its secret is no longer good.
+    fn has_ended(&self) -> bool {
+        self.secret_ends != 0 && self.secret_ends.saturating_mul(1000) <= SystemClock.now().as_millis()
     }
 
     /// The client that the program has at an authorization server.
@@ -113,7 +139,7 @@ impl ClientIdentity {
             }
         })?;
         let (origin, redirect_uri) = (ClientOrigin::Given, String::new());
-        Ok(Some(Self { id: given.id.clone(), secret: None, auth, origin, redirect_uri }))
+        Ok(Some(Self { id: given.id.clone(), secret: None, auth, origin, redirect_uri, secret_ends: 0 }))
     }
 
     async fn registered(
@@ -158,6 +184,8 @@ impl ClientIdentity {
         if registration.client_id.is_empty() || (auth != ClientAuth::None && secret.is_none()) {
             return Err(unusable("it has no name, or no secret where one is needed".to_owned()));
         }
-        Ok(Self { id: registration.client_id, secret, auth, origin: ClientOrigin::Registered, redirect_uri })
+        let secret_ends = registration.client_secret_expires_at.and_then(|at| at.as_u64()).unwrap_or(0);
+        let (id, origin) = (registration.client_id, ClientOrigin::Registered);
+        Ok(Self { id, secret, auth, origin, redirect_uri, secret_ends })
     }
 }

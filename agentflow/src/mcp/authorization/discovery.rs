@@ -8,6 +8,9 @@ use super::auth_requests::AuthRequests;
 use super::challenge::{Challenge, scopes_of};
 use crate::text::head;
 
+/// Where the metadata of a resource is, before its path.
+const WELL_KNOWN: &str = "/.well-known/oauth-protected-resource";
+
 /// What a login is for, and where.
 pub(super) struct Discovered {
     /// The name of the server, as it is published: tokens are for it alone (RFC 8707).
@@ -62,7 +65,8 @@ struct Metadata {
     response_types_supported: Option<Vec<String>>,
 }
 
-/// Finds out where to log in. `prefers` is the issuer at which the program has a client.
+/// Finds out where to log in. `only` is the issuer at which the program has a client; no other one is asked for anything, since
+/// it could pass a login for that client on, and be given the code of it.
 ///
 /// # Errors
 /// A sentence that says which metadata cannot be used.
@@ -70,13 +74,19 @@ pub(super) async fn discovered(
     requests: &AuthRequests,
     server: &Url,
     challenge: &Challenge,
-    prefers: Option<&str>,
+    only: Option<&str>,
 ) -> Result<Discovered, String> {
     match resource_of(requests, server, challenge).await? {
         Some(Resource { resource, authorization_servers, scopes_supported }) => {
-            let preferred = authorization_servers.iter().find(|issuer| Some(issuer.as_str()) == prefers);
-            let Some(issuer) = preferred.or(authorization_servers.first()) else {
+            let Some(first) = authorization_servers.first() else {
                 return Err(format!("the metadata of `{}` names no authorization server", head(&resource, 200)));
+            };
+            let issuer = match only {
+                Some(only) => authorization_servers
+                    .iter()
+                    .find(|issuer| *issuer == only)
+                    .ok_or_else(|| not_of_client(first, only))?,
+                None => first,
             };
             let server = authorization_server(requests, issuer).await?;
             Ok(Discovered { resource, scopes: scopes_of(&scopes_supported.join(" ")), server })
@@ -84,12 +94,23 @@ pub(super) async fn discovered(
         // Servers of earlier revisions are their own authorization servers.
         None => {
             let issuer = server.origin().ascii_serialization();
+            if let Some(only) = only.filter(|only| *only != issuer) {
+                return Err(not_of_client(&issuer, only));
+            }
             let server_of = authorization_server(requests, &issuer).await.map_err(|problem| {
                 format!("the server does not say where to log in, by no metadata of RFC 9728; and itself: {problem}")
             })?;
             Ok(Discovered { resource: name_of(server), scopes: Vec::new(), server: server_of })
         }
     }
+}
+
+fn not_of_client(issuer: &str, only: &str) -> String {
+    format!(
+        "its authorization server is `{}`, and the program has no client there, but at `{}`",
+        head(issuer, 200),
+        head(only, 200)
+    )
 }
 
 /// The address of a server as its name.
@@ -110,8 +131,7 @@ async fn resource_of(requests: &AuthRequests, server: &Url, challenge: &Challeng
         None => None,
     };
     let path = server.path().trim_end_matches('/');
-    let well_known =
-        [format!("/.well-known/oauth-protected-resource{path}"), "/.well-known/oauth-protected-resource".into()];
+    let well_known = [format!("{WELL_KNOWN}{path}"), WELL_KNOWN.to_owned()];
     let mut tried: Vec<Url> = Vec::new();
     for url in said.into_iter().chain(well_known.iter().map(|path| at(server, path))) {
         if tried.contains(&url) {
@@ -122,12 +142,16 @@ async fn resource_of(requests: &AuthRequests, server: &Url, challenge: &Challeng
             let shown = head(url.as_str(), 200);
             let resource: Resource =
                 reply.json().map_err(|why| format!("the metadata at `{shown}` cannot be used: {why}"))?;
-            return match is_of(&resource.resource, server) {
-                true => Ok(Some(resource)),
-                false => Err(format!(
-                    "the metadata at `{shown}` is of `{}`, which is another server",
-                    head(&resource.resource, 200)
+            let named = head(&resource.resource, 200);
+            return match resource_named(&resource.resource, server) {
+                Some(Named::Itself) => Ok(Some(resource)),
+                // Somebody who has a part of a host gets no tokens for all of it.
+                Some(Named::Above(place)) if place == url => Ok(Some(resource)),
+                Some(Named::Above(place)) => Err(format!(
+                    "the metadata at `{shown}` is of `{named}`, which the server is only a part of; that is read from `{}` alone",
+                    head(place.as_str(), 200)
                 )),
+                None => Err(format!("the metadata at `{shown}` is of `{named}`, which is another server")),
             };
         }
         if (300..400).contains(&reply.status) || reply.status >= 500 {
@@ -147,19 +171,35 @@ fn at(server: &Url, path: &str) -> Url {
     url
 }
 
-/// Whether the name of a resource is that of a server, or of what the server is a part of.
-fn is_of(resource: &str, server: &Url) -> bool {
-    let Ok(resource) = resource.parse::<Url>() else { return false };
-    let path = resource.path().trim_end_matches('/');
-    let rest = server.path().strip_prefix(path);
-    resource.origin() == server.origin()
-        && resource.fragment().is_none()
-        && resource.has_host()
-        && rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-        && resource.query().is_none_or(|query| server.query() == Some(query))
+/// Which resource is named.
+#[derive(Debug, PartialEq, Eq)]
+enum Named {
+    Itself,
+    /// One that the server is a part of, and the place of its metadata.
+    Above(Url),
 }
 
-async fn authorization_server(requests: &AuthRequests, issuer: &str) -> Result<AuthorizationServer, String> {
+/// Whether the name of a resource is that of a server, or of what the server is a part of.
+fn resource_named(resource: &str, server: &Url) -> Option<Named> {
+    let resource = resource.parse::<Url>().ok()?;
+    let path = resource.path().trim_end_matches('/');
+    let rest = server.path().strip_prefix(path)?;
+    let is_of = resource.origin() == server.origin()
+        && resource.fragment().is_none()
+        && resource.has_host()
+        && resource.username().is_empty()
+        && resource.password().is_none()
+        && (rest.is_empty() || rest.starts_with('/'))
+        && resource.query().is_none_or(|query| server.query() == Some(query));
+    let above = || {
+        let mut place = at(&resource, &format!("{WELL_KNOWN}{path}"));
+        place.set_query(resource.query());
+        Named::Above(place)
+    };
+    is_of.then(|| if rest.trim_end_matches('/').is_empty() { Named::Itself } else { above() })
+}
+
+pub(super) async fn authorization_server(requests: &AuthRequests, issuer: &str) -> Result<AuthorizationServer, String> {
     let shown = head(issuer, 200);
     let url = requests.address(issuer)?;
     if url.query().is_some() {
@@ -230,29 +270,37 @@ impl AuthorizationServer {
 
 #[cfg(test)]
 mod tests {
-    use super::{is_of, name_of};
+    use reqwest::Url;
+
+    use super::{Named, name_of, resource_named};
 
     #[test]
     fn a_resource_is_the_server_or_what_it_is_a_part_of() {
         let server = "https://h.example/a/mcp".parse().unwrap();
+        let above = |path: &str| {
+            let place = format!("https://h.example/.well-known/oauth-protected-resource{path}");
+            Some(Named::Above(place.parse::<Url>().unwrap()))
+        };
         for (resource, expected) in [
-            ("https://h.example/a/mcp", true),
-            ("https://h.example/a/mcp/", true),
-            ("https://h.example/a", true),
-            ("https://h.example", true),
-            ("HTTPS://H.example:443/", true),
-            ("https://h.example/a/mc", false),
-            ("https://h.example/a/mcp/more", false),
-            ("https://h.example/a?b", false),
-            ("https://h.example/#a", false),
-            ("http://h.example/a/mcp", false),
-            ("https://h.example:444/a/mcp", false),
-            ("https://evil.example/a/mcp", false),
-            ("https://h.example@evil.example/a/mcp", false),
-            ("urn:a", false),
-            ("", false),
+            ("https://h.example/a/mcp", Some(Named::Itself)),
+            ("https://h.example/a/mcp/", Some(Named::Itself)),
+            ("https://h.example/a", above("/a")),
+            ("https://h.example/a/", above("/a")),
+            ("https://h.example", above("")),
+            ("HTTPS://H.example:443/", above("")),
+            ("https://h.example/a/mc", None),
+            ("https://h.example/a/mcp/more", None),
+            ("https://h.example/a?b", None),
+            ("https://h.example/#a", None),
+            ("http://h.example/a/mcp", None),
+            ("https://h.example:444/a/mcp", None),
+            ("https://evil.example/a/mcp", None),
+            ("https://h.example@evil.example/a/mcp", None),
+            ("https://bob@h.example/a/mcp", None),
+            ("urn:a", None),
+            ("", None),
         ] {
-            assert_eq!(is_of(resource, &server), expected, "{resource}");
+            assert_eq!(resource_named(resource, &server), expected, "{resource}");
         }
         assert_eq!(name_of(&"https://h.example/".parse().unwrap()), "https://h.example");
         assert_eq!(name_of(&"https://h.example/mcp?a=b".parse().unwrap()), "https://h.example/mcp");

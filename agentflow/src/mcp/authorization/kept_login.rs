@@ -13,12 +13,15 @@ use crate::model::Secret;
 /// Where the logins of servers are kept, such as a keychain or a table of a database; [`McpLoginFolder`](super::McpLoginFolder)
 /// keeps them in files. Without one they are kept in memory, as long as the client is there.
 ///
+/// One store is for one person, and for one program where the program itself logs in: whoever has it has their logins. A login
+/// counts only for the client that it was made with.
+///
 /// A login is one text that only this library reads. It holds tokens, so keep it as a password is kept. It is saved whenever
 /// it changes: authorization servers give another token each time that one is renewed, and may then refuse the one before.
 #[async_trait]
 pub trait McpLogins: Send + Sync {
-    /// The login of a server; `None` when there is none. Asked before a server is first connected to, and when it refuses the
-    /// login that there is, since another process may have saved another.
+    /// The login of a server; `None` when there is none. Asked before a server is first connected to, before a
+    /// login is renewed, and when the server refuses it, since another process may have saved another or removed it.
     ///
     /// # Errors
     /// When nobody knows whether there is one. The request fails with it.
@@ -60,6 +63,9 @@ pub(super) struct KeptLogin {
     pub(super) version: u32,
     /// The address of the server that the token is sent to, and to no other.
     pub(super) server: String,
+    /// Whether the program itself logged in, and not a person.
+    #[serde(default)]
+    pub(super) is_of_client: bool,
     pub(super) issuer: String,
     pub(super) resource: String,
     pub(super) token_endpoint: String,

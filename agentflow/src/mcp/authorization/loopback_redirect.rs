@@ -1,21 +1,26 @@
 //! A socket of this machine that the browser is sent back to. It takes the answer to one login, by its `state`, and nothing
 //! else: whatever another page or program sends is refused, and it waits further.
 
+use std::collections::VecDeque;
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
 use reqwest::Url;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::task::JoinSet;
+use tokio::task::{AbortHandle, JoinSet};
 
 use super::browser_login::is_same;
 
 const PATH: &str = "/callback";
 /// The most bytes of the head of a request.
 const MOST_BYTES: usize = 16 << 10;
-/// The most connections at once; a browser opens some that it does not use.
+/// The most connections at once, after which the oldest ends; a browser opens some that it does not use.
 const MOST_CONNECTIONS: usize = 16;
+/// How long the page at the end may take.
+const LONGEST_PAGE: Duration = Duration::from_secs(1);
+/// The pause after a connection that could not be taken.
+const PAUSE: Duration = Duration::from_millis(50);
 /// How long a connection may take to say what it wants.
 const LONGEST: Duration = Duration::from_secs(10);
 
@@ -50,19 +55,29 @@ impl LoopbackRedirect {
     /// Waits for the answer to the login with this state; the path and the query that the browser was sent to.
     pub(super) async fn answer(&self, state: &str) -> Result<String, String> {
         let mut open = JoinSet::new();
+        let mut oldest: VecDeque<AbortHandle> = VecDeque::new();
         loop {
             tokio::select! {
-                accepted = self.listener.accept(), if open.len() < MOST_CONNECTIONS => match accepted {
+                accepted = self.listener.accept() => match accepted {
                     Ok((stream, _)) => {
+                        oldest.retain(|handle| !handle.is_finished());
+                        if oldest.len() >= MOST_CONNECTIONS && let Some(oldest) = oldest.pop_front() {
+                            oldest.abort();
+                        }
                         let state = state.to_owned();
-                        open.spawn(async move {
+                        oldest.push_back(open.spawn(async move {
                             tokio::time::timeout(LONGEST, answered(stream, &state)).await.ok().flatten()
-                        });
+                        }));
                     }
-                    Err(error) => return Err(format!("the socket for the browser's answer failed: {error}")),
+                    // One that has gone, or too many open files of the program.
+                    Err(error) => {
+                        tracing::debug!(%error, "a connection of the browser cannot be taken");
+                        tokio::time::sleep(PAUSE).await;
+                    }
                 },
                 Some(ended) = open.join_next() => {
-                    if let Ok(Some(target)) = ended {
+                    if let Ok(Some((target, mut stream))) = ended {
+                        let _ = tokio::time::timeout(LONGEST_PAGE, reply(&mut stream, "200 OK", DONE)).await;
                         return Ok(target);
                     }
                 }
@@ -71,8 +86,8 @@ impl LoopbackRedirect {
     }
 }
 
-/// Reads a request and answers it; its target, if it is what is waited for.
-async fn answered(mut stream: TcpStream, state: &str) -> Option<String> {
+/// Reads a request; its target, if it is what is waited for. Every other one is answered here.
+async fn answered(mut stream: TcpStream, state: &str) -> Option<(String, TcpStream)> {
     let mut head = Vec::new();
     while !head.windows(4).any(|four| four == b"\r\n\r\n") {
         let mut piece = [0; 2048];
@@ -82,8 +97,17 @@ async fn answered(mut stream: TcpStream, state: &str) -> Option<String> {
         }
         head.extend_from_slice(&piece[..read]);
     }
-    let target = target(&head, state);
-    let (status, page) = if target.is_some() { ("200 OK", DONE) } else { ("404 Not Found", OTHER) };
+    match target(&head, state) {
+        // Nothing is waited for in between, so that it cannot end before it is known.
+        Some(target) => Some((target, stream)),
+        None => {
+            reply(&mut stream, "404 Not Found", OTHER).await;
+            None
+        }
+    }
+}
+
+async fn reply(stream: &mut TcpStream, status: &str, page: &str) {
     let length = page.len();
     let response = format!(
         "HTTP/1.1 {status}\r\ncontent-type: text/html\r\ncontent-length: {length}\r\ncache-control: no-store\r\nreferrer-policy: \
@@ -92,7 +116,6 @@ async fn answered(mut stream: TcpStream, state: &str) -> Option<String> {
     // Whether the person sees the page says nothing of the login.
     let _ = stream.write_all(response.as_bytes()).await;
     let _ = stream.shutdown().await;
-    target
 }
 
 fn target(head: &[u8], state: &str) -> Option<String> {

@@ -10,10 +10,12 @@ mod client_identity;
 mod discovery;
 mod kept_login;
 mod login_folder;
+mod login_making;
 mod loopback_redirect;
 mod mcp_authorization;
 mod token_endpoint;
 
+pub(crate) use self::auth_requests::can_be_logged_in_to;
 pub(super) use self::authorized_client::AuthorizedClient;
 pub(super) use self::authorizer::Authorizer;
 pub use self::kept_login::McpLogins;

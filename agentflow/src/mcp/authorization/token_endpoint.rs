@@ -26,8 +26,15 @@ pub(super) struct Tokens {
 /// Why there are no tokens.
 pub(super) struct NoTokens {
     pub(super) problem: String,
+    /// What the authorization server calls it, where it has answered.
+    pub(super) error: Option<String>,
+}
+
+impl NoTokens {
     /// Whether what was sent is refused for good.
-    pub(super) is_final: bool,
+    pub(super) fn is_final(&self) -> bool {
+        matches!(self.error.as_deref(), Some("invalid_grant" | "invalid_client" | "unauthorized_client"))
+    }
 }
 
 #[derive(Deserialize)]
@@ -51,7 +58,7 @@ pub(super) async fn tokens(
     secret: Option<&str>,
     fields: &[(&str, &str)],
 ) -> Result<Tokens, NoTokens> {
-    let failed = |problem: String| NoTokens { problem, is_final: false };
+    let failed = |problem: String| NoTokens { problem, error: None };
     let reply = sent(requests, url, client, secret, fields).await.map_err(failed)?;
     let host = url.host_str().unwrap_or_default();
     let error = reply.json::<Refused>().map(|refused| refused.error).ok();
@@ -60,9 +67,8 @@ pub(super) async fn tokens(
         // Words of its own could hold what was sent.
         let error = error
             .filter(|error| error.len() <= 64 && error.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_'));
-        let is_final = matches!(error.as_deref(), Some("invalid_grant" | "invalid_client" | "unauthorized_client"));
-        let says = error.map_or_else(|| reply.status.to_string(), |error| format!("{} `{error}`", reply.status));
-        return Err(NoTokens { problem: format!("the token endpoint of `{host}` answered {says}"), is_final });
+        let says = error.as_ref().map_or_else(|| reply.status.to_string(), |of| format!("{} `{of}`", reply.status));
+        return Err(NoTokens { problem: format!("the token endpoint of `{host}` answered {says}"), error });
     }
     let unusable = |why: &str| failed(format!("the tokens of `{host}` cannot be used: {why}"));
     let answer: Answer = reply.json().map_err(|why| unusable(&why))?;
@@ -75,15 +81,14 @@ pub(super) async fn tokens(
     if !is_token(&answer.access_token) || !answer.refresh_token.as_deref().is_none_or(is_token) {
         return Err(unusable("a token is empty, too long or not of the letters of tokens"));
     }
+    // One that cannot be read is as none: the tokens were given, and cannot be had again.
     let lasts = match answer.expires_in {
-        None | Some(Value::Null) => None,
         Some(Value::Number(seconds)) => seconds.as_f64(),
-        Some(Value::String(seconds)) => Some(seconds.parse().map_err(|_| unusable("`expires_in` is not a number"))?),
-        Some(_) => return Err(unusable("`expires_in` is not a number")),
+        Some(Value::String(seconds)) => seconds.parse().ok(),
+        _ => None,
     };
-    let lasts =
-        lasts.map(|seconds| Duration::try_from_secs_f64(seconds).map_err(|_| unusable("`expires_in` is not a time")));
-    Ok(Tokens { access_token: answer.access_token, refresh_token: answer.refresh_token, lasts: lasts.transpose()? })
+    let lasts = lasts.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    Ok(Tokens { access_token: answer.access_token, refresh_token: answer.refresh_token, lasts })
 }
 
 /// Tells an authorization server that a token is no longer used (RFC 7009). What it answers is of no use.

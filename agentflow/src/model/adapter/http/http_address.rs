@@ -41,7 +41,42 @@ impl HttpAddress {
     /// A text without keys.
     pub(crate) fn masked(&self, text: &str) -> String {
         let bearer = self.bearer.as_ref().map(|key| key.expose().to_owned());
-        let secrets = bearer.into_iter().chain(self.headers.values().filter(|value| value.len() >= 6).cloned());
+        let secrets = self
+            .key_of_address()
+            .into_iter()
+            .chain(bearer)
+            .chain(self.headers.values().filter(|value| value.len() >= 6).cloned());
         secrets.fold(text.to_owned(), |text, secret| mask::without(&text, &secret, "***").unwrap_or(text))
+    }
+
+    /// The user and the password in the address, also of a text that is not an address.
+    fn key_of_address(&self) -> Vec<String> {
+        let rest = self.url.split_once("://").map_or(&*self.url, |(_, rest)| rest);
+        let place = match self.url.parse::<Url>() {
+            Ok(_) => rest.split(['/', '?', '#', '\\']).next().unwrap_or_default(),
+            Err(_) => rest,
+        };
+        let Some((user, _)) = place.rsplit_once('@') else { return Vec::new() };
+        match user.split_once(':') {
+            Some((_, password)) if !password.is_empty() => vec![user.to_owned(), password.to_owned()],
+            _ if user.len() >= 6 => vec![user.to_owned()],
+            _ => Vec::new(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::HttpAddress;
+
+    #[test]
+    fn a_key_in_an_address_is_masked() {
+        for url in ["https://bob:pw9@h.example/mcp", "https://bob:p/w9@h.example:x", "bob:pw9@", "https://bob:pw9@"] {
+            let address = HttpAddress { url: url.to_owned(), ..HttpAddress::default() };
+            let text = format!("{} {}", address.url().err().unwrap_or_default(), address.masked(&format!("at {url}")));
+            assert!(!text.contains("w9"), "{text}");
+        }
+        let address = HttpAddress { url: "https://a@h.example/@b".to_owned(), ..HttpAddress::default() };
+        assert_eq!(address.masked("a banana"), "a banana");
     }
 }
