@@ -355,7 +355,8 @@ impl McpClientBuilder {
     ///
     /// # Errors
     /// [`McpError::Config`] for a name that cannot be a part of a tool's name, for an address that is not one, for a
-    /// header that cannot be sent, and for an `authorization` that cannot be used or has a key beside it.
+    /// header that cannot be sent, and for an `authorization` that cannot be used, has a key or a password in the address beside
+    /// it, or is for an address on another machine without TLS.
     pub fn build(self) -> Result<McpClient, McpError> {
         #[cfg(feature = "mcp-auth")]
         let login = self.login()?;

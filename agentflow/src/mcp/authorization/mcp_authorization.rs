@@ -96,7 +96,8 @@ impl McpAuthorization {
 
     /// A person logs in as the program arranges it, such as one that is a web application: `visit` is given the address to
     /// send the person to, and returns the address that their browser was sent back to, which is `redirect_uri` with a query.
-    /// That query is checked here. The address has a `state`, by which a program finds the login of an answer.
+    /// That query is checked here. The address has a `state`, by which a program finds the login of an answer. Each person
+    /// needs a client and a store of logins of their own, since whoever has the store has the login.
     pub fn browser<F, E>(redirect_uri: impl Into<String>, visit: impl Fn(String) -> F + Send + Sync + 'static) -> Self
     where
         F: Future<Output = Result<String, E>> + Send + 'static,
@@ -111,7 +112,8 @@ impl McpAuthorization {
         Self::new(How::ClientCredentials).client(issuer, id, Some(secret))
     }
 
-    /// The client that this program is at the authorization server `issuer`, where it was registered by hand. The secret is
+    /// The client that this program is at the authorization server `issuer`, where it was registered by hand. The program then
+    /// logs in at no other, and a server that does not name this one cannot be logged in to. The secret is
     /// sent to that server alone, whatever a server of tools says, and is not kept with the login.
     #[must_use]
     pub fn client(mut self, issuer: impl Into<String>, id: impl Into<String>, secret: Option<Secret>) -> Self {
@@ -120,7 +122,8 @@ impl McpAuthorization {
     }
 
     /// The address of a document that describes this program as a client, beginning with `https://`. It is the client where
-    /// an authorization server takes such documents and [`client`](Self::client) names none; else the program is registered.
+    /// an authorization server takes such documents and says with each code that it is of it (RFC 9207), unless the program
+    /// has a [`client`](Self::client); else the program is registered.
     #[must_use]
     pub fn client_document(mut self, url: impl Into<String>) -> Self {
         self.document = Some(url.into());
@@ -135,7 +138,8 @@ impl McpAuthorization {
     }
 
     /// The scopes that are asked for first. Default: those that the server asks for, else those that its metadata lists, else
-    /// none, which leaves it to the authorization server.
+    /// none, which leaves it to the authorization server. With
+    /// [`client_credentials`](Self::client_credentials) no others are asked for, whatever the server asks for.
     #[must_use]
     pub fn scopes<S: Into<String>>(mut self, scopes: impl IntoIterator<Item = S>) -> Self {
         self.scopes = scopes.into_iter().map(Into::into).collect();
@@ -157,7 +161,7 @@ impl McpAuthorization {
         self
     }
 
-    /// The longest that a person may take. Default: 5 minutes.
+    /// The longest that a person may take, and what comes before they are asked. Default: 5 minutes.
     #[must_use]
     pub fn login_timeout(mut self, limit: Duration) -> Self {
         self.login_timeout = limit;
