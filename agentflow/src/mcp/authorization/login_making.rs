@@ -1,5 +1,5 @@
 //! Making a login: of a person within their time, or of the program itself. What comes before the code can be given up; from
-//! the code on it runs to its end, within the limits of a request, since tokens that were given and lost cannot be had again.
+//! the code on it runs to its end, within the limits of a request, since tokens that were given and lost are not given again.
 
 use std::sync::atomic::Ordering;
 

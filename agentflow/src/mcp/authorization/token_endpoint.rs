@@ -81,7 +81,7 @@ pub(super) async fn tokens(
     if !is_token(&answer.access_token) || !answer.refresh_token.as_deref().is_none_or(is_token) {
         return Err(unusable("a token is empty, too long or not of the letters of tokens"));
     }
-    // One that cannot be read is as none: the tokens were given, and cannot be had again.
+    // One that cannot be read is as none: the tokens were given, and are not given again.
     let lasts = match answer.expires_in {
         Some(Value::Number(seconds)) => seconds.as_f64(),
         Some(Value::String(seconds)) => seconds.parse().ok(),
