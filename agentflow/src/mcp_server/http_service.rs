@@ -18,7 +18,7 @@ use rmcp::transport::streamable_http_server::session::never::NeverSessionManager
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
 
 use super::http_callers::McpCaller;
-use super::http_sessions::HttpSessions;
+use super::http_sessions::{HttpSessions, SessionProblem};
 use super::server_settings::{HttpSettings, Shared};
 use super::service::{Reach, Service};
 use crate::mcp::Ending;
@@ -132,9 +132,17 @@ impl McpHttpService {
             }
         };
         let in_session = self.sessions.as_ref().filter(|of| of.takes(&mut head, &body));
+        let session = head.headers.get(SESSION).filter(|id| **id != NO_SESSION).cloned();
         let request = Request::from_parts(head, Full::new(body));
         let response = match in_session {
-            Some(of) => of.inner.handle(request).await,
+            Some(of) => {
+                let response = of.inner.handle(request).await;
+                if response.status() == StatusCode::INTERNAL_SERVER_ERROR && session.is_some_and(|id| of.has_ended(&id))
+                {
+                    return plain(StatusCode::NOT_FOUND, HeaderMap::new(), SessionProblem::Ended.to_string());
+                }
+                response
+            }
             None => self.inner.handle(request).await,
         };
         response.map(McpHttpBody)
@@ -142,6 +150,11 @@ impl McpHttpService {
 }
 
 impl WithSessions {
+    /// Whether the session of a request that was taken has ended meanwhile.
+    fn has_ended(&self, id: &HeaderValue) -> bool {
+        id.to_str().is_ok_and(|id| !self.sessions.is_open(id))
+    }
+
     /// Whether a request belongs to a session, or opens one. A session of another caller is one that is not there.
     fn takes(&self, head: &mut Parts, body: &[u8]) -> bool {
         if head.headers.get(REVISION).is_some_and(|revision| revision.as_bytes() >= WITHOUT_SESSIONS) {

@@ -29,6 +29,8 @@ use crate::mcp::{CLOSED, Ending};
 
 /// The shortest time after which a session is looked at again.
 const SHORTEST: Duration = Duration::from_millis(10);
+/// How long the transport of a session that has ended is waited for.
+const CLOSING: Duration = Duration::from_secs(1);
 /// Later than any session ends.
 const FAR: Duration = Duration::from_secs(60 * 60 * 24 * 365);
 
@@ -49,7 +51,8 @@ struct Session {
     handle: LocalSessionHandle,
     /// Who has opened it; unset before its handshake.
     caller: OnceLock<Option<String>>,
-    room: OnceLock<Room>,
+    /// Given back when it ends, although a response of it may be unread.
+    room: Mutex<Option<Room>>,
     ending: Ending,
     ended: CancellationToken,
     used: Mutex<Used>,
@@ -63,7 +66,7 @@ struct Used {
 
 /// Room for one session, kept in the head of the request that opens it.
 #[derive(Clone)]
-pub(super) struct Room(#[expect(dead_code, reason = "held until the session is gone")] Arc<OwnedSemaphorePermit>);
+pub(super) struct Room(#[expect(dead_code, reason = "held until the session has ended")] Arc<OwnedSemaphorePermit>);
 
 /// What a request knows of its session: why it has ended.
 #[derive(Clone)]
@@ -92,6 +95,19 @@ impl From<SessionError> for SessionProblem {
 impl Session {
     fn used(&self) -> MutexGuard<'_, Used> {
         self.used.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Keeps its room, unless it has ended meanwhile.
+    fn takes(&self, room: Room) {
+        let mut own = self.room.lock().unwrap_or_else(PoisonError::into_inner);
+        *own = (!self.ended.is_cancelled()).then_some(room);
+    }
+
+    fn end(&self, why: &str) {
+        self.ending.because(why.to_owned());
+        let mut room = self.room.lock().unwrap_or_else(PoisonError::into_inner);
+        self.ended.cancel();
+        *room = None;
     }
 
     /// When it is to be looked at again, and whether it is over now.
@@ -146,6 +162,11 @@ impl HttpSessions {
         Arc::clone(&self.0.room).try_acquire_owned().ok().map(|permit| Room(Arc::new(permit)))
     }
 
+    /// Whether there is such a session, whoever has opened it.
+    pub(super) fn is_open(&self, id: &str) -> bool {
+        self.0.open().contains_key(id)
+    }
+
     /// Whether there is such a session, and this caller has opened it.
     pub(super) fn has(&self, id: &str, caller: Option<&McpCaller>) -> bool {
         let caller = caller.map(McpCaller::name);
@@ -176,8 +197,7 @@ impl Sessions {
 
     fn end(&self, id: &str, why: &str) {
         if let Some(session) = self.open().remove(id) {
-            session.ending.because(why.to_owned());
-            session.ended.cancel();
+            session.end(why);
         }
     }
 
@@ -221,7 +241,7 @@ impl SessionManager for HttpSessions {
         let session = Arc::new(Session {
             handle,
             caller: OnceLock::new(),
-            room: OnceLock::new(),
+            room: Mutex::default(),
             ending: Ending::default(),
             ended: CancellationToken::new(),
             used: Mutex::new(Used { streams: 0, last: Instant::now() }),
@@ -241,7 +261,7 @@ impl SessionManager for HttpSessions {
             && let Some(head) = request.request.extensions_mut().get_mut::<http::request::Parts>()
         {
             if let Some(room) = head.extensions.remove::<Room>() {
-                let _ = session.room.set(room);
+                session.takes(room);
             }
             let _ = session.caller.set(head.extensions.get().map(|caller: &McpCaller| caller.name().to_owned()));
         }
@@ -250,7 +270,7 @@ impl SessionManager for HttpSessions {
     }
 
     async fn has_session(&self, id: &SessionId) -> Result<bool, SessionProblem> {
-        Ok(self.0.open().contains_key(id))
+        Ok(self.is_open(id))
     }
 
     async fn close_session(&self, id: &SessionId) -> Result<(), SessionProblem> {
@@ -325,6 +345,7 @@ impl Transport<RoleServer> for SessionTransport {
     }
 
     async fn close(&mut self) -> Result<(), Self::Error> {
-        self.inner.close().await
+        // The transport may wait for somebody who reads its messages, which nobody does any more; it ends when it is dropped.
+        tokio::time::timeout(CLOSING, self.inner.close()).await.unwrap_or(Ok(()))
     }
 }

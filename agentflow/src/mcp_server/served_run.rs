@@ -323,8 +323,10 @@ impl Followed<'_, '_> {
                         _ = self.run.until_closed(&question.id) => None,
                         answered = elicited(peer, ElicitRequest::new(params)) => Some(answered),
                     };
-                    self.turn.take_again().await;
-                    let Some(answered) = answered else { continue };
+                    let Some(answered) = answered else {
+                        self.turn.take_again().await;
+                        continue;
+                    };
                     let said = match answered {
                         Some(result) => served_question::said(&question, result),
                         None => Said::Declined,
@@ -332,7 +334,10 @@ impl Followed<'_, '_> {
                     let Said::Answer(answer) = said else { return self.left(&question).into() };
                     let by = served_call::caller(self.context);
                     let by = by.as_deref().unwrap_or(SOMEBODY);
-                    match self.run.answer(&question.id, &answer, by).await {
+                    // What was said in time counts, however long others have the turns.
+                    let outcome = self.run.answer(&question.id, &answer, by).await;
+                    self.turn.take_again().await;
+                    match outcome {
                         Err(Error::Control(error)) => problem = Some((question.id, error.to_string())),
                         Err(error) => return self.ended(served_answer::error(said_of(self.shared, &error))).into(),
                         Ok(()) => {}

@@ -71,17 +71,17 @@ pub(super) struct Service {
     updates: ResourceUpdates,
     /// Why the connection ended; nothing as long as it has not. A session has its own.
     ending: Ending,
-    /// The runs of calls, for those who cancel one.
-    runs: Mutex<HashMap<RequestId, RunHandle<Encoded>>>,
+    /// The open calls of agents and workflows, with their runs once these have begun, for those who cancel one.
+    runs: Mutex<HashMap<RequestId, Option<RunHandle<Encoded>>>>,
 }
 
-/// The run of a call, until that has its answer.
-struct RunOfCall<'s> {
+/// A call that is open, until it has its answer.
+struct OpenCall<'s> {
     service: &'s Service,
     id: RequestId,
 }
 
-impl Drop for RunOfCall<'_> {
+impl Drop for OpenCall<'_> {
     fn drop(&mut self) {
         self.service.runs().remove(&self.id);
     }
@@ -107,8 +107,26 @@ impl Service {
         *self.level.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn runs(&self) -> std::sync::MutexGuard<'_, HashMap<RequestId, RunHandle<Encoded>>> {
+    fn runs(&self) -> std::sync::MutexGuard<'_, HashMap<RequestId, Option<RunHandle<Encoded>>>> {
         self.runs.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Counts a call as open.
+    ///
+    /// # Errors
+    /// When as many are open as may be, or one with this id is.
+    fn opened(&self, id: &RequestId) -> Result<OpenCall<'_>, ErrorData> {
+        let (most, mut runs) = (self.shared.most_open(), self.runs());
+        if runs.contains_key(id) {
+            let problem = "a call with this id is open already; give each call an id of its own";
+            return Err(ErrorData::invalid_request(problem, None));
+        }
+        if runs.len() >= most {
+            let problem = format!("{most} calls of this client are open; end one, or call again later");
+            return Err(ErrorData::new(BUSY, problem, None));
+        }
+        runs.insert(id.clone(), None);
+        Ok(OpenCall { service: self, id: id.clone() })
     }
 
     async fn call(
@@ -146,11 +164,7 @@ impl Service {
             };
         }
         // A call whose person thinks has no turn, so that turns bound nothing.
-        let most = shared.most_open();
-        if self.runs().len() >= most {
-            let problem = format!("{most} calls of this client are open; end one, or call again later");
-            return Err(ErrorData::new(BUSY, problem, None));
-        }
+        let open = self.opened(&context.id)?;
         let earlier = match request.request_state {
             Some(state) => {
                 let responses = request.input_responses.unwrap_or_default();
@@ -180,8 +194,7 @@ impl Service {
         {
             return Ok(task.into());
         }
-        self.runs().insert(context.id.clone(), run.clone());
-        let _of_call = RunOfCall { service: self, id: context.id.clone() };
+        self.runs().insert(open.id.clone(), Some(run.clone()));
         let followed = Followed { shared, offer: &offer, run: &run, context, reach: self.reach, turn: &turn, level };
         tokio::select! {
             biased;
@@ -404,7 +417,7 @@ impl ServerHandler for Service {
     }
 
     async fn on_cancelled(&self, said: CancelledNotificationParam, _: NotificationContext<RoleServer>) {
-        let run = said.request_id.and_then(|id| self.runs().get(&id).cloned());
+        let run = said.request_id.and_then(|id| self.runs().get(&id).cloned().flatten());
         if let Some(run) = run {
             let _ = run.cancel(CANCELLED).await;
         }

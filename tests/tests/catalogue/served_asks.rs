@@ -97,6 +97,22 @@ async fn a_client_with_an_open_connection_is_asked_on_it() {
 }
 
 #[tokio::test]
+async fn a_call_with_the_id_of_an_open_one_begins_no_run() {
+    let runtime = durable(&MemoryStore::new());
+    let mut lines = Lines::greeted_with(&server(&runtime), json!({"elicitation": {}})).await;
+    let asked = lines.call(1, "asked_booking", json!({"to": "Oslo"})).await;
+    assert_eq!(asked["method"], "elicitation/create", "{asked}");
+    let refused = lines.call(1, "asked_booking", json!({"to": "Rome"})).await;
+    assert_eq!(refused["error"]["code"], -32600, "{refused}");
+    assert!(refused["error"]["message"].as_str().unwrap().contains("open already"), "{refused}");
+    assert_eq!(runtime.runs(RunFilter::new()).await.unwrap().len(), 1);
+    // The open one is as it was.
+    let name = json!({"jsonrpc": "2.0", "id": asked["id"], "result": accepted(json!({"answer": "Ada"}))});
+    lines.say(&name).await;
+    assert!(lines.next().await["params"]["message"].as_str().unwrap().contains("Which seat?"));
+}
+
+#[tokio::test]
 async fn a_form_is_closed_when_somebody_else_answers() {
     let store = MemoryStore::new();
     let runtime = durable(&store);

@@ -61,6 +61,30 @@ async fn a_person_who_thinks_keeps_nobody_else_from_calling() {
 }
 
 #[tokio::test]
+async fn an_answer_in_time_counts_although_others_have_the_turns() {
+    let held = Held::new();
+    let runtime = Runtime::builder().store(MemoryStore::new()).tools(held.tool()).build();
+    let server = McpServer::from_runtime(&runtime).tools(["hold"]).workflows(["asked_booking"]);
+    let client = Client::asked(served(server.max_calls(1).max_waiting(0)).await, "").await;
+    let mut waiting = client.call(1, "asked_booking", json!({"to": "Oslo"})).await;
+    let asked = waiting.next().await;
+    let mut holding = client.call(2, "hold", json!({})).await;
+    held.begun.notified().await;
+    client.answer(&asked, json!({"answer": "Ada"})).await;
+    // The run asks the next question before the call has its turn again.
+    let asks_next = async || {
+        let open = runtime.approvals(RunFilter::new()).await.unwrap();
+        open.iter().any(|question| question.message == "Which seat?")
+    };
+    while !asks_next().await {
+        tokio::task::yield_now().await;
+    }
+    held.let_go.notify_one();
+    assert!(holding.next().await["result"].is_object());
+    assert_eq!(waiting.next().await["method"], "elicitation/create");
+}
+
+#[tokio::test]
 async fn a_session_of_another_caller_is_one_that_is_not_there() {
     let store = MemoryStore::new();
     let address = served(with_callers(server(&store))).await;
