@@ -140,7 +140,7 @@ async fn control_at_rest(
     let asked_after = asked_after.or(matches!(request, ControlRequest::Message { .. }).then_some(0));
     let recorded = host.redactor.as_ref().map(|redactor| request.recorded_by(redactor));
     let recorded = recorded.as_ref().unwrap_or(request);
-    if asked_after.is_some_and(|after| events.iter().any(|event| event.seq > after && is_done(recorded, event))) {
+    if asked_after.is_some_and(|after| was_done(recorded, &events, after)) {
         // It was done, and the run stopped before that was told.
         return Ok(match request {
             ControlRequest::Retry { .. } => Then::Continues,
@@ -254,7 +254,23 @@ async fn is_compensating(store: &Arc<dyn Store>, run: &RunId) -> Result<bool, St
     Ok(store.record(run).await?.is_some_and(|record| record.status == RunStatus::Compensating))
 }
 
-/// Whether an event is what a request asked for; both as they are recorded.
+/// Whether what a request asked for is among the events after a number; both as they are recorded.
+fn was_done(request: &ControlRequest, events: &[Event], after: u64) -> bool {
+    let mut all = events.iter().enumerate();
+    all.any(|(at, event)| event.seq > after && is_done(request, event) && answers(request, event, &events[..at]))
+}
+
+/// Whether an answer is one to the question that a request names: the last one before it at its path.
+fn answers(request: &ControlRequest, answer: &Event, before: &[Event]) -> bool {
+    let ControlRequest::Answer { question: Some(named), .. } = request else { return true };
+    let asked = before.iter().rev().filter(|event| event.path == answer.path).find_map(|event| match &event.kind {
+        EventKind::ApprovalRequested(question) => Some(&question.id),
+        _ => None,
+    });
+    asked == Some(named)
+}
+
+/// Whether an event is what a request asked for, whichever asking it answers.
 fn is_done(request: &ControlRequest, event: &Event) -> bool {
     let is_of = |node: &str| event.path.to_string() == *node;
     match (request, &event.kind) {

@@ -12,13 +12,13 @@ impl<T> RunHandle<T> {
     /// Waits until `open` finds something in the run's journal, which it sees when all of it is read and after each further
     /// question; `None` when the run has ended without.
     pub(crate) async fn until_asks<Q>(&self, open: impl Fn(&[Event]) -> Option<Q>) -> Result<Option<Q>> {
-        self.until_found(|kind| matches!(kind, EventKind::ApprovalRequested(_)), open).await
+        self.until_found(|event| matches!(event.kind, EventKind::ApprovalRequested(_)), open).await
     }
 
     /// The same; `matters` says after which events it looks again.
     pub(crate) async fn until_found<Q>(
         &self,
-        matters: impl Fn(&EventKind) -> bool,
+        matters: impl Fn(&Event) -> bool,
         open: impl Fn(&[Event]) -> Option<Q>,
     ) -> Result<Option<Q>> {
         let mut life = self.life().clone();
@@ -33,7 +33,7 @@ impl<T> RunHandle<T> {
                 if !event.is_recorded() {
                     continue;
                 }
-                is_new |= matters(&event.kind);
+                is_new |= matters(&event);
                 let is_last = event.seq >= there.max(log.visible());
                 journal.push(event);
                 if is_new && is_last {

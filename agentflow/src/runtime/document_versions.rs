@@ -36,6 +36,11 @@ fn key(definition: &str, parts: Option<&str>) -> Arc<str> {
     sha256(format!("documents of the definition {definition} {parts}").as_bytes()).into()
 }
 
+/// What a store keeps the documents with exactly these texts under: others of a version may differ in a comment.
+fn key_of_texts(texts: &str) -> Arc<str> {
+    sha256(format!("documents with the texts {texts}").as_bytes()).into()
+}
+
 /// What a store keeps the document of an agent's version under.
 fn key_of_agent(name: &str, parts: &str) -> Arc<str> {
     sha256(format!("document of the agent {name} {parts}").as_bytes()).into()
@@ -45,7 +50,8 @@ impl Runtime {
     /// Keeps the documents of a workflow, once for each store.
     pub(super) async fn put_documents(&self, store: &Arc<dyn Store>, spec: &Spec) -> Result<(), StoreError> {
         let Some(live) = self.host().live.as_ref().filter(|_| !spec.written.is_empty()) else { return Ok(()) };
-        for key in [key(spec.hash(), Some(&spec.parts().id)), key(spec.hash(), None)] {
+        let texts = spec.documents().map(|texts| key_of_texts(&texts));
+        for key in [key(spec.hash(), Some(&spec.parts().id)), key(spec.hash(), None)].into_iter().chain(texts) {
             if live.lacks_definition(&key) {
                 let written = spec.written.iter().cloned();
                 let documents = written.map(|(name, text)| KeptDocument { name, text }).collect();
@@ -119,6 +125,19 @@ impl Runtime {
             kept => kept,
         };
         match self.with_kept(kept) {
+            Some(runtime) => Ok(Some(runtime.fetched_workflow_spec(name).await)),
+            None => Ok(None),
+        }
+    }
+
+    /// The workflow that is made of documents with these texts; `None` when the store keeps none that this release reads.
+    pub(super) async fn kept_texts(
+        &self,
+        store: &Arc<dyn Store>,
+        name: &str,
+        texts: &str,
+    ) -> Result<Option<Result<Arc<Spec>>>> {
+        match self.with_kept(store.definition(&key_of_texts(texts)).await?) {
             Some(runtime) => Ok(Some(runtime.fetched_workflow_spec(name).await)),
             None => Ok(None),
         }

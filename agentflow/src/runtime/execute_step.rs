@@ -16,9 +16,9 @@ impl Runtime {
     /// kept by the run before the step continues.
     ///
     /// The version is that of the run: a workflow of documents of which this runtime now has another version is read from the
-    /// [store](super::RuntimeBuilder::store) of this runtime, when that is the run's. Of a workflow of the program, what the
-    /// agents and tools that it calls have of their own is compared as when a run is resumed ([`Changes`](super::Changes)),
-    /// when this runtime has the store of the run.
+    /// [store](super::RuntimeBuilder::store) of this runtime, when that is the run's. What the agents and tools that it calls
+    /// have of their own in the program is compared as when a run is resumed ([`Changes`](super::Changes)), when this runtime
+    /// has the store of the run.
     ///
     /// Before all that it takes the step, with a first batch to `recorder` that holds no events: of a call that is executed
     /// twice, at the same time or one after the other, the run lets one have the step, and the other one ends with
@@ -67,16 +67,18 @@ impl Runtime {
             return Err(Failure::new(FailureKind::NewerVersion, message));
         }
         let now = self.fetched_workflow_spec(&call.workflow).await;
-        if let Ok(spec) = &now
-            && *spec.hash() == call.definition
-            && (*spec.parts().id == *call.parts || call.documents.is_some() && spec.documents() == call.documents)
-        {
-            return Ok(Arc::clone(spec));
-        }
-        #[cfg(feature = "documents")]
-        if let Some(spec) = self.version_of_call(call).await.map_err(|error| Failure::from(&error))? {
-            return Ok(spec);
-        }
+        let is_it = |spec: &Spec| *spec.hash() == call.definition && spec.documents() == call.documents;
+        let now = match now {
+            Ok(spec) if *spec.hash() == call.definition && *spec.parts().id == *call.parts => return Ok(spec),
+            Ok(spec) if is_it(&spec) => Ok(spec),
+            #[cfg(feature = "documents")]
+            now => match self.version_of_call(call, is_it).await.map_err(|error| Failure::from(&error))? {
+                Some(spec) => Ok(spec),
+                None => now,
+            },
+            #[cfg(not(feature = "documents"))]
+            now => now,
+        };
         let spec = now.map_err(|error| Failure::from(&error))?;
         if *spec.hash() != call.definition {
             let message = format!(
@@ -108,10 +110,15 @@ impl Runtime {
     /// The version of a call's run, made of the documents that the store of this runtime keeps of it; `None` when it keeps
     /// none of that version.
     #[cfg(feature = "documents")]
-    async fn version_of_call(&self, call: &StepCall) -> Result<Option<Arc<Spec>>> {
+    async fn version_of_call(&self, call: &StepCall, is_it: impl Fn(&Spec) -> bool) -> Result<Option<Arc<Spec>>> {
         let (Some(store), Some(documents)) = (self.store(), &call.documents) else { return Ok(None) };
+        if let Some(spec) = self.kept_texts(store, &call.workflow, documents).await?.transpose()?
+            && is_it(&spec)
+        {
+            return Ok(Some(spec));
+        }
+        // An earlier release kept them by their version alone.
         let version = (&*call.workflow, &*call.definition, Some(&*call.parts));
-        let is_it = |spec: &Arc<Spec>| *spec.hash() == call.definition && spec.documents().as_ref() == Some(documents);
-        Ok(self.kept_version(store, version).await?.transpose()?.filter(is_it))
+        Ok(self.kept_version(store, version).await?.transpose()?.filter(|spec| is_it(spec)))
     }
 }

@@ -10,7 +10,7 @@ use serde::Serialize;
 use super::Runtime;
 use crate::error::Result;
 #[cfg(feature = "mcp-server")]
-use crate::event::Edge;
+use crate::event::named_question;
 use crate::event::{Event, EventKind, RunId};
 use crate::on_timeout::OnTimeout;
 use crate::path::StepPath;
@@ -161,14 +161,21 @@ impl<T> RunHandle<T> {
     /// As [`asked`](Self::asked).
     #[cfg(feature = "mcp-server")]
     pub(crate) async fn until_closed(&self, id: &str) -> Result<()> {
-        let closes = |kind: &EventKind| {
-            matches!(kind, EventKind::ApprovalResolved { .. } | EventKind::RunResumed { .. })
-                || kind.shape().edge == Edge::Closes
+        let (path, _) = named_question(id);
+        // What is no path is asked nowhere.
+        let Ok(path) = path.parse::<StepPath>() else { return Ok(()) };
+        let closes = |event: &Event| match &event.kind {
+            _ if event.path == path => true,
+            // What it belongs to ends, is tried again, or goes on without it.
+            EventKind::RunResumed { .. } | EventKind::RunCompensating { .. } => path.belongs_to(&event.path),
+            kind => kind.shape().edge.ends_attempt() && path.belongs_to(&event.path),
         };
         let is_closed = |events: &[Event]| {
-            let record = RunRecord::from_events(events)?;
-            let is_open = questions(&record, events).iter().any(|question| question.id == id);
-            (!is_open).then_some(())
+            let asks = RunState::of(events)
+                .nodes
+                .get(&path)
+                .is_some_and(|node| matches!(&node.state, NodeState::Asking(request) if request.id_at(&path) == id));
+            (!asks).then_some(())
         };
         self.until_found(closes, is_closed).await.map(drop)
     }

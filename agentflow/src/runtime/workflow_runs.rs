@@ -355,7 +355,12 @@ impl Runtime {
         let RunJournal { offset, events, kept } = journal_read;
         shared.restore(offset, kept, events);
         let redefined = match is_same {
-            true => None,
+            true => {
+                // Its steps may be handed out, and these texts may differ in a comment from those that it began with.
+                #[cfg(feature = "documents")]
+                self.put_documents(store, spec).await?;
+                None
+            }
             false => {
                 self.put_definition(store, spec).await?;
                 shared.close_forgotten(&forgotten);

@@ -11,9 +11,10 @@ use agentflow::event::EventKind;
 use agentflow::prelude::*;
 use agentflow::runtime::Changes;
 use agentflow::store::{MemoryStore, RunFilter};
+use agentflow::tool::{FnTool, ToolDefinition, ToolError, ToolOutput};
 use agentflow_testing::{ScriptedModel, Turn, check_events};
 use agentflow_tests::Elsewhere;
-use serde_json::json;
+use serde_json::{Value, json};
 
 fn document(text: &str) -> Document {
     Document::read("flow.yaml", text).unwrap_or_else(|error| panic!("{error}"))
@@ -97,6 +98,60 @@ async fn a_document_of_another_plan_is_read_from_the_store_of_the_run() {
     let host = Runtime::builder().document(sum(1)).store(store).executor(Elsewhere::on_task(worker)).build();
     let run = host.start_named("far_sum", json!({})).await.unwrap();
     assert_eq!(run.result().await.unwrap().as_str(), "2");
+}
+
+#[tokio::test]
+async fn a_document_with_another_comment_is_kept_beside_the_first() {
+    let sum = |comment: &str| {
+        document(&format!(
+            "# {comment}\nid: far_double\nnodes:\n  - {{id: t, tool: far_twice, args_template: {{a: 4}}}}\n"
+        ))
+    };
+    /// Doubles a number.
+    #[tool(effects = "none")]
+    fn far_twice(a: i64) -> i64 {
+        2 * a
+    }
+    let store = MemoryStore::new();
+    // No worker has a document, so that each step needs the texts of its run.
+    for comment in ["First.", "Second.", "First."] {
+        let worker = Runtime::builder().store(store.clone()).build();
+        let host = Runtime::builder().document(sum(comment)).store(store.clone());
+        let host = host.executor(Elsewhere::on_task(worker)).build();
+        let run = host.start_named("far_double", json!({})).await.unwrap();
+        assert_eq!(run.result().await.unwrap_or_else(|error| panic!("{comment}: {error}")).as_str(), "8");
+    }
+}
+
+#[tokio::test]
+async fn a_changed_tool_of_the_program_is_compared_where_the_document_is_the_same() {
+    let document = || {
+        document(
+            "name: team\nagents:\n  - {name: writer, model: test/m, instruction: Write., tools: [look]}\norchestration: \
+             {type: sequential, agents: [writer]}\n",
+        )
+    };
+    let look = |parameter: &str| {
+        let schema = json!({"type": "object", "properties": {parameter: {"type": "string"}}, "required": [parameter]});
+        FnTool::dynamic(ToolDefinition::new("look", "Looks.", schema), |_, _: Value| async {
+            Ok::<_, ToolError>(ToolOutput::text("seen"))
+        })
+    };
+    // In the documents of the worker, and in those of the store.
+    for is_given in [true, false] {
+        let outcome = async |parameter: &str| {
+            let store = MemoryStore::new();
+            let worker = Runtime::builder().tools(look(parameter)).model(echo()).store(store.clone());
+            let worker = if is_given { worker.document(document()) } else { worker };
+            let host = Runtime::builder().document(document()).tools(look("at")).model(echo()).store(store);
+            let host = host.executor(Elsewhere::on_task(worker.build())).build();
+            let run = host.start_named("team", json!({"message": "Hello."})).await.unwrap();
+            run.result().await.map(drop).map_err(|error| error.to_string())
+        };
+        outcome("at").await.unwrap_or_else(|error| panic!("{is_given}: {error}"));
+        let refused = outcome("where").await.unwrap_err();
+        assert!(refused.contains("look"), "{is_given}: {refused}");
+    }
 }
 
 #[tokio::test]
