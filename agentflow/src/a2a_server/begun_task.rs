@@ -146,7 +146,7 @@ async fn answer(
     let runtime = &shared.runtime;
     let questions = questions_for(shared, caller, &record).await?;
     let question = match said(message, QUESTION)? {
-        Some(named) => questions.iter().find(|question| question.id == named).ok_or_else(|| {
+        Some(named) => questions.iter().find(|question| question.id == named || question.path == named).ok_or_else(|| {
             Fault::params(
                 "message.metadata.question: the task does not ask its client this, or not any more; its state has what it asks",
             )

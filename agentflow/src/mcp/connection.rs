@@ -141,7 +141,7 @@ impl Connection {
         &self,
         name: &'static str,
         request: ClientRequest,
-        mut sent_as: impl FnMut(RequestId),
+        mut sent_as: impl FnMut(Option<RequestId>),
         mut progress: impl FnMut(CallProgress),
     ) -> Result<ServerResult, McpError> {
         #[cfg(feature = "mcp-auth")]
@@ -150,7 +150,10 @@ impl Connection {
             loop {
                 login.begin(&mut tries);
                 match self.ask_once(name, request.clone(), &mut sent_as, &mut progress).await {
-                    Err(NoAnswer { refused: Some(refused), .. }) => login.answer(&refused, &mut tries).await?,
+                    Err(NoAnswer { refused: Some(refused), .. }) => {
+                        sent_as(None);
+                        login.answer(&refused, &mut tries).await?;
+                    }
                     other => return other.map_err(|failed| failed.error),
                 }
             }
@@ -162,7 +165,7 @@ impl Connection {
         &self,
         name: &'static str,
         request: ClientRequest,
-        sent_as: &mut impl FnMut(RequestId),
+        sent_as: &mut impl FnMut(Option<RequestId>),
         progress: &mut impl FnMut(CallProgress),
     ) -> Result<ServerResult, NoAnswer> {
         let sent = self.peer.send_cancellable_request(request, PeerRequestOptions::no_options()).await;
@@ -170,7 +173,7 @@ impl Connection {
             Ok(handle) => handle,
             Err(error) => return Err(self.failed(name, error).await),
         };
-        sent_as(handle.id.clone());
+        sent_as(Some(handle.id.clone()));
         let mut said = self.progress.of(handle.progress_token.clone());
         let mut asked = Asked(Some(handle));
         let answer = loop {

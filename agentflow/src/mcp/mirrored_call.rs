@@ -171,7 +171,7 @@ impl MirroredCall {
         let request = ClientRequest::CallToolRequest(CallToolRequest::new(params));
         let (mut call, questions) = connection.questions().of_call(can_wait);
         let answer = {
-            let sent_as = |id| call.is_sent_as(id);
+            let sent_as = |request| call.is_sent_as(request);
             let mut asked = pin!(connection.ask_as("tools/call", request, sent_as, |progress| cx.emit(&progress)));
             tokio::select! {
                 biased;
@@ -179,7 +179,12 @@ impl MirroredCall {
                 never = questions.answered(cx, self.link.name()) => match never {},
             }
         };
-        if matches!(answer, Ok(_) | Err(McpError::Refused { .. } | McpError::Answer { .. })) {
+        let is_over = match &answer {
+            Ok(_) | Err(McpError::Refused { .. } | McpError::Answer { .. }) => true,
+            // The server did nothing, or was not reached.
+            Err(error) => matches!(error, McpError::Unauthorized { .. } | McpError::Connect { .. }),
+        };
+        if is_over {
             call.has_answer();
         }
         if answer.is_ok() {

@@ -114,11 +114,11 @@ impl Calls {
 }
 
 impl OpenCall {
-    /// Its request has been sent.
-    pub(super) fn is_sent_as(&self, request: RequestId) {
+    /// Its request has been sent; or with `None`, it was refused and nothing of it is at the server any more.
+    pub(super) fn is_sent_as(&self, request: Option<RequestId>) {
         let mut calls = self.all.calls();
         if let Some(call) = calls.running.iter_mut().find(|call| call.number == self.number) {
-            call.request = Some(request);
+            call.request = request;
         }
     }
 
@@ -182,8 +182,10 @@ async fn said(cx: &Context, asked: u32, question: UserQuestion) -> ElicitResult 
 impl Drop for OpenCall {
     fn drop(&mut self) {
         let mut calls = self.all.calls();
-        calls.running.retain(|call| call.number != self.number);
-        calls.given_up += u64::from(!self.has_answer);
+        let Some(at) = calls.running.iter().position(|call| call.number == self.number) else { return };
+        // The server knows nothing of a call that was not sent.
+        let is_sent = calls.running.remove(at).request.is_some();
+        calls.given_up += u64::from(is_sent && !self.has_answer);
     }
 }
 
@@ -203,9 +205,9 @@ mod tests {
         // It may ask before its request is known here.
         let (one, mut of_one) = all.of_call(true);
         assert_eq!((asking(None), asking(Some(&on_stream_of(1)))), (Ok(true), Ok(true)));
-        one.is_sent_as(RequestId::Number(1));
+        one.is_sent_as(Some(RequestId::Number(1)));
         let (two, mut of_two) = all.of_call(true);
-        two.is_sent_as(RequestId::Number(2));
+        two.is_sent_as(Some(RequestId::Number(2)));
         assert!(asking(None).is_err() && asking(Some(&InboundStreamOrigin::Unassociated)).is_err());
         assert!(asking(Some(&on_stream_of(3))).is_err());
         for (request, questions) in [(1, &mut of_one), (2, &mut of_two)] {
@@ -227,10 +229,19 @@ mod tests {
         let (mut ended, _) = all.of_call(true);
         ended.has_answer();
         drop(ended);
+        // The server knows nothing of what was not sent, or was refused.
+        drop(all.of_call(true));
+        let (refused, _) = all.of_call(true);
+        refused.is_sent_as(Some(RequestId::Number(0)));
+        refused.is_sent_as(None);
+        drop(refused);
+        let (alone, _) = all.of_call(true);
+        assert_eq!(asking(None), Ok(true));
+        drop(alone);
         let (given_up, _) = all.of_call(true);
-        given_up.is_sent_as(RequestId::Number(1));
+        given_up.is_sent_as(Some(RequestId::Number(1)));
         let (next, _) = all.of_call(true);
-        next.is_sent_as(RequestId::Number(2));
+        next.is_sent_as(Some(RequestId::Number(2)));
         assert_eq!(asking(Some(&on_stream_of(1))), Ok(true));
         drop(given_up);
         assert!(asking(Some(&on_stream_of(1))).unwrap_err().contains("does not run any more"));

@@ -111,7 +111,7 @@ async fn a_question_is_answered_by_a_message_to_its_task() {
     let open = runtime.approvals(RunFilter::new()).await.unwrap().remove(0);
     assert_eq!((&question["question"], &question["about"]), (&json!(open.id), &json!("rain")), "{question}");
     // Named, an answer is one to this question alone.
-    for other in ["approval@00000000".to_owned(), open.path.clone(), format!("{}@", open.id)] {
+    for other in [format!("{}@00000000", open.path), "another".to_owned(), format!("{}@", open.id)] {
         let mut named = A2aMessage::user_text("granted").task(&id);
         named.metadata = json!({"question": other}).as_object().cloned();
         let refused = client.ask(&named).await.unwrap_err();
@@ -122,7 +122,9 @@ async fn a_question_is_answered_by_a_message_to_its_task() {
     assert_eq!(wrong.code(), Some(A2aErrorCode::InvalidParams), "{wrong}");
     let mut subscribed = client.subscribe(&id).await.unwrap();
     assert!(matches!(subscribed.next().await, Some(Ok(A2aUpdate::Task(_)))));
-    let denied = A2aMessage::user([A2aPart::data(json!({"decision": "denied"}))]).task(&id);
+    let mut denied = A2aMessage::user([A2aPart::data(json!({"decision": "denied"}))]).task(&id);
+    // The path alone is whatever is asked there.
+    denied.metadata = json!({"question": open.path}).as_object().cloned();
     assert_eq!(client.ask(&denied).await.unwrap().text(), "nothing");
     let last = subscribed.map(|update| update.unwrap()).collect::<Vec<_>>().await.pop().unwrap();
     assert!(matches!(&last, A2aUpdate::Status(of) if of.status.state == A2aTaskState::Completed), "{last:?}");
