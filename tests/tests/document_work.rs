@@ -129,3 +129,17 @@ fn documents_of_ten_thousand_nodes_are_read() {
         assert!(document.graph().nodes.len() >= 10_000, "{form}");
     }
 }
+
+#[test]
+fn so_many_mistakes_are_listed() {
+    let nodes = lines(2_000, |at| format!("  - {{name: n{at}, does: {{value: {{from: m{at}}}}}}}\n"));
+    let error = Document::read("it.yaml", format!("name: it\noutput: n0\nnodes:\n{nodes}")).unwrap_err();
+    let problems = error.problems();
+    assert_eq!(problems.len(), 301);
+    assert!(problems[0].message.starts_with("the node `n0` reads or follows `m0`"), "{:?}", problems[0]);
+    assert!(
+        problems[300].message.ends_with(" more problems are not listed; correct these first"),
+        "{:?}",
+        problems[300]
+    );
+}

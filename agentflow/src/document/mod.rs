@@ -26,7 +26,7 @@ mod template_text;
 mod tool_document;
 mod tree_document;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::ops::Range;
 use std::path::Path;
@@ -266,6 +266,9 @@ fn text_of(path: &Path) -> std::io::Result<String> {
     std::fs::read_to_string(path)
 }
 
+/// The most problems whose places are looked for: each may take a look at the whole document.
+const MOST_PLACED: usize = 300;
+
 impl Source {
     pub(crate) fn name(&self) -> &Arc<str> {
         &self.name
@@ -280,15 +283,24 @@ impl Source {
     /// A sentence names in backticks what it is about: first the node and then words in it, the last of which is looked
     /// for in what the node was made of; or the wrong word at once.
     pub(crate) fn error(&self, sentences: &str) -> DocumentError {
-        let misread = sentences.lines().filter(|line| !line.trim().is_empty()).map(|line| self.placed(line));
-        DocumentError::new(&self.name, &self.text, misread.collect())
+        let mut seen = HashSet::new();
+        let lines = sentences.lines().filter(|line| !line.trim().is_empty() && seen.insert(*line));
+        let lines: Vec<&str> = lines.collect();
+        let by_place = self.tree.by_place();
+        let mut misread: Vec<Misread> =
+            lines.iter().take(MOST_PLACED).map(|line| self.placed(line, &by_place)).collect();
+        if let Some(more) = lines.len().checked_sub(MOST_PLACED).filter(|more| *more > 0) {
+            let end = self.tree.at.end;
+            misread.push(Misread::new(end..end, format!("{more} more problems are not listed; correct these first")));
+        }
+        DocumentError::new(&self.name, &self.text, misread)
     }
 
-    fn placed(&self, sentence: &str) -> Misread {
+    fn placed(&self, sentence: &str, by_place: &HashMap<Range<usize>, &Tree>) -> Misread {
         // What is offered in the place of a word is not what is wrong.
         let said = sentence.split("; did you mean ").next().unwrap_or_default();
         let words: Vec<&str> = said.split('`').skip(1).step_by(2).collect();
-        let part = |word: &str| self.tree.at_place(self.parts.get(word)?);
+        let part = |word: &str| by_place.get(self.parts.get(word)?).copied();
         let mut parts = words.iter().enumerate().filter_map(|(at, word)| Some((at, part(word)?)));
         let part =
             parts.find(|(at, part)| *at == 0 || words.first().is_some_and(|first| part.place_of(first).is_some()));

@@ -144,12 +144,14 @@ impl Tree {
         self.find(&|text| text == word).or_else(|| self.find(&|text| text.contains(word)))
     }
 
-    /// The value that stands at a place.
-    pub(crate) fn at_place(&self, at: &Range<usize>) -> Option<&Self> {
-        if self.at == *at {
-            return Some(self);
+    /// It and the values within it by their places; of several at one place, the first.
+    pub(crate) fn by_place(&self) -> HashMap<Range<usize>, &Self> {
+        let (mut places, mut open) = (HashMap::new(), vec![self]);
+        while let Some(tree) = open.pop() {
+            places.entry(tree.at.clone()).or_insert(tree);
+            open.extend(tree.within().into_iter().rev().map(|(_, value)| value));
         }
-        self.within().into_iter().find_map(|(_, value)| value.at_place(at))
+        places
     }
 
     fn find(&self, is: &dyn Fn(&str) -> bool) -> Option<Range<usize>> {
