@@ -73,10 +73,16 @@ fn waits_for(nodes: &[NodeSpec], node: NodeIndex, other: NodeIndex) -> bool {
     false
 }
 
-/// What a node waits for.
+/// What a node waits for. Of edges of which some are enough, it is known of none by itself.
 fn before(node: &NodeSpec) -> impl Iterator<Item = NodeIndex> + '_ {
     let after = node.after.iter().map(|after| after.node);
-    node.reads.iter().copied().chain(after).chain(node.entries.iter().map(|entry| entry.from))
+    let entries = node.entries.iter().filter(|_| needs_all(node)).map(|entry| entry.from);
+    node.reads.iter().copied().chain(after).chain(entries)
+}
+
+/// Whether a node begins only when all its edges are taken.
+fn needs_all(node: &NodeSpec) -> bool {
+    node.begins.waits_for_all() || node.begins.needed(node.entries.len()) >= node.entries.len()
 }
 
 /// Which nodes begin only when others are over, of those that save a key which another one saves.
@@ -95,12 +101,24 @@ impl Waits {
         let mut all: Vec<Vec<u64>> = Vec::with_capacity(nodes.len());
         for node in nodes {
             let mut own = vec![0; words];
-            for above in before(node) {
-                let Some(of) = all.get(above as usize) else { continue };
+            let add = |own: &mut Vec<u64>, above: NodeIndex| {
+                let Some(of) = all.get(above as usize) else { return };
                 own.iter_mut().zip(of).for_each(|(own, of)| *own |= of);
                 if let Some(number) = number.get(&above) {
                     own[number / 64] |= 1 << (number % 64);
                 }
+            };
+            before(node).for_each(|above| add(&mut own, above));
+            if !needs_all(node) {
+                // Whichever of its edges is taken, what stands before each of them is over.
+                let by_edge = node.entries.iter().map(|entry| {
+                    let mut behind = vec![0; words];
+                    add(&mut behind, entry.from);
+                    behind
+                });
+                let both = |one: Vec<u64>, other: Vec<u64>| one.iter().zip(&other).map(|(a, b)| a & b).collect();
+                let in_all: Vec<u64> = by_edge.reduce(both).unwrap_or_default();
+                own.iter_mut().zip(&in_all).for_each(|(own, of)| *own |= of);
             }
             all.push(own);
         }

@@ -247,3 +247,33 @@ fn a_router_has_one_arm_for_what_no_other_takes() {
     let says = "the router `way` has several arms without a condition, and only one can be taken when no other is";
     assert!(found.iter().any(|line| line.contains(says)), "{found:#?}");
 }
+
+/// Of edges one of which is enough, none is waited for: both nodes save the key, in whichever order they end.
+#[test]
+fn a_node_that_begins_with_any_edge_waits_for_none_of_them() {
+    let value = |name: &str, more: Value| {
+        let mut node = json!({"name": name, "does": {"value": {"value": 1}}});
+        node.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        node
+    };
+    let saves = |more: Value| {
+        let mut more = more;
+        more["saves"] = json!({"k": ""});
+        more
+    };
+    let both = json!([{"from": "a"}, {"from": "b"}]);
+    let any = saves(json!({"edges": both, "begins": "any"}));
+    let found =
+        problems(whole(json!([value("a", saves(json!({}))), value("b", json!({})), value("page", any.clone())])));
+    let says = "`a` and `page` may run at the same time, and each of them saves `k` in the state";
+    assert!(found.iter().any(|line| line.contains(says)), "{found:#?}");
+    let build = |nodes: Value| test_runtime().graph(serde_json::from_value::<Graph>(whole(nodes)).unwrap()).build();
+    // What stands before each of them is over, whichever is taken.
+    let behind = json!({"edges": [{"from": "first"}]});
+    let first = value("first", saves(json!({})));
+    let nodes = json!([first, value("a", behind.clone()), value("b", behind), value("page", any)]);
+    build(nodes).workflow_graph("wrong").unwrap_or_else(|error| panic!("{error}"));
+    let all = saves(json!({"edges": both}));
+    let nodes = json!([value("a", saves(json!({}))), value("b", json!({})), value("page", all)]);
+    build(nodes).workflow_graph("wrong").unwrap_or_else(|error| panic!("{error}"));
+}
