@@ -69,7 +69,9 @@ pub(crate) fn changed_nodes(old: &Graph, new: &Graph) -> Vec<String> {
         let same = is_same(&node.name) && node.decides.as_deref().is_none_or(is_same);
         let guards = node.guard.iter().map(|guard| &guard.router).chain(&node.unless);
         let order = node.order.iter().filter(|edge| edge.reason.holds_back()).map(|edge| &edge.node);
-        let mut before = node.reads.iter().chain(&node.after).chain(guards).chain(order);
+        // A decider is shown the outputs of the nodes that lead to it, too.
+        let shown = node.edges.iter().filter(|_| node.decides.is_some()).map(|edge| &edge.from);
+        let mut before = node.reads.iter().chain(&node.after).chain(guards).chain(order).chain(shown);
         if !same || before.any(|before| changed.contains(before)) {
             changed.insert(node.name.clone());
             names.push(node.name.clone());
@@ -120,5 +122,29 @@ fn writes_at(graph: &Graph, path: &str) -> bool {
         (None, Some(_)) if in_branch.is_empty() => false,
         (None, Some(body)) => writes_at(body, in_branch),
         (None, None) => node.writes && node.callee.as_deref() != Some("agent") && node.branch_bodies.is_empty(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_decision_holds_for_what_was_shown() {
+        let graph = |code: &str, decides: Option<&str>| {
+            let nodes = json!([
+                {"name": "a", "kind": "step", "code": code},
+                {"name": "c.decision", "kind": "step", "edges": [{"from": "a"}], "decides": decides},
+                {"name": "c", "kind": "step", "edges": [{"from": "a"}], "after": ["c.decision"]},
+            ]);
+            let graph = json!({"version": 1, "name": "it", "output": "c", "concurrency": 1, "nodes": nodes});
+            serde_json::from_value::<Graph>(graph).unwrap()
+        };
+        let changed = |decides| changed_nodes(&graph("1", decides), &graph("2", decides));
+        assert_eq!(changed(Some("c")), ["a", "c.decision", "c"]);
+        // What is not shown an output begins behind it and is the same.
+        assert_eq!(changed(None), ["a"]);
     }
 }

@@ -1,13 +1,12 @@
 //! What a recorded decision means for the step that it is about: whether it is skipped, and what it is given. It asks
 //! nobody; `decider.rs` does.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::condition::Condition;
 use super::decider::NeededBy;
 use super::entry::When;
 use super::spec::{NodeIndex, NodeSpec, Outputs};
@@ -101,30 +100,37 @@ impl Outputs for SeenBy<'_> {
 
 /// Says of each node that is decided on whether it can be skipped, now that all are known.
 pub(super) fn note_needed(nodes: &[NodeSpec], output: NodeIndex) {
-    for (at, node) in (0..).zip(nodes) {
-        if let Some(decided) = &node.decided {
-            let _ = decided.needed.set(needed(nodes, output, at, node));
-        }
+    let decided = || (0..).zip(nodes).filter_map(|(at, node)| Some((at, node, node.decided.as_ref()?)));
+    let names: HashMap<String, NodeIndex> = decided().map(|(at, node, _)| (node.path.to_string(), at)).collect();
+    if names.is_empty() {
+        return;
     }
-}
-
-/// Why a node cannot be skipped.
-fn needed(nodes: &[NodeSpec], output: NodeIndex, at: NodeIndex, node: &NodeSpec) -> Option<String> {
-    if at == output {
-        return Some("its output is that of the workflow".to_owned());
+    let mut needed = HashMap::new();
+    // One that asks about another node reads what that one does, and waits for the same.
+    for node in nodes.iter().filter(|node| node.decides.is_none()) {
+        let mut note = |of: NodeIndex, how: &str| {
+            needed.entry(of).or_insert_with(|| format!("`{}` {how}", node.path));
+        };
+        let of_edges = node.entries.iter().filter_map(|entry| match &entry.when {
+            When::Holds(condition) => Some(condition.condition.reads(&|of| names.contains_key(of))),
+            _ => None,
+        });
+        let of_edges = of_edges.flatten().filter_map(|(read, _)| names.get(read));
+        node.reads.iter().chain(of_edges).for_each(|read| note(*read, "reads its output"));
+        let held_back = node.after.iter().filter(|after| after.why.holds_back());
+        held_back.for_each(|after| note(after.node, "begins only when it has passed"));
     }
-    if node.barrier.is_some() {
-        return Some("what is below it waits for a person or a check in it".to_owned());
+    for (at, node, decided) in decided() {
+        let why = match node {
+            _ if at == output => Some("its output is that of the workflow".to_owned()),
+            NodeSpec { ends: true, .. } => Some("the workflow ends with its output".to_owned()),
+            NodeSpec { barrier: Some(_), .. } => {
+                Some("what is below it waits for a person or a check in it".to_owned())
+            }
+            _ => needed.remove(&at),
+        };
+        let _ = decided.needed.set(why);
     }
-    let name = node.path.to_string();
-    let looks = |condition: &Condition| condition.reads(&|of| of == name).iter().any(|(read, _)| *read == name);
-    let by_edge = |of: &NodeSpec| {
-        of.entries.iter().any(|entry| matches!(&entry.when, When::Holds(condition) if looks(&condition.condition)))
-    };
-    // One that asks about another node reads what that one does.
-    let needs = |of: &&NodeSpec| of.decides.is_none() && (of.reads.contains(&at) || by_edge(of));
-    let reader = nodes.iter().find(needs)?;
-    Some(format!("`{}` reads its output", reader.path))
 }
 
 impl super::machine::Machine {

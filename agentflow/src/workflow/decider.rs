@@ -189,6 +189,7 @@ impl Builder {
             after: node.after.clone(),
             edges: node.edges.clone(),
             begins: node.begins,
+            unordered: node.unordered,
             // What it says holds for this very code.
             code: node.code,
             ..Node::default()

@@ -2,6 +2,7 @@
 //! asks nobody; `decider.rs` does when a run is there.
 
 use std::borrow::Cow;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -16,7 +17,7 @@ use super::mapping::IsNode;
 use super::node_schema::NodeSchema;
 use super::of_graph::Loading;
 use super::reference_steps::{Callee, call};
-use super::spec::{Body, NodeIndex, Step, StepFuture};
+use super::spec::{Body, NodeIndex, NodeKind, Step, StepFuture};
 use crate::context::Context;
 use crate::tool::SeenTo;
 use crate::value::Encoded;
@@ -25,25 +26,45 @@ use crate::value::Encoded;
 pub(super) type Asked = (NeededBy, Option<Vec<(String, NodeIndex)>>);
 
 impl Graph {
-    /// The graph with a node for each question to its decider.
-    pub(super) fn with_decisions(&self) -> Cow<'_, Self> {
-        let Some(decider) = &self.decider else { return Cow::Borrowed(self) };
-        let names: Vec<&str> = self.nodes.iter().map(|node| node.name.as_str()).collect();
-        let is_node: IsNode<'_> = &|name| names.contains(&name);
-        let has_one = |name: &str| self.nodes.iter().any(|node| node.decides.as_deref() == Some(name));
+    /// The graph with a node for each question to its decider, and the names of those nodes.
+    pub(super) fn with_decisions(&self) -> (Cow<'_, Self>, HashSet<String>) {
+        let mut added = HashSet::new();
+        let Some(decider) = &self.decider else { return (Cow::Borrowed(self), added) };
+        let names: HashSet<&str> = self.nodes.iter().map(|node| node.name.as_str()).collect();
+        let is_node: IsNode<'_> = &|name| names.contains(name);
+        let decided: HashSet<&str> = self.nodes.iter().filter_map(decides).collect();
         let mut all = Self { decider: None, nodes: Vec::new(), ..self.clone() };
         for node in &self.nodes {
-            let calls = node.does.as_ref().is_some_and(can_be_decided) && !has_one(&node.name);
+            let calls = node.does.as_ref().is_some_and(can_be_decided) && !decided.contains(node.name.as_str());
             let mut node = node.clone();
             if calls {
                 let asks = asking(&node, decider, is_node);
                 node.after.push(asks.name.clone());
+                added.insert(asks.name.clone());
                 all.nodes.push(asks);
             }
             all.nodes.push(node);
         }
-        Cow::Owned(all)
+        (Cow::Owned(all), added)
     }
+
+    /// The nodes that decide on others, by the names of those; that two decide on one is a problem.
+    pub(super) fn deciders(&self, problems: &mut Vec<String>) -> HashMap<&str, &GraphNode> {
+        let mut deciders: HashMap<&str, &GraphNode> = HashMap::new();
+        for (node, about) in self.nodes.iter().filter_map(|node| Some((node, decides(node)?))) {
+            match deciders.get(about) {
+                Some(first) => problems
+                    .push(format!("two nodes decide on `{about}`, `{}` and `{}`; keep one", first.name, node.name)),
+                None => drop(deciders.insert(about, node)),
+            }
+        }
+        deciders
+    }
+}
+
+/// The node that a node asks about.
+fn decides(node: &GraphNode) -> Option<&str> {
+    node.decides.as_deref().filter(|_| matches!(node.does, Some(GraphBody::Decide(_))))
 }
 
 /// Whether a decider can be asked about what does this: it calls something.
@@ -82,9 +103,20 @@ fn asking(about: &GraphNode, decider: &Decider, is_node: IsNode<'_>) -> GraphNod
 }
 
 impl<'a> Loading<'a> {
+    /// Notes that a node decides and asks nobody.
+    pub(super) fn check_decides(&mut self, node: &GraphNode) {
+        // Of code it is said that there is none in a graph.
+        let is_data = node.does.is_some() || matches!(node.kind, NodeKind::Input | NodeKind::Join);
+        if node.decides.is_some() && decides(node).is_none() && is_data {
+            let name = &node.name;
+            self.problems
+                .push(format!("the node `{name}` has `decides` and asks no decider; give it `decide`, or remove it"));
+        }
+    }
+
     /// What a node that is decided on knows of that; a node that is not, nothing.
     pub(super) fn decided(&mut self, node: &GraphNode) -> Option<Decided> {
-        let by = self.graph.nodes.iter().find(|by| by.decides.as_deref() == Some(&node.name))?;
+        let by = *self.deciders.get(node.name.as_str())?;
         if !node.after.contains(&by.name) {
             let (name, by) = (&node.name, &by.name);
             self.problems
@@ -96,7 +128,7 @@ impl<'a> Loading<'a> {
 
     /// The step of a node that asks a decider, and who is asked.
     pub(super) fn decision(&mut self, node: &'a GraphNode, decider: &Decider) -> Option<(Body, Callee)> {
-        let about = node.decides.as_deref().and_then(|name| self.graph.node(name));
+        let about = node.decides.as_deref().and_then(|name| self.by_name(name));
         let Some((about, does)) =
             about.and_then(|about| Some((about, about.does.as_ref()?))).filter(|(_, does)| can_be_decided(does))
         else {
@@ -157,12 +189,12 @@ impl<'a> Loading<'a> {
                 return Ok(decision(about, next, attempts, move |next| ask.ask(&cx, &next)));
             };
             let shown = about.next(Value::Null, outputs);
-            let begun = given.then(cx, outputs, None, (), move |(), cx, value| {
+            let begin = move |(), cx, value: Encoded| {
                 let arguments = serde_json::from_str(value.as_str()).unwrap_or_default();
                 decision(about, NextNode { arguments, ..shown }, attempts, move |next| ask.ask(&cx, &next))
-            });
+            };
             // What its call is given cannot be made: the node itself fails of that, as it would without a decider.
-            begun.or_else(|_| Ok(unasked()))
+            given.then_or(cx, outputs, None, (), begin, |_| Ok(unasked()))
         });
         Some((Body::Step(step), callee))
     }

@@ -46,19 +46,37 @@ impl Given {
         callee: C,
         begin: impl FnOnce(C, Context, Encoded) -> StepFuture + Send + 'static,
     ) -> Result<StepFuture, StepError> {
+        self.then_or(cx, outputs, item, callee, begin, Err)
+    }
+
+    /// The same, with what begins where the value cannot be made of what is there. That the store does not answer is an
+    /// error still.
+    pub(super) fn then_or<C: Send + 'static>(
+        &self,
+        cx: Context,
+        outputs: &dyn Outputs,
+        item: Option<&Encoded>,
+        callee: C,
+        begin: impl FnOnce(C, Context, Encoded) -> StepFuture + Send + 'static,
+        otherwise: impl FnOnce(StepError) -> Result<StepFuture, StepError> + Send + 'static,
+    ) -> Result<StepFuture, StepError> {
         if let (Some(given), None) = (outputs.given(), item) {
             return Ok(begin(callee, cx, given.clone()));
         }
         if !self.waits() {
             let seen = if self.0.sees_state { cx.seen_state() } else { SavedByStep::default() };
-            let value = self.0.made(&cx, outputs, item, seen)?;
-            return Ok(begin(callee, cx, value));
+            return match self.0.made(&cx, outputs, item, seen) {
+                Ok(value) => Ok(begin(callee, cx, value)),
+                Err(error) => otherwise(error),
+            };
         }
         let (given, outputs, item) = (Arc::clone(&self.0), self.0.read(outputs), item.cloned());
         Ok(Box::pin(async move {
             let seen = cx.seen_state_with(&given.lasting).await.map_err(StepError::of)?;
-            let value = given.made(&cx, &outputs, item.as_ref(), seen)?;
-            begin(callee, cx, value).await
+            match given.made(&cx, &outputs, item.as_ref(), seen) {
+                Ok(value) => begin(callee, cx, value).await,
+                Err(error) => otherwise(error)?.await,
+            }
         }))
     }
 

@@ -6,9 +6,11 @@ use serde_json::{Value, json};
 use super::cel_names::{CelRoot, ITEM};
 use super::condition::Condition;
 use super::facts::{Known, known_before, known_when, narrow};
-use super::graph_body::Routes;
+use super::graph::GraphNode;
+use super::graph_body::{GraphBody, Question, Routes};
 use super::mapping::{Mapping, Root};
 use super::mapping_schema::{Schemas, pointer_of, schema_of};
+use super::of_graph::Loading;
 use crate::expression::{KnownKind, KnownKinds, Path};
 use crate::schema::{Assignable, Lack, is_assignable_as_stated, lacks, part_at};
 use crate::template::Template;
@@ -20,6 +22,44 @@ pub(super) struct Reading<'a> {
     pub(super) outputs: Schemas<'a>,
     /// The schema of `{"item": ""}`, where there is one.
     pub(super) item: &'a Value,
+}
+
+impl Loading<'_> {
+    /// Notes what it reads that is not there; that of a call's items is noted with the call.
+    pub(super) fn check_reads(&mut self, node: &GraphNode) {
+        let any = Value::Bool(true);
+        let reading = Reading { place: format!("the node `{}`", node.name), outputs: self.outputs(), item: &any };
+        let mut problems = Vec::new();
+        match &node.does {
+            Some(GraphBody::Value(value) | GraphBody::Ask(Question { about: Some(value), .. })) => {
+                reading.of_mapping(value, &mut problems);
+            }
+            Some(GraphBody::Route(routes)) => {
+                reading.of_routes(routes, &mut problems);
+            }
+            _ => {}
+        }
+        self.problems.append(&mut problems);
+    }
+
+    /// The same of the conditions of its edges, each of which is looked at when the node that it comes from has ended.
+    pub(super) fn check_edges(&mut self, node: &GraphNode) {
+        let any = Value::Bool(true);
+        for (edge, when) in node.edges.iter().filter_map(|edge| Some((edge, edge.when.as_ref()?))) {
+            let narrow = narrow(self.facts.behind(&edge.from), |of| self.schemas.get(of).cloned());
+            let outputs = Schemas { all: &self.schemas, narrow: &narrow };
+            Reading { place: format!("the node `{}`", node.name), outputs, item: &any }
+                .of_condition(when, &mut self.problems);
+        }
+    }
+
+    pub(super) fn no_item(&mut self, node: &str, mapping: &Mapping) {
+        if mapping.has_item() {
+            self.problems.push(format!(
+                "the node `{node}` uses `item`, and there is one only in `map` and `repeat`; use `from`"
+            ));
+        }
+    }
 }
 
 impl Reading<'_> {

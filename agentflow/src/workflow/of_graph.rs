@@ -13,7 +13,7 @@ use super::entry::{Begins, Entry, When};
 use super::facts::{Facts, narrow};
 use super::given_value::Given;
 use super::graph::{Graph, GraphNode};
-use super::graph_body::{GraphBody, GraphEdge, Question, Reference, ReferenceKind};
+use super::graph_body::{GraphBody, GraphEdge, Reference, ReferenceKind};
 use super::graph_choices::pure;
 use super::graph_order::ordered;
 use super::graph_reads::Reading;
@@ -45,8 +45,9 @@ impl Graph {
     /// # Errors
     /// All problems, a line each.
     pub(crate) fn to_spec(&self, resolve: Resolve<'_>) -> Result<Spec, String> {
-        let graph = &*self.with_decisions();
-        let mut loading = Loading::new(graph, resolve);
+        let (graph, added) = self.with_decisions();
+        let graph = &*graph;
+        let mut loading = Loading::new(graph, &added, resolve);
         let order = ordered(graph, &mut loading.problems);
         loading.order.clone_from(&order);
         loading.names = Arc::new(order.iter().enumerate().map(|(at, node)| (node.name.clone(), index(at))).collect());
@@ -117,7 +118,7 @@ pub(super) struct Loading<'a> {
     pub(super) schemas: HashMap<&'a str, Value>,
     /// Those of which more is known where the node begins that is looked at.
     narrow: HashMap<String, Value>,
-    facts: Facts<'a>,
+    pub(super) facts: Facts<'a>,
     /// What they call.
     calls: HashMap<&'a str, Vec<DryCall>>,
     /// What is wrong with values of a schema as what something takes: many nodes call the same with the same.
@@ -131,6 +132,10 @@ pub(super) struct Loading<'a> {
     pub(super) bare_keys: Vec<(&'a str, String)>,
     /// The nodes that are decided on and were not looked at yet.
     pub(super) asked: HashMap<&'a str, Asked>,
+    /// The nodes that decide on others, by the names of those.
+    pub(super) deciders: HashMap<&'a str, &'a GraphNode>,
+    /// The names of those among them that nobody wrote.
+    added: &'a HashSet<String>,
     /// The nodes whose failures lead to others.
     rescued: HashSet<&'a str>,
     /// Whether all names were looked up.
@@ -138,7 +143,9 @@ pub(super) struct Loading<'a> {
 }
 
 impl<'a> Loading<'a> {
-    fn new(graph: &'a Graph, resolve: Resolve<'a>) -> Self {
+    fn new(graph: &'a Graph, added: &'a HashSet<String>, resolve: Resolve<'a>) -> Self {
+        let mut problems = Vec::new();
+        let deciders = graph.deciders(&mut problems);
         Self {
             graph,
             resolve,
@@ -149,11 +156,13 @@ impl<'a> Loading<'a> {
             facts: Facts::default(),
             calls: HashMap::new(),
             misfits: HashMap::new(),
-            problems: Vec::new(),
+            problems,
             known_keys: BTreeSet::new(),
             saves_any_key: false,
             bare_keys: Vec::new(),
             asked: HashMap::new(),
+            deciders,
+            added,
             rescued: graph
                 .nodes
                 .iter()
@@ -165,17 +174,18 @@ impl<'a> Loading<'a> {
         }
     }
 
-    fn outputs(&self) -> Schemas<'_> {
+    pub(super) fn outputs(&self) -> Schemas<'_> {
         Schemas { all: &self.schemas, narrow: &self.narrow }
     }
 
     fn node(&mut self, node: &'a GraphNode) -> NodeSpec {
         let name = &node.name;
         self.problems.extend(names::problem_of_node(name));
-        let known = self.problems.len();
         if node.all_before(&|name| self.names.contains_key(name)).contains(&name.as_str()) {
             self.problems.push(format!("the node `{name}` waits for itself"));
         }
+        self.check_decides(node);
+        let known = self.problems.len();
         let mut policy = node.policy.clone();
         let entries = self.entries(node);
         let needed = node.begins.needed(entries.len());
@@ -220,7 +230,7 @@ impl<'a> Loading<'a> {
         let is_read = |of: &str| read_by_it.contains(&of);
         self.narrow = narrow(self.facts.behind(name), |of| self.schemas.get(of).filter(|_| is_read(of)).cloned());
         self.check_state(node);
-        if node.decides.is_some() {
+        if self.added.contains(name) {
             // It has the edges of the node that it decides on, which says what is wrong with them.
             self.problems.truncate(known);
         }
@@ -293,7 +303,7 @@ impl<'a> Loading<'a> {
         found
     }
 
-    fn by_name(&self, name: &str) -> Option<&'a GraphNode> {
+    pub(super) fn by_name(&self, name: &str) -> Option<&'a GraphNode> {
         self.order.get(*self.names.get(name)? as usize).copied()
     }
 
@@ -523,42 +533,6 @@ impl<'a> Loading<'a> {
                 }
                 None
             }
-        }
-    }
-
-    /// Notes what it reads that is not there; that of a call's items is noted with the call.
-    fn check_reads(&mut self, node: &GraphNode) {
-        let any = Value::Bool(true);
-        let reading = Reading { place: format!("the node `{}`", node.name), outputs: self.outputs(), item: &any };
-        let mut problems = Vec::new();
-        match &node.does {
-            Some(GraphBody::Value(value) | GraphBody::Ask(Question { about: Some(value), .. })) => {
-                reading.of_mapping(value, &mut problems);
-            }
-            Some(GraphBody::Route(routes)) => {
-                reading.of_routes(routes, &mut problems);
-            }
-            _ => {}
-        }
-        self.problems.append(&mut problems);
-    }
-
-    /// The same of the conditions of its edges, each of which is looked at when the node that it comes from has ended.
-    fn check_edges(&mut self, node: &GraphNode) {
-        let any = Value::Bool(true);
-        for (edge, when) in node.edges.iter().filter_map(|edge| Some((edge, edge.when.as_ref()?))) {
-            let narrow = narrow(self.facts.behind(&edge.from), |of| self.schemas.get(of).cloned());
-            let outputs = Schemas { all: &self.schemas, narrow: &narrow };
-            Reading { place: format!("the node `{}`", node.name), outputs, item: &any }
-                .of_condition(when, &mut self.problems);
-        }
-    }
-
-    pub(super) fn no_item(&mut self, node: &str, mapping: &Mapping) {
-        if mapping.has_item() {
-            self.problems.push(format!(
-                "the node `{node}` uses `item`, and there is one only in `map` and `repeat`; use `from`"
-            ));
         }
     }
 

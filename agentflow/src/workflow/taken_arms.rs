@@ -144,9 +144,11 @@ fn assume_begun(nodes: &[NodeSpec], node: NodeIndex, taken: &mut Taken) {
 fn begins(nodes: &[NodeSpec], taken: &Taken) -> Vec<bool> {
     let mut begins: Vec<bool> = Vec::with_capacity(nodes.len());
     for node in nodes {
-        let possible = node.entries.iter().filter(|entry| may_be_taken(entry, &begins, taken)).count();
+        // What stands below is not begun.
+        let is_begun = |node: NodeIndex| begins.get(node as usize).copied().unwrap_or(false);
+        let possible = node.entries.iter().filter(|entry| is_begun(entry.from) && may_be_taken(entry, taken)).count();
         let is_entered = node.entries.is_empty() || possible >= node.begins.needed(node.entries.len());
-        let mut reads = node.reads.iter().map(|read| begins[*read as usize]);
+        let mut reads = node.reads.iter().map(|read| is_begun(*read));
         let has_reads = match node.body {
             // It has the first that is there.
             Body::Join => node.reads.is_empty() || reads.any(|begins| begins),
@@ -157,12 +159,11 @@ fn begins(nodes: &[NodeSpec], taken: &Taken) -> Vec<bool> {
     begins
 }
 
-fn may_be_taken(entry: &Entry, begins: &[bool], taken: &Taken) -> bool {
-    begins[entry.from as usize]
-        && match entry.when {
-            When::Arm(arm) => taken.get(&entry.from).is_none_or(|arms| arms.get(arm as usize) == Some(&true)),
-            _ => true,
-        }
+fn may_be_taken(entry: &Entry, taken: &Taken) -> bool {
+    match entry.when {
+        When::Arm(arm) => taken.get(&entry.from).is_none_or(|arms| arms.get(arm as usize) == Some(&true)),
+        _ => true,
+    }
 }
 
 fn never_begins(nodes: &[NodeSpec], at: usize, router: NodeIndex, needs: &[NodeIndex]) -> String {

@@ -285,3 +285,80 @@ edges:
             .any(|event| event.path.to_string() == "audit" && event.kind.name() == "workflow.node.skipped")
     );
 }
+
+const FORM: &str = "name: g
+output: out
+nodes:
+  - {name: n, reads: [n], decides: x, does: {value: {value: 1}}}
+  - {name: r, does: {route: {arms: [{arm: a}]}}}
+  - {name: out, does: {value: {value: 1}}}
+";
+
+/// A node that decides on nothing hides none of its own mistakes, and is one.
+#[test]
+fn what_decides_asks_a_decider() {
+    let problems = problems(FORM).join("\n");
+    assert!(problems.contains("the node `n` waits for itself"), "{problems}");
+    let says = "the node `n` has `decides` and asks no decider; give it `decide`, or remove it";
+    assert!(problems.contains(says), "{problems}");
+}
+
+/// The problems of a graph with these nodes beside its own.
+fn with_nodes(mut graph: Graph, nodes: &[Value]) -> String {
+    graph.nodes.extend(nodes.iter().map(|node| serde_json::from_value(node.clone()).unwrap()));
+    let built = known(Runtime::builder(), SAYS).graph(graph).build();
+    built.workflow_graph("joins").unwrap_err().to_string()
+}
+
+#[test]
+fn one_node_decides_on_another() {
+    let asks =
+        |name: &str| json!({"name": name, "decides": "each", "does": {"decide": {"kind": "agent", "name": "guide"}}});
+    let error = with_nodes(graph(None), &[asks("q"), asks("r")]);
+    assert_eq!(error.matches("two nodes decide on `each`, `q` and `r`; keep one").count(), 1, "{error}");
+    // What has `decides` and asks nobody does not stand in for a question.
+    let value = json!({"name": "v", "decides": "each", "does": {"value": {"value": 1}}});
+    let error = with_nodes(graph(Some(Decider::agent("guide"))), &[value]);
+    assert!(error.contains("the node `v` has `decides` and asks no decider"), "{error}");
+    assert!(!error.contains("does not wait for"), "{error}");
+}
+
+#[tokio::test]
+async fn what_a_run_cannot_do_without_is_not_skipped() {
+    const SPARE: &[(&str, &str)] = &[("spare", r#"{"decision": "skip", "reason": ""}"#)];
+    let held = |graph: &mut Graph| {
+        let order =
+            json!({"name": "each", "order": [{"node": "spare", "reason": "gate"}], "does": {"value": {"value": []}}});
+        let each = graph.nodes.iter_mut().find(|node| node.name == "each").unwrap();
+        *each = serde_json::from_value(order).unwrap();
+    };
+    let ends = |graph: &mut Graph| graph.nodes.iter_mut().find(|node| node.name == "spare").unwrap().ends = true;
+    let all: [(&dyn Fn(&mut Graph), &str); 2] = [
+        (&ends, "`spare` cannot be skipped: the workflow ends with its output; continue"),
+        (&held, "`spare` cannot be skipped: `each` begins only when it has passed; continue"),
+    ];
+    for (change, says) in all {
+        let mut graph = graph(Some(Decider::agent("guide")));
+        change(&mut graph);
+        let runtime = known(Runtime::builder(), SPARE).graph(graph).build();
+        let handle = runtime.start_named("joins", Encoded::new(&INPUT()).unwrap()).await.unwrap();
+        let failed = handle.result().await.unwrap_err().to_string();
+        assert!(failed.contains(says), "{failed}");
+    }
+}
+
+/// What a call is given cannot be made: its node fails of that, also where the value is one of the store.
+#[tokio::test]
+async fn a_node_whose_arguments_cannot_be_made_fails_itself() {
+    for key in ["temp:none", "app:none"] {
+        let mut graph = graph(Some(Decider::agent("guide")));
+        let call = json!({"call": {"kind": "tool", "name": "decider_join",
+            "with": {"object": {"words": {"from": "words"}, "with": {"state": key}}}}});
+        let joined = graph.nodes.iter_mut().find(|node| node.name == "joined").unwrap();
+        joined.does = Some(serde_json::from_value(call).unwrap());
+        let runtime = known(Runtime::builder().store(MemoryStore::new()), &[]).graph(graph).build();
+        let handle = runtime.start_named("joins", Encoded::new(&INPUT()).unwrap()).await.unwrap();
+        let failed = handle.result().await.unwrap_err().to_string();
+        assert!(failed.contains("the step `joined` failed"), "{key}: {failed}");
+    }
+}

@@ -400,3 +400,20 @@ async fn an_attribute_names_the_decider() {
     assert_eq!(asks.decides.as_deref(), Some("written"));
     assert!(graph.node("list.decision").is_none());
 }
+
+#[workflow(decider = by_rules)]
+async fn decided_out_of_order(cx: &Context, number: u32) -> Result<Vec<u32>, Failed> {
+    let written = decider_write(cx, cx.inject()?, number).await?;
+    #[node(unordered)]
+    let beside = double(number).await?;
+    Ok(vec![written, beside])
+}
+
+#[test]
+fn what_is_out_of_order_is_decided_on_out_of_order() {
+    let graph = decided_out_of_order::workflow().graph();
+    for name in ["beside", "beside.decision"] {
+        let order = &graph.node(name).unwrap().order;
+        assert!(order.iter().all(|edge| edge.node != "written"), "{name}: {order:?}");
+    }
+}
