@@ -350,7 +350,7 @@ async fn what_a_run_cannot_do_without_is_not_skipped() {
 /// What a call is given cannot be made: its node fails of that, also where the value is one of the store.
 #[tokio::test]
 async fn a_node_whose_arguments_cannot_be_made_fails_itself() {
-    for key in ["temp:none", "app:none"] {
+    for key in ["none", "app:none"] {
         let mut graph = graph(Some(Decider::agent("guide")));
         let call = json!({"call": {"kind": "tool", "name": "decider_join",
             "with": {"object": {"words": {"from": "words"}, "with": {"state": key}}}}});
