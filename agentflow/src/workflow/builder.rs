@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use serde_json::Value;
 
 use super::bodies::{encode, item_step_of, load, step_of, until_of};
-use super::decider::Ask;
+use super::decision_step::Ask;
 use super::entry::{Begins, Entry};
 use super::names;
 use super::node::{Branch, Node};
@@ -20,6 +20,7 @@ use super::node_schema::{Fits, NodeSchema};
 use super::order::{Order, Role};
 use super::policy::{StopPolicy, take_over};
 use super::run_limits::RunLimits;
+use super::skipped_nodes::note_needed;
 use super::spec::{
     After, Body, Branch as SpecBranch, ItemStep, NodeIndex, NodeKind, NodeSpec, OrderReason, Spec, Until,
 };
@@ -573,6 +574,7 @@ impl Builder {
         match self.problems.is_empty() {
             true => {
                 let limits = (self.concurrency, self.stop, self.limits);
+                note_needed(&self.nodes, output.node);
                 Ok(Spec::new(name, self.description, self.nodes, output.node, limits, self.order.is_some()))
             }
             false => Err(self.problems.join("; ")),

@@ -1,19 +1,20 @@
 //! What a recorded decision means for the step that it is about: whether it is skipped, and what it is given. It asks
-//! nobody; `decider.rs` does.
+//! nobody; `decision_step.rs` does.
 
-use std::collections::{BTreeMap, HashMap};
-use std::sync::Arc;
+use std::collections::BTreeMap;
+use std::sync::{Arc, OnceLock};
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::decider::NeededBy;
-use super::entry::When;
-use super::spec::{NodeIndex, NodeSpec, Outputs};
+use super::outputs::{NodeIndex, Outputs};
 use crate::error::Failure;
 use crate::state::SavedByStep;
 use crate::text::head;
 use crate::value::Encoded;
+
+/// Why the output of a step is needed, once all nodes are known; nothing when it can be skipped.
+pub(super) type NeededBy = Arc<OnceLock<Option<String>>>;
 
 /// How much of a reason the record of a skipped node says, in bytes: the decision itself has all of it.
 const MOST_REASON: usize = 500;
@@ -74,8 +75,9 @@ pub(crate) struct SeenBy<'o> {
 }
 
 impl<'o> SeenBy<'o> {
-    pub(crate) fn node(node: &NodeSpec, outputs: &'o dyn Outputs) -> Self {
-        let (values, given) = node.decided.as_ref().map(|decided| decided.values(outputs)).unwrap_or_default();
+    /// By what was decided about the node, if anything was.
+    pub(crate) fn by(decided: Option<&Decided>, outputs: &'o dyn Outputs) -> Self {
+        let (values, given) = decided.map(|decided| decided.values(outputs)).unwrap_or_default();
         Self { outputs, values, given }
     }
 }
@@ -95,52 +97,5 @@ impl Outputs for SeenBy<'_> {
 
     fn given(&self) -> Option<&Encoded> {
         self.given.as_ref()
-    }
-}
-
-/// Says of each node that is decided on whether it can be skipped, now that all are known.
-pub(super) fn note_needed(nodes: &[NodeSpec], output: NodeIndex) {
-    let decided = || (0..).zip(nodes).filter_map(|(at, node)| Some((at, node, node.decided.as_ref()?)));
-    let names: HashMap<String, NodeIndex> = decided().map(|(at, node, _)| (node.path.to_string(), at)).collect();
-    if names.is_empty() {
-        return;
-    }
-    let mut needed = HashMap::new();
-    // One that asks about another node reads what that one does, and waits for the same.
-    for node in nodes.iter().filter(|node| node.decides.is_none()) {
-        let mut note = |of: NodeIndex, how: &str| {
-            needed.entry(of).or_insert_with(|| format!("`{}` {how}", node.path));
-        };
-        let of_edges = node.entries.iter().filter_map(|entry| match &entry.when {
-            When::Holds(condition) => Some(condition.condition.reads(&|of| names.contains_key(of))),
-            _ => None,
-        });
-        let of_edges = of_edges.flatten().filter_map(|(read, _)| names.get(read));
-        node.reads.iter().chain(of_edges).for_each(|read| note(*read, "reads its output"));
-        let held_back = node.after.iter().filter(|after| after.why.holds_back());
-        held_back.for_each(|after| note(after.node, "begins only when it has passed"));
-    }
-    for (at, node, decided) in decided() {
-        let why = match node {
-            _ if at == output => Some("its output is that of the workflow".to_owned()),
-            NodeSpec { ends: true, .. } => Some("the workflow ends with its output".to_owned()),
-            NodeSpec { barrier: Some(_), .. } => {
-                Some("what is below it waits for a person or a check in it".to_owned())
-            }
-            _ => needed.remove(&at),
-        };
-        let _ = decided.needed.set(why);
-    }
-}
-
-impl super::machine::Machine {
-    /// Why a node does not run, by its decision.
-    pub(super) fn decided_otherwise(&self, node: &NodeSpec) -> Option<Arc<str>> {
-        let decided = node.decided.as_ref()?;
-        let by = &self.spec().node(decided.by).path;
-        decided.skips(self).map(|reason| match reason.is_empty() {
-            true => format!("`{by}` skips it").into(),
-            false => format!("`{by}` skips it: {reason}").into(),
-        })
     }
 }

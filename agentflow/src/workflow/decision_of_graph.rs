@@ -7,9 +7,9 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::decided::Decided;
-use super::decider::{About, Accepts, DECISION, Decider, NeededBy, NextNode};
-use super::decider::{arguments_of, attempts_of, decision, unasked};
+use super::decided::{Decided, NeededBy};
+use super::decider::{Decider, NextNode};
+use super::decision_step::{About, Accepts, DECISION, arguments_of, attempts_of, decision, unasked};
 use super::given_value::Given;
 use super::graph::{Graph, GraphNode};
 use super::graph_body::GraphBody;

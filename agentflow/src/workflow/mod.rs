@@ -19,6 +19,7 @@ mod decided;
 mod decider;
 #[cfg(feature = "dynamic")]
 mod decision_of_graph;
+mod decision_step;
 mod draw;
 pub(crate) mod driver;
 mod dry_steps;
@@ -77,6 +78,7 @@ mod run_limits;
 pub(crate) mod same_type;
 mod saved_outputs;
 mod saved_twice;
+mod skipped_nodes;
 pub(crate) mod spec;
 mod state_reads;
 pub(crate) mod step_error;

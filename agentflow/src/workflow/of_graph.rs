@@ -7,8 +7,8 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::condition::{BoundCondition, Condition};
-use super::decider::decision_schema;
 use super::decision_of_graph::Asked;
+use super::decision_step::decision_schema;
 use super::entry::{Begins, Entry, When};
 use super::facts::{Facts, narrow};
 use super::given_value::Given;
@@ -23,6 +23,7 @@ use super::names;
 use super::node_problems::{problems_of_nodes, problems_of_plan};
 use super::node_schema::{Fits, NodeSchema};
 use super::reference_steps::{Called, Callee, item_step, step};
+use super::skipped_nodes::note_needed;
 use super::spec::{After, Body, Branch, Derived, NodeIndex, NodeKind, NodeSpec, OrderReason, Spec, Step};
 use super::step_error::StepError;
 use crate::dry_run::DryCall;
@@ -84,6 +85,7 @@ impl Graph {
             (true, Some(output)) => {
                 let (name, description) = (graph.name.as_str().into(), graph.description.as_str().into());
                 let limits = (graph.concurrency, graph.stop_policy, graph.limits);
+                note_needed(&nodes, index(output));
                 let mut spec = Spec::new(name, description, nodes, index(output), limits, false);
                 spec.derived = derived;
                 Ok(spec)

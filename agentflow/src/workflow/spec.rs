@@ -283,7 +283,6 @@ impl Spec {
         (concurrency, stop, limits): (usize, StopPolicy, RunLimits),
         ordered: bool,
     ) -> Self {
-        super::decided::note_needed(&nodes, output);
         let mut chances = Vec::new();
         for (at, node) in nodes.iter().enumerate().filter(|(_, node)| !node.begins.waits_for_all()) {
             let at = NodeIndex::try_from(at).unwrap_or(NodeIndex::MAX);

@@ -259,7 +259,7 @@ impl Toolset for Code {
     }
 }
 
-/// Two steps of a server over the state: what is behind a node that is skipped goes on.
+/// Two steps of a server over the state: what is behind a node that is skipped continues.
 #[tokio::test]
 async fn a_node_of_a_document_of_edges_is_passed_over() {
     const SAYS: &[(&str, &str)] = &[("audit", r#"{"decision": "skip", "reason": "it is a draft"}"#)];

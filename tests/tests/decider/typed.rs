@@ -89,7 +89,7 @@ async fn a_model_continues_skips_and_revises() {
     let (effects, model) = (EffectLog::new(), guide(BOTH));
     let runtime = test_runtime().model(model.clone()).build();
     let run = runtime.start(noted(&effects), 1).await.unwrap();
-    // What comes after a skipped node goes on along its edge, and what was revised holds for `c` alone.
+    // What comes after a skipped node continues along its edge, and what was revised holds for `c` alone.
     assert_eq!(run.result().await.unwrap(), (41, None));
     assert_eq!((effects.count("a"), effects.count("note"), effects.count("c")), (1, 0, 1));
     check_events(&run.recorded()).unwrap();

@@ -475,7 +475,7 @@ impl WorkflowRun {
                 let outputs: &dyn Outputs = seen.as_ref().map_or(&self.machine as &dyn Outputs, |seen| seen);
                 ValuePlace::compute(Some(&self.segment.shared.host), || caught(|| question(outputs)))
             }
-            _ => super::approval_of(&spec, definition, &SeenBy::node(definition, &self.machine)),
+            _ => super::approval_of(&spec, definition, &SeenBy::by(definition.decided.as_ref(), &self.machine)),
         };
         self.unsee(node);
         match request {

@@ -82,7 +82,7 @@ pub(super) fn body_of(
     item: Option<&Encoded>,
     outputs: &dyn Outputs,
 ) -> Result<StepFuture, StepError> {
-    let seen = node.decided.is_some().then(|| SeenBy::node(node, outputs));
+    let seen = node.decided.is_some().then(|| SeenBy::by(node.decided.as_ref(), outputs));
     let outputs: &dyn Outputs = seen.as_ref().map_or(outputs, |seen| seen);
     match (&node.body, unit.child) {
         (Body::Step(step), None) => step(cx, outputs),

@@ -47,7 +47,7 @@ impl Machine {
     fn edge(&self, entry: &Entry) -> Edge {
         let phase = self.phase(Unit::node(entry.from));
         let of = |taken| if taken { Edge::Taken } else { Edge::NotTaken };
-        // What is behind a node that a decider skips goes on.
+        // What is behind a node that a decider skips continues.
         let phase = if phase == Phase::Skipped && self.is_passed_over(entry.from) { Phase::Done } else { phase };
         match (phase, &entry.when) {
             (Phase::Done, When::Done) => Edge::Taken,
