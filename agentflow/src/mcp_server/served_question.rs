@@ -61,14 +61,14 @@ pub(super) fn params(question: &OpenQuestion, problem: Option<&str>) -> Option<E
     Some(ElicitRequestParams::FormElicitationParams { meta: None, message, requested_schema })
 }
 
-/// All of them by their ids, as the answer to a call.
+/// All of them by their keys, as the answer to a call.
 pub(super) fn requests(
     questions: &[OpenQuestion],
     problems: &BTreeMap<String, String>,
 ) -> BTreeMap<String, InputRequest> {
     let request = |question: &OpenQuestion| {
         let params = params(question, problems.get(&question.id).map(String::as_str))?;
-        Some((question.id.clone(), InputRequest::Elicitation(ElicitRequest::new(params))))
+        Some((question.key().to_owned(), InputRequest::Elicitation(ElicitRequest::new(params))))
     };
     questions.iter().filter_map(request).collect()
 }

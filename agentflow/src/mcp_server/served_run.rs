@@ -205,7 +205,7 @@ pub(super) async fn continued(
     let (mut problems, mut is_declined) = (BTreeMap::new(), false);
     // What the run has asked since then, perhaps at the same path, is another question: it is asked next.
     for question in runtime.questions_of(&record).await.map_err(internal)? {
-        let Some(response) = responses.remove(&question.id) else { continue };
+        let Some(response) = responses.remove(question.key()) else { continue };
         if is_approval(&question) && !may_approve(shared, context) {
             continue;
         }

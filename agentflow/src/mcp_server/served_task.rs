@@ -79,7 +79,7 @@ pub(super) async fn update(
     let by = caller.as_deref().unwrap_or(SOMEBODY);
     let mut problems = Vec::new();
     for question in questions(shared, &record, context).await? {
-        let key = &question.id;
+        let key = question.key();
         let Some(response) = params.input_responses.remove(key) else { continue };
         let answer = match serde_json::from_value::<ElicitResult>(response) {
             Ok(result) => served_question::said(&question, result),
@@ -163,7 +163,9 @@ async fn payload(
         (RunStatus::Paused, Some(PauseReason::Approval)) => {
             let asked = questions(shared, record, context).await?;
             let requests: InputRequests = match has_forms(context) {
-                true => asked.iter().filter_map(|question| Some((question.id.clone(), request(question)?))).collect(),
+                true => {
+                    asked.iter().filter_map(|question| Some((question.key().to_owned(), request(question)?))).collect()
+                }
                 false => InputRequests::new(),
             };
             match requests.is_empty() {

@@ -57,6 +57,18 @@ pub struct OpenQuestion {
     /// What happens when nobody has answered by then.
     #[serde(skip_serializing_if = "OnTimeout::is_default")]
     pub on_timeout: OnTimeout,
+    /// Whether something was asked at its path before.
+    #[serde(skip)]
+    asked_before: bool,
+}
+
+#[cfg(feature = "mcp-server")]
+impl OpenQuestion {
+    /// What names the question among all of its run: the path of the first one there, the id of a later one. So an answer to an
+    /// earlier question never names a later one, and most names are those that the workflow gives.
+    pub(crate) fn key(&self) -> &str {
+        if self.asked_before { &self.id } else { &self.path }
+    }
 }
 
 impl Runtime {
@@ -186,14 +198,15 @@ fn questions(record: &RunRecord, events: &[Event]) -> Vec<OpenQuestion> {
     let state = RunState::of(events);
     let asked_at = |path: &StepPath| {
         let asks = |event: &&Event| event.path == *path && matches!(event.kind, EventKind::ApprovalRequested(_));
-        events.iter().rev().find(asks).map_or(record.updated, |event| event.time)
+        let mut askings = events.iter().rev().filter(asks);
+        (askings.next().map_or(record.updated, |event| event.time), askings.next().is_some())
     };
     let asking = state.nodes.iter().filter_map(|(path, node)| match &node.state {
         NodeState::Asking(request) => Some((path, request)),
         _ => None,
     });
     let question = |(path, request): (&StepPath, &Arc<crate::event::ApprovalRequest>)| {
-        let asked = asked_at(path);
+        let (asked, asked_before) = asked_at(path);
         let until = |limit: u64| Timestamp::from_millis(asked.as_millis().saturating_add(limit));
         OpenQuestion {
             run: record.run_id.clone(),
@@ -208,6 +221,7 @@ fn questions(record: &RunRecord, events: &[Event]) -> Vec<OpenQuestion> {
             asked,
             deadline: request.timeout_ms.map(until),
             on_timeout: request.on_timeout.clone(),
+            asked_before,
         }
     };
     asking.map(question).collect()

@@ -242,7 +242,7 @@ async fn both_eras_of_the_protocol_are_spoken() {
         "io.modelcontextprotocol/clientCapabilities": {},
     });
     let discovered = lines.ask(1, "server/discover", json!({"_meta": meta})).await;
-    assert_eq!(discovered["result"]["capabilities"], json!({"tools": {}}), "{discovered}");
+    assert_eq!(discovered["result"]["capabilities"], json!({"logging": {}, "tools": {}}), "{discovered}");
     let params = json!({"name": "add", "arguments": {"a": 2, "b": 3}, "_meta": meta});
     let answer = lines.ask(2, "tools/call", params).await;
     assert_eq!(answer["result"]["structuredContent"], json!({"result": 5}), "{answer}");
