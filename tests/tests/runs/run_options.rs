@@ -13,7 +13,7 @@ use agentflow::prelude::*;
 use agentflow::runtime::RuntimeBuilder;
 use agentflow::serde_json::json;
 use agentflow::store::{MemoryStore, RunFilter, RunStatus, SqliteStore, StoreErrorKind};
-use agentflow::workflow::{Graph, RunLimits};
+use agentflow::workflow::RunLimits;
 use agentflow::{Error, RunId};
 use agentflow_testing::{ScriptedModel, TestClock, Turn, check_events, test_runtime};
 use agentflow_tests::ProcessStore;
@@ -289,11 +289,11 @@ async fn a_workflow_bounds_its_runs() {
     };
     let bounded = bounded_of_run_options::workflow;
     let (of_it, none) = (RunLimits::new().max_llm_calls(2).timeout(5 * SECOND), Default::default());
-    assert_eq!((Graph::of(bounded()).limits, Graph::of(asking::workflow()).limits), (of_it, none));
-    assert_eq!(runtime().run(bounded(), (2, 1)).await.unwrap(), "xx");
-    let error = runtime().run(bounded(), (3, 1)).await.unwrap_err();
+    assert_eq!((bounded().graph().limits, asking::workflow().graph().limits), (of_it, none));
+    assert_eq!(bounded().run(&runtime(), (2, 1)).await.unwrap(), "xx");
+    let error = bounded().run(&runtime(), (3, 1)).await.unwrap_err();
     assert!(matches!(error, Error::LlmCallLimit { calls: 2 }), "{error}");
-    let error = runtime().run(bounded(), (1, 6)).await.unwrap_err();
+    let error = bounded().run(&runtime(), (1, 6)).await.unwrap_err();
     assert!(matches!(error, Error::Timeout { limit } if limit == 5 * SECOND), "{error}");
     // Of two the smaller one counts, and both are recorded.
     for (calls, seconds, said) in [(1, 9, (Some(1), Some(5000))), (9, 1, (Some(2), Some(1000)))] {
