@@ -67,7 +67,7 @@ impl DocumentForm {
         if let (Some(decider), Value::Object(fields)) = (&graph.decider, &mut written) {
             fields.insert("decider".to_owned(), json!(decider));
         }
-        if let (false, Value::Object(fields)) = (graph.limits.are_none(), &mut written) {
+        if let (false, Value::Object(fields)) = (graph.limits.is_default(), &mut written) {
             fields.insert("limits".to_owned(), json!(graph.limits));
         }
         // What the form would say otherwise than it was meant is not written.

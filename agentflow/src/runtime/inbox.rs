@@ -178,7 +178,7 @@ impl<T> RunHandle<T> {
         let Ok(path) = path.parse::<StepPath>() else { return Ok(()) };
         let closes = |event: &Event| match &event.kind {
             _ if event.path == path => true,
-            // What it belongs to ends, is tried again, or goes on without it.
+            // What it belongs to ends, is tried again, or continues without it.
             EventKind::RunResumed { .. } | EventKind::RunCompensating { .. } => path.belongs_to(&event.path),
             kind => kind.shape().edge.ends_attempt() && path.belongs_to(&event.path),
         };

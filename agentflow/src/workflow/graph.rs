@@ -86,7 +86,7 @@ pub struct Graph {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub decider: Option<Decider>,
     /// What bounds each run of it. It is not part of the [hash](Self::hash), since a run records its own.
-    #[serde(skip_serializing_if = "RunLimits::are_none")]
+    #[serde(skip_serializing_if = "RunLimits::is_default")]
     pub limits: RunLimits,
     /// The nodes, each after all it depends on.
     pub nodes: Vec<GraphNode>,

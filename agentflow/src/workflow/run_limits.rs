@@ -62,7 +62,7 @@ impl RunLimits {
         self
     }
 
-    pub(crate) fn are_none(&self) -> bool {
+    pub(crate) fn is_default(&self) -> bool {
         *self == Self::default()
     }
 

@@ -158,15 +158,15 @@ async fn scopes_are_added_and_asked_for_once() {
 #[tokio::test]
 async fn a_login_outlives_its_caller_and_is_one_for_all() {
     let site = Site::new(|_, _| None).await;
-    let (asked, goes_on) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+    let (asked, visited) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
     let authorization = {
-        let (site, asked, goes_on) = (site.clone(), Arc::clone(&asked), Arc::clone(&goes_on));
+        let (site, asked, visited) = (site.clone(), Arc::clone(&asked), Arc::clone(&visited));
         McpAuthorization::browser("http://127.0.0.1:1/callback", move |url| {
-            let (site, asked, goes_on) = (site.clone(), Arc::clone(&asked), Arc::clone(&goes_on));
+            let (site, asked, visited) = (site.clone(), Arc::clone(&asked), Arc::clone(&visited));
             async move {
                 site.seen().visits.push(url.clone());
                 asked.notify_one();
-                goes_on.notified().await;
+                visited.notified().await;
                 Ok::<_, String>(site.redirected(&url))
             }
         })
@@ -184,7 +184,7 @@ async fn a_login_outlives_its_caller_and_is_one_for_all() {
         let client = client.clone();
         async move { client.login().await }
     });
-    goes_on.notify_one();
+    visited.notify_one();
     again.await.unwrap().unwrap();
     assert_eq!((site.visits(), site.count("POST /token")), (1, 1));
 }
