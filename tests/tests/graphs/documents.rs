@@ -83,7 +83,7 @@ async fn a_document_bounds_its_runs() {
     assert_eq!((started.terms().max_llm_calls, started.terms().timeout_ms), (Some(3), Some(60_000)));
     assert_eq!(
         problems(&text.replace("max_llm_calls", "max_llm_cals")),
-        ["2:10: there is no `max_llm_cals`; did you mean `max_llm_calls`?"]
+        ["2:10: unknown field `max_llm_cals`; did you mean `max_llm_calls`?"]
     );
     assert_eq!(problems(&text.replace("60000", "-1")).len(), 1);
 }
