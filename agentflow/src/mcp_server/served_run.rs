@@ -31,6 +31,9 @@ use crate::value::Encoded;
 const TAG: &str = "mcp.server";
 /// The tag of what a client must know to continue the call.
 const CONTINUES: &str = "mcp.continues";
+/// What stands in the state of a call before the newest question of its run: a client sees that it is asked something else than
+/// the last time. Nothing is read from it.
+const ROUND: char = '+';
 /// How often one question is asked when the answers do not fit.
 const MOST_ASKED: u32 = 3;
 /// Who answers where nobody has found out who calls.
@@ -199,6 +202,7 @@ pub(super) async fn continued(
 ) -> Result<Continued, ErrorData> {
     let unknown = || ErrorData::invalid_params("`requestState` is not one that this server gave for this call", None);
     let internal = |error: Error| unreadable(shared, &error);
+    let (state, _) = state.rsplit_once(ROUND).ok_or_else(unknown)?;
     let record = own(shared, state, context).await?.filter(|record| record.name == offer.name).ok_or_else(unknown)?;
     let (runtime, caller) = (&shared.runtime, served_call::caller(context));
     let by = caller.as_deref().unwrap_or(SOMEBODY);
@@ -359,7 +363,11 @@ impl Followed<'_, '_> {
         questions.retain(|question| !is_approval(question) || may_approve(self.shared, self.context));
         let requests = served_question::requests(&questions, problems);
         match state_of(&record) {
-            Some(state) if !requests.is_empty() => InputRequiredResult::new(Some(requests), Some(state)).into(),
+            Some(state) if !requests.is_empty() => {
+                let newest = questions.last().and_then(|question| question.id.rsplit_once('@'));
+                let round = newest.map_or("", |(_, id)| id);
+                InputRequiredResult::new(Some(requests), Some(format!("{state}{ROUND}{round}"))).into()
+            }
             _ => self.left(first).into(),
         }
     }

@@ -201,7 +201,7 @@ async fn an_approval_is_the_input_of_a_task_only_where_the_host_says_so() {
     };
     assert_eq!(waits["status"], "working", "{waits}");
     let question = runtime.approvals(RunFilter::new()).await.unwrap().remove(0);
-    let key = question.id.clone();
+    let key = question.path.clone();
     update(&mut lines, &task, &key, accepted(json!({"approve": true}))).await;
     assert_eq!(runtime.approvals(RunFilter::new()).await.unwrap().len(), 1);
     let mut lines = Lines::of(&server(&store).clients_approve());
