@@ -96,7 +96,9 @@ async fn a_sink_that_may_lose_events_holds_nothing_up_and_counts_them() {
     assert!(sink.flush_within(Duration::from_secs(60)).await);
     let seen = seen.all();
     assert_eq!(seen.len() as u64 + sink.lost(), events);
-    assert_eq!(seen, all(seen.len() as u64), "the first ones, in order");
+    // The thread may take the first one at any time; what is recorded then has its place.
+    assert_eq!(seen[..2], all(2), "the first ones, in order");
+    assert!(seen.is_sorted(), "{seen:?}");
 }
 
 /// Reads the run of each event while it takes the event.
