@@ -32,7 +32,7 @@ const TAG: &str = "mcp.server";
 /// The tag of what a client must know to continue the call.
 const CONTINUES: &str = "mcp.continues";
 /// What stands in the state of a call before the newest question of its run: a client sees that it is asked something else than
-/// the last time. Nothing is read from it.
+/// the last time. What it is decides nothing, but a state in which it is otherwise was not given.
 const ROUND: char = '+';
 /// How often one question is asked when the answers do not fit.
 const MOST_ASKED: u32 = 3;
@@ -202,7 +202,10 @@ pub(super) async fn continued(
 ) -> Result<Continued, ErrorData> {
     let unknown = || ErrorData::invalid_params("`requestState` is not one that this server gave for this call", None);
     let internal = |error: Error| unreadable(shared, &error);
-    let (state, _) = state.rsplit_once(ROUND).ok_or_else(unknown)?;
+    let (state, round) = state.rsplit_once(ROUND).ok_or_else(unknown)?;
+    if round.len() != 8 || !round.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+        return Err(unknown());
+    }
     let record = own(shared, state, context).await?.filter(|record| record.name == offer.name).ok_or_else(unknown)?;
     let (runtime, caller) = (&shared.runtime, served_call::caller(context));
     let by = caller.as_deref().unwrap_or(SOMEBODY);

@@ -225,8 +225,8 @@ async fn a_state_that_was_not_given_for_the_call_continues_nothing() {
     let asked = lines.ask(1, "tools/call", call("asked_booking", json!({"to": "Oslo"}))).await;
     let state = asked["result"]["requestState"].as_str().unwrap();
     let (run, token) = state.rsplit_once('+').unwrap().0.split_once('.').unwrap();
-    let other = format!("{run}.{}+1", "0".repeat(token.len()));
-    let none = format!("{run}.+1");
+    let other = format!("{run}.{}+00000001", "0".repeat(token.len()));
+    let none = format!("{run}.+00000001");
     for (tool, state) in
         [("asked_booking", &*other), ("asked_booking", &*none), ("asked_booking", "x"), ("asked_both", state)]
     {

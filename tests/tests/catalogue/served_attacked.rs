@@ -180,7 +180,7 @@ async fn a_store_that_fails_makes_no_task_unknown_and_is_not_described() {
     let task = begin(&mut lines, "asked_booking", json!({"to": "Oslo"})).await;
     fails.store(true, Ordering::Relaxed);
     let mut continued = call.clone();
-    continued["requestState"] = json!(format!("{}+1", task.as_str()));
+    continued["requestState"] = json!(format!("{}+00000001", task.as_str()));
     for (method, params) in [
         ("tasks/get", json!({"taskId": task})),
         ("tasks/update", json!({"taskId": task, "inputResponses": {}})),
