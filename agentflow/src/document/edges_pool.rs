@@ -12,7 +12,7 @@ use crate::workflow::{
     Route, Routes,
 };
 
-/// What the model that picks is told.
+/// The instruction of the model that picks.
 const INSTRUCTIONS: &str = "You choose which one of several candidates is called for a task. You are shown the task, the \
                             candidates, a line each that begins with the number of the candidate, and what the one that you \
                             choose is given. Answer with the number alone, such as 0.";

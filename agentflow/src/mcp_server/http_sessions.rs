@@ -157,7 +157,7 @@ impl HttpSessions {
         Self(Arc::new(Sessions { open: Mutex::default(), room, idle, age, number: AtomicU64::new(0) }))
     }
 
-    /// Room for one more; `None` when there are as many as there may be.
+    /// Room for one more; `None` when the most are open.
     pub(super) fn room(&self) -> Option<Room> {
         Arc::clone(&self.0.room).try_acquire_owned().ok().map(|permit| Room(Arc::new(permit)))
     }

@@ -32,7 +32,7 @@ const TAG: &str = "mcp.server";
 /// The tag of what a client must know to continue the call.
 const CONTINUES: &str = "mcp.continues";
 /// What stands in the state of a call before the newest question of its run: a client sees that it is asked something else than
-/// the last time. What it is decides nothing, but a state in which it is otherwise was not given.
+/// the last time. Which question it names decides nothing; a text of another form is refused.
 const ROUND: char = '+';
 /// How often one question is asked when the answers do not fit.
 const MOST_ASKED: u32 = 3;
@@ -236,7 +236,7 @@ pub(super) async fn continued(
     Ok(Continued { run, problems, is_declined })
 }
 
-/// What the person at the client said; `None` when the client did not ask. Dropped, the client is told to ask no more.
+/// What the person at the client said; `None` when the client did not ask. Dropping the future closes the form at the client.
 async fn elicited(peer: &Peer<RoleServer>, request: ElicitRequest) -> Option<ElicitResult> {
     let request = ServerRequest::ElicitRequest(request);
     let sent = peer.send_cancellable_request(request, PeerRequestOptions::no_options()).await;

@@ -105,7 +105,7 @@ fn asking(about: &GraphNode, decider: &Decider, is_node: IsNode<'_>) -> GraphNod
 impl<'a> Loading<'a> {
     /// Notes that a node decides and asks nobody.
     pub(super) fn check_decides(&mut self, node: &GraphNode) {
-        // Of code it is said that there is none in a graph.
+        // A node that is code is refused elsewhere.
         let is_data = node.does.is_some() || matches!(node.kind, NodeKind::Input | NodeKind::Join);
         if node.decides.is_some() && decides(node).is_none() && is_data {
             let name = &node.name;

@@ -23,7 +23,7 @@ use crate::value::Encoded;
 #[cfg(feature = "dynamic")]
 use crate::value::NodeValue;
 
-/// How often a decider is asked about one step: after each answer that is refused it is told why.
+/// How often a decider is asked about one step: after each answer that is refused it is given the reason.
 const ATTEMPTS: u32 = 3;
 
 /// What the step is called that asks about another one, after the name of that one.
@@ -46,7 +46,7 @@ impl Builder {
     /// asks for, a person's word for example, is asked for with the revised values.
     ///
     /// An answer that does not fit is refused: a step that a later one needs cannot be skipped, and revised values are of
-    /// the types that the step reads. The decider is told and asked again, three times at most; then the run fails. Values,
+    /// the types that the step reads. The decider is asked again with the reason, three times at most; then the run fails. Values,
     /// checks, routers, joins and gates are never decided on.
     ///
     /// Called before any other node is added. An `#[agent]` function can be the decider: `b.decider(|_, next| guide(next))`.

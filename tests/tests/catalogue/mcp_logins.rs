@@ -250,14 +250,17 @@ async fn logins_are_kept_for_other_processes_and_removed() {
     assert_eq!(site.count("POST /revoke"), 1);
     assert!(std::fs::read_dir(folder.path().join("logins")).unwrap().next().is_none());
     let error = one.connect().await.unwrap_err();
-    assert!(matches!(&error, McpError::Unauthorized { .. }) && error.to_string().contains("there is none"), "{error}");
+    assert!(
+        matches!(&error, McpError::Unauthorized { .. }) && error.to_string().contains("the program has no login"),
+        "{error}"
+    );
     let nobody = one.login().await.unwrap_err();
     assert!(matches!(nobody, McpError::Unauthorized { .. }), "{nobody}");
 
     // What is not a login of this server does not count.
     std::fs::write(&files[0], "{\"version\": 1, \"access_token\": 7").unwrap();
     let error = site.client(McpAuthorization::stored(logins.clone())).connect().await.unwrap_err();
-    assert!(error.to_string().contains("there is none"), "{error}");
+    assert!(error.to_string().contains("the program has no login"), "{error}");
     assert!(logins.load(&site.url()).await.unwrap().is_some());
 }
 

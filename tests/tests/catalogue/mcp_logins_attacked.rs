@@ -178,7 +178,7 @@ async fn each_is_refused_before_it_gets_what_it_wants() {
         says_no_secret(&site, what, &text);
         // It has no login, and the next call says so.
         let text = client.connect().await.unwrap_err().to_string();
-        assert!(text.contains("there is none"), "{what}: {text}");
+        assert!(text.contains("the program has no login"), "{what}: {text}");
     }
 }
 

@@ -93,7 +93,7 @@ async fn who_is_refused_leaves_what_another_process_has_kept() {
     let one = site.client(McpAuthorization::stored(logins.clone()));
     assert_eq!(&*work(&one).await.text(), "done");
     let kept = logins.load(&site.url()).await.unwrap().unwrap();
-    // It reads what was there before until it was refused.
+    // It reads the earlier login until that is refused.
     let before = Before { logins: logins.clone(), login, times: Mutex::new(3) };
     let other = site.client(McpAuthorization::stored(before));
     assert_eq!(&*work(&other).await.text(), "done");
@@ -113,7 +113,7 @@ async fn a_login_that_another_process_has_removed_is_not_renewed() {
     let before = Before { logins: logins.clone(), login, times: Mutex::new(1) };
     let other = site.client(McpAuthorization::stored(before));
     let error = other.connect().await.unwrap_err().to_string();
-    assert!(error.contains("there is none"), "{error}");
+    assert!(error.contains("the program has no login"), "{error}");
     assert_eq!(site.refreshed(), 0);
     assert!(logins.load(&site.url()).await.unwrap().is_none());
 }
@@ -128,10 +128,10 @@ async fn a_login_counts_for_the_client_that_it_was_made_with() {
     assert_eq!(&*work(&site.client(person("one"))).await.text(), "done");
 
     let error = site.client(person("two")).connect().await.unwrap_err().to_string();
-    assert!(error.contains("there is none"), "{error}");
+    assert!(error.contains("the program has no login"), "{error}");
     let elsewhere = site.person().client("https://login.example", "one", secret()).logins(logins.clone());
     let error = site.client(elsewhere).connect().await.unwrap_err().to_string();
-    assert!(error.contains("there is none"), "{error}");
+    assert!(error.contains("the program has no login"), "{error}");
     // One who may not have it does not remove it.
     site.client(person("two")).logout().await.unwrap();
     assert!(logins.load(&site.url()).await.unwrap().is_some());
@@ -142,7 +142,7 @@ async fn a_login_counts_for_the_client_that_it_was_made_with() {
     assert_eq!(&*work(&site.client(itself)).await.text(), "done");
     assert_eq!(site.count("POST /token"), before + 1);
     let error = site.client(person("one")).connect().await.unwrap_err().to_string();
-    assert!(error.contains("there is none"), "{error}");
+    assert!(error.contains("the program has no login"), "{error}");
 }
 
 #[tokio::test]

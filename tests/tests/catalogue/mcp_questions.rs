@@ -253,7 +253,7 @@ async fn it_is_answered_in_another_process_which_continues_the_call() {
     assert_eq!(server.answered(), [json!({"action": "accept", "content": {"seat": "aisle"}})]);
 }
 
-/// A server that asks in its tool `book`, takes the question back when it is told to, and then answers.
+/// A server that asks in its tool `book`, takes the question back when the test asks for that, and then answers.
 fn taking_back(takes: &Arc<Notify>) -> McpClient {
     let takes = Arc::clone(takes);
     let serves = async |stream: DuplexStream, takes: Arc<Notify>| {

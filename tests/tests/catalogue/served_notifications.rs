@@ -117,7 +117,7 @@ async fn a_client_without_a_handshake_says_its_level_in_each_request() {
     params["_meta"]["io.modelcontextprotocol/logLevel"] = json!("error");
     lines.send(2, "tools/call", params.clone()).await;
     assert_eq!(messages(&before_answer(&mut lines).await).len(), 1);
-    // There is no level of the connection.
+    // A level belongs to a request in this revision, and not to the connection.
     let refused = lines.ask(3, "logging/setLevel", with_meta(json!({"level": "info"}))).await;
     assert_eq!(refused["error"]["code"], -32601, "{refused}");
     // Over HTTP it is on the stream of the request.

@@ -435,7 +435,7 @@ impl Shared {
         let why = match (&lacks, &login) {
             (Some(lacks), _) => format!("it asks for the scopes `{}`, which its login lacks", head(lacks, 200)),
             (None, Some(_)) => "its login is over".to_owned(),
-            (None, None) => "there is none".to_owned(),
+            (None, None) => "the program has no login".to_owned(),
         };
         let address = format!("{}{}", self.url.origin().ascii_serialization(), self.url.path());
         Err(self.error(format!(

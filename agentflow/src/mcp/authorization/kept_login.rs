@@ -20,7 +20,7 @@ use crate::model::Secret;
 /// it changes: authorization servers give another token each time that one is renewed, and may then refuse the one before.
 #[async_trait]
 pub trait McpLogins: Send + Sync {
-    /// The login of a server; `None` when there is none. Asked before a server is first connected to, before a
+    /// The login of a server, if it has one. Asked before a server is first connected to, before a
     /// login is renewed, and when the server refuses it, since another process may have saved another or removed it.
     ///
     /// # Errors

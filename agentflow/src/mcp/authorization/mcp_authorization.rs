@@ -89,7 +89,7 @@ impl McpAuthorization {
     }
 
     /// A person logs in in a browser of this machine: `show` is given the address, to print it or to open it, and the answer
-    /// comes to a socket of `127.0.0.1`, which is there during the login alone.
+    /// arrives at a socket of `127.0.0.1`, which is open during the login alone.
     pub fn loopback(show: impl Fn(&str) + Send + Sync + 'static) -> Self {
         Self::new(How::Loopback(Arc::new(show)))
     }
