@@ -1,5 +1,6 @@
 //! `McpHttpService`: a server as a tower service over streamable HTTP. The transport is `rmcp`'s: with a session for a client
-//! that begins one, while fewer than the most are open; else each request stands for itself. It binds no socket; `http_listener.rs` does.
+//! that begins one, while fewer than the most are open; else each request stands for itself. It binds no socket;
+//! `http_listener.rs` does.
 
 use std::borrow::Cow;
 use std::convert::Infallible;

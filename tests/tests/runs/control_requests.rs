@@ -70,6 +70,7 @@ fn process(store: impl Store, clock: &TestClock) -> Runtime {
         .clock(clock.clone())
         .store(store)
         .workflow(&chain())
+        .workflow(&payments())
         .workflow(&two_gates())
         .workflow(&gate("gate"))
         .build()
@@ -179,6 +180,48 @@ async fn what_was_left_is_taken_before_the_first_step_of_the_next_process() {
     assert_eq!(status(&store).await, (RunStatus::Paused, Some(PauseReason::Operator)));
     assert_eq!(count(&handle.recorded(), "workflow.node.started"), 1, "nothing began in the third process");
     drop(handle);
+}
+
+/// Two steps beside each other, neither of which may simply run again.
+fn payments() -> Workflow<(u32,), u32> {
+    let once = |name: &'static str| Node::new(name).policy(NodePolicy::default().repeatable(false));
+    Workflow::build("payments", ["n"], |b, (n,)| {
+        let y = b.node(once("y"), (n,), |_, (n,)| slow(n));
+        let z = b.node(once("z"), (n,), |_, (n,)| slow(n));
+        b.value("sum", (y, z), |(y, z)| Step::Ok(y + z))
+    })
+    .unwrap()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_retry_that_was_left_hides_no_step_that_was_lost_beside_it() {
+    let (store, clock) = (ProcessStore::new(), TestClock::new());
+    let handle = process(store.clone(), &clock).start(payments(), 1).await.unwrap();
+    pass(1).await;
+    end(handle, &store).await;
+    // Both were lost. One is begun again, and is lost once more, when the retry of the other is on its way.
+    let of_second = store.process(2);
+    let second = process(of_second.clone(), &clock);
+    let handle = second.resume(&id()).await.unwrap();
+    pass(1).await;
+    assert_eq!(status(&store).await, (RunStatus::Paused, Some(PauseReason::Interrupted)));
+    second.retry(&id(), "z", "ann").await.unwrap();
+    pass(1).await;
+    // It ends before it looks.
+    of_second.fail_looks(u32::MAX);
+    let operator = process(store.process(3), &clock);
+    let run = id();
+    let asked = tokio::time::timeout(Duration::from_millis(10), operator.retry(&run, "y", "bob")).await;
+    assert!(asked.is_err());
+    end(handle, &of_second).await;
+    let third = process(store.process(4), &clock);
+    let handle = third.resume(&id()).await.unwrap();
+    pass(100).await;
+    assert_eq!(status(&store).await, (RunStatus::Paused, Some(PauseReason::Interrupted)));
+    assert_eq!(count(&handle.recorded(), "workflow.node.completed"), 1, "`y` was run again");
+    third.retry(&id(), "z", "ann").await.unwrap();
+    assert_eq!(handle.result().await.unwrap().as_str(), "4");
+    events(&store).await;
 }
 
 #[tokio::test(start_paused = true)]

@@ -389,6 +389,10 @@ impl Machine {
         if unit.child.is_some() && self.unit(unit).is_none() {
             return;
         }
+        if matches!(kind, EventKind::NodeCompleted { .. } | EventKind::NodeFailed { .. }) {
+            // What was due of it is recorded by this: a later attempt is not to be ended by it.
+            self.due.retain(|command| command.ends() != Some(unit));
+        }
         match kind {
             EventKind::NodeStarted { attempt, repeatable, .. } => self.started(unit, *attempt, *repeatable),
             // Nothing of a call runs that asks people.

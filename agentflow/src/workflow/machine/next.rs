@@ -8,6 +8,17 @@ use crate::error::{Failure, FailureKind};
 use crate::event::PauseReason;
 use crate::workflow::spec::{Body, NodeIndex, Outputs};
 
+impl Command {
+    /// What it records the end of, when it follows from what has happened.
+    pub(super) fn ends(&self) -> Option<Unit> {
+        match self {
+            Self::Close { node, .. } => Some(Unit::node(*node)),
+            Self::Fail { unit, .. } | Self::Cancel { unit, .. } => Some(*unit),
+            _ => None,
+        }
+    }
+}
+
 impl Machine {
     /// What is to be done next; `None` when something has to happen first.
     pub(crate) fn command(&mut self) -> Option<Command> {

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::stopped::STOPPED;
 use super::{Command, Machine, Phase, Unit, index};
 use crate::error::{Failure, FailureKind};
 use crate::workflow::policy::StopPolicy;
@@ -20,8 +21,9 @@ impl Machine {
     /// A node, or none, runs again, with all that was stopped.
     fn run_again(&mut self, node: Option<NodeIndex>) {
         self.stopped_from = self.still_stopped_from();
-        // When a journal is read back, what followed from the failure has been recorded since.
-        self.due.clear();
+        // What was to be stopped because of the failure continues. All else that is due stays so: a step that was lost beside it
+        // is not the operator's to decide on by this.
+        self.due.retain(|command| !matches!(command, Command::Cancel { reason: STOPPED, .. }));
         let spec = Arc::clone(&self.spec);
         let mut again = vec![false; self.nodes.len()];
         for (at, state) in self.nodes.iter().enumerate() {
