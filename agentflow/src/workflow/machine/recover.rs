@@ -21,9 +21,6 @@ impl Machine {
     /// A node, or none, runs again, with all that was stopped.
     fn run_again(&mut self, node: Option<NodeIndex>) {
         self.stopped_from = self.still_stopped_from();
-        // What was to be stopped because of the failure continues. All else that is due stays so: a step that was lost beside it
-        // is not the operator's to decide on by this.
-        self.due.retain(|command| !matches!(command, Command::Cancel { reason: STOPPED, .. }));
         let spec = Arc::clone(&self.spec);
         let mut again = vec![false; self.nodes.len()];
         for (at, state) in self.nodes.iter().enumerate() {
@@ -33,6 +30,13 @@ impl Machine {
                 || (matches!(state.unit.phase, Phase::Skipped | Phase::Waiting | Phase::Ready)
                     && spec.nodes[at].predecessors().any(|before| again[before as usize]));
         }
+        // What was to be stopped because of the failure continues, and what runs again does not end before. All else that is
+        // due stays so: a step that was lost beside it is not the operator's to decide on by this.
+        let is_void = |command: &Command| match command {
+            Command::Cancel { reason: STOPPED, .. } => true,
+            command => command.ends().is_some_and(|unit| again[unit.node as usize]),
+        };
+        self.due.retain(|command| !is_void(command));
         for at in (0..self.nodes.len()).filter(|at| again[*at]) {
             let unit = Unit::node(index(at));
             let state = &self.nodes[at];
