@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::outputs::{NodeIndex, Outputs};
+use super::outputs::{NodeIndex, Outputs, Revised};
 use crate::error::Failure;
 use crate::state::SavedByStep;
 use crate::text::head;
@@ -48,43 +48,39 @@ impl Decided {
         Some(head(&recorded.reason.unwrap_or_default(), MOST_REASON).to_owned())
     }
 
-    /// The value of a node that is read, when that was revised.
-    pub(super) fn revised(&self, read: NodeIndex, outputs: &dyn Outputs) -> Option<Encoded> {
-        self.values(outputs).0.remove(&read)
-    }
-
-    fn values(&self, outputs: &dyn Outputs) -> (BTreeMap<NodeIndex, Encoded>, Option<Encoded>) {
-        let nothing = (BTreeMap::new(), None);
-        let Some(recorded) = self.recorded(outputs).filter(|recorded| recorded.decision == "revise") else {
-            return nothing;
-        };
-        let Some(arguments) = recorded.arguments else { return nothing };
+    /// What the node is given in place of what it would see. All of the decision is read: where a node has many items,
+    /// that is done once.
+    pub(super) fn revised(&self, outputs: &dyn Outputs) -> Revised {
+        let recorded = self.recorded(outputs).filter(|recorded| recorded.decision == "revise");
+        let Some(arguments) = recorded.and_then(|recorded| recorded.arguments) else { return Revised::default() };
         let encoded = |raw: &RawValue| Encoded::from_json(raw.get().to_owned()).ok();
-        let Some(reads) = &self.reads else { return (BTreeMap::new(), encoded(arguments)) };
-        let Ok(given) = serde_json::from_str::<BTreeMap<String, &RawValue>>(arguments.get()) else { return nothing };
+        let Some(reads) = &self.reads else {
+            return Revised { values: BTreeMap::new(), given: encoded(arguments) };
+        };
+        let given = serde_json::from_str::<BTreeMap<String, &RawValue>>(arguments.get()).unwrap_or_default();
         let value = |(name, node): &(String, NodeIndex)| Some((*node, encoded(given.get(name)?)?));
-        (reads.iter().filter_map(value).collect(), None)
+        Revised { values: reads.iter().filter_map(value).collect(), given: None }
     }
 }
 
 /// The outputs as a node sees them: those that were revised for it, and what its call is given in place of its own.
 pub(crate) struct SeenBy<'o> {
     outputs: &'o dyn Outputs,
-    values: BTreeMap<NodeIndex, Encoded>,
-    given: Option<Encoded>,
+    revised: Arc<Revised>,
 }
 
 impl<'o> SeenBy<'o> {
     /// By what was decided about the node, if anything was.
     pub(crate) fn by(decided: Option<&Decided>, outputs: &'o dyn Outputs) -> Self {
-        let (values, given) = decided.map(|decided| decided.values(outputs)).unwrap_or_default();
-        Self { outputs, values, given }
+        let read =
+            |decided: &Decided| outputs.revised(decided.by).unwrap_or_else(|| Arc::new(decided.revised(outputs)));
+        Self { outputs, revised: decided.map(read).unwrap_or_default() }
     }
 }
 
 impl Outputs for SeenBy<'_> {
     fn output(&self, node: NodeIndex) -> Option<&Encoded> {
-        self.values.get(&node).or_else(|| self.outputs.output(node))
+        self.revised.values.get(&node).or_else(|| self.outputs.output(node))
     }
 
     fn failure(&self, node: NodeIndex) -> Option<&Failure> {
@@ -96,6 +92,6 @@ impl Outputs for SeenBy<'_> {
     }
 
     fn given(&self) -> Option<&Encoded> {
-        self.given.as_ref()
+        self.revised.given.as_ref()
     }
 }

@@ -1,6 +1,7 @@
 //! `Outputs`: what the nodes of a run have given so far, by their places. It is read by all that makes values of it.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use crate::error::Failure;
 use crate::state::SavedByStep;
@@ -23,10 +24,24 @@ pub(crate) trait Outputs {
         None
     }
 
+    /// What a step that decides on another one gives that one to see, where it was read before; `None` where it was not.
+    fn revised(&self, _by: NodeIndex) -> Option<Arc<Revised>> {
+        None
+    }
+
     /// The state that what is made of the outputs sees; `None` where it sees none.
     fn state(&self) -> Option<&SavedByStep> {
         None
     }
+}
+
+/// What a node is given by a decision, in place of what it would see.
+#[derive(Debug, Default)]
+pub(crate) struct Revised {
+    /// The outputs that it sees in place of those of nodes.
+    pub(crate) values: BTreeMap<NodeIndex, Encoded>,
+    /// What its call is given.
+    pub(crate) given: Option<Encoded>,
 }
 
 /// The outputs of nodes, with the state that is seen at a place.
@@ -42,6 +57,10 @@ impl Outputs for WithState<'_> {
 
     fn failure(&self, node: NodeIndex) -> Option<&Failure> {
         self.outputs.failure(node)
+    }
+
+    fn revised(&self, by: NodeIndex) -> Option<Arc<Revised>> {
+        self.outputs.revised(by)
     }
 
     fn state(&self) -> Option<&SavedByStep> {

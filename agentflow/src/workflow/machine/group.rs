@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::{Command, Machine, Phase, Unit, UnitState, index};
 use crate::error::{Failure, FailureKind};
 use crate::value::Encoded;
+use crate::workflow::decided::SeenBy;
 use crate::workflow::spec::{Body, NodeIndex, Outputs};
 use crate::workflow::step_error::caught;
 
@@ -55,11 +56,15 @@ impl Machine {
         }
         let spec = Arc::clone(&self.spec);
         let definition = spec.node(node);
+        if let Some(decided) = &definition.decided {
+            // Each of its items, branches and rounds sees it.
+            let revised = Arc::new(decided.revised(self));
+            self.nodes[decided.by as usize].revised = Some(revised);
+        }
         let (items, count, begin) = match &definition.body {
             Body::Map { items, .. } => {
-                let revised = definition.decided.as_ref().and_then(|decided| decided.revised(*items, self));
-                let items = revised.as_ref().or_else(|| self.output(*items));
-                let items = items.and_then(|list| list.items().ok()).unwrap_or_default();
+                let seen = SeenBy::by(definition.decided.as_ref(), self);
+                let items = seen.output(*items).and_then(|list| list.items().ok()).unwrap_or_default();
                 let count = items.len();
                 (items, count, definition.policy.concurrency.map_or(count, |limit| limit.max(1) as usize))
             }

@@ -21,6 +21,8 @@ pub(crate) use self::answers::AskedAt;
 use self::group::Group;
 use self::stopped::{BEGUN_ONCE, ENDED, STOPPED};
 pub(crate) use self::stopped::{stopped, was_stopped};
+use super::decided::SeenBy;
+use super::outputs::Revised;
 use super::policy::{OnError, StopPolicy};
 use super::spec::{Body, NodeIndex, Outputs, Spec};
 use crate::error::{Failure, FailureKind};
@@ -124,6 +126,8 @@ struct NodeState {
     /// Nobody has answered in time, and for that it counts as skipped.
     passed_over: bool,
     output: Option<Encoded>,
+    /// What it gives the node that it decides on to see, while that one runs through items, branches or rounds.
+    revised: Option<Arc<Revised>>,
     /// What it saved, for the conditions of edges.
     saved: Option<Arc<SavedByStep>>,
     /// Why it failed, where an edge is taken for that.
@@ -180,6 +184,7 @@ impl Machine {
             asked: None,
             passed_over: false,
             output: None,
+            revised: None,
             saved: None,
             failure: None,
             group: None,
@@ -226,10 +231,7 @@ impl Machine {
         let (group, child) = (self.nodes[unit.node as usize].group.as_ref()?, unit.child? as usize);
         let node = self.spec.node(unit.node);
         match node.body {
-            Body::Repeat { first, .. } if child == 0 => {
-                let revised = node.decided.as_ref().and_then(|decided| decided.revised(first, self));
-                revised.or_else(|| self.output(first).cloned())
-            }
+            Body::Repeat { first, .. } if child == 0 => SeenBy::by(node.decided.as_ref(), self).output(first).cloned(),
             Body::Repeat { .. } => group.outputs.get(child - 1)?.clone(),
             _ => group.items.get(child).cloned(),
         }
@@ -469,7 +471,8 @@ impl Machine {
     }
 
     fn complete(&mut self, node: NodeIndex, output: Encoded) {
-        self.nodes[node as usize].output = Some(output);
+        let state = &mut self.nodes[node as usize];
+        (state.output, state.revised) = (Some(output), None);
         if self.spec.node(node).ends && self.ended_by.is_none() && !self.is_stopped(node) {
             (self.ended_by, self.stopped_from) = (Some(node), Some(0));
             self.set_phase(Unit::node(node), Phase::Done);
@@ -544,6 +547,9 @@ impl Machine {
             return;
         }
         self.set_phase(Unit::node(node), phase);
+        if let Some(by) = self.spec.node(node).decided.as_ref().map(|decided| decided.by) {
+            self.nodes[by as usize].revised = None;
+        }
         for at in 0..self.spec.followers(node).len() {
             let follower = self.spec.followers(node)[at];
             let state = &mut self.nodes[follower as usize];
@@ -578,14 +584,4 @@ impl Machine {
 
 fn index(at: usize) -> NodeIndex {
     NodeIndex::try_from(at).unwrap_or(NodeIndex::MAX)
-}
-
-impl Outputs for Machine {
-    fn output(&self, node: NodeIndex) -> Option<&Encoded> {
-        self.nodes.get(node as usize)?.output.as_ref()
-    }
-
-    fn failure(&self, node: NodeIndex) -> Option<&Failure> {
-        self.nodes.get(node as usize)?.failure.as_deref()
-    }
 }

@@ -1,11 +1,15 @@
-//! The state that the condition of an edge sees: what the nodes before it have recorded. A value that is in memory alone is
-//! not part of it, so whether an edge is taken is the same after a crash.
+//! What is seen of a machine: the outputs of nodes, and the state that the condition of an edge sees, which is what the nodes
+//! before it have recorded. A value that is in memory alone is not part of it, so whether an edge is taken is the same after a
+//! crash.
 
 use std::sync::Arc;
 
 use super::Machine;
+use crate::error::Failure;
 use crate::state::SavedByStep;
-use crate::workflow::spec::NodeIndex;
+use crate::value::Encoded;
+use crate::workflow::outputs::Revised;
+use crate::workflow::spec::{NodeIndex, Outputs};
 
 impl Machine {
     /// The state that is there when the workflow begins.
@@ -23,5 +27,19 @@ impl Machine {
             }
         }
         state
+    }
+}
+
+impl Outputs for Machine {
+    fn output(&self, node: NodeIndex) -> Option<&Encoded> {
+        self.nodes.get(node as usize)?.output.as_ref()
+    }
+
+    fn failure(&self, node: NodeIndex) -> Option<&Failure> {
+        self.nodes.get(node as usize)?.failure.as_deref()
+    }
+
+    fn revised(&self, by: NodeIndex) -> Option<Arc<Revised>> {
+        self.nodes.get(by as usize)?.revised.clone()
     }
 }
