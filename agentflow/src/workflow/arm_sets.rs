@@ -1,22 +1,19 @@
 //! Which sets of arms a router can take, as far as its conditions say so: when a workflow is built, and without a value.
-//!
-//! What conditions ask of outputs may be so or not, each by itself, but not against each other: `x` and `not x` never hold
-//! together, and a value is not equal to two others.
+//! What the conditions ask is in `arm_questions.rs`.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use serde_json::Value;
-
+use super::arm_questions::{Asks, Questions, word_of_condition};
+use super::bit_set::BitSet;
 use super::condition::Condition;
 use super::graph_body::GraphBody;
-use super::mapping::Mapping;
 use super::spec::{Body, NodeSpec};
 
-/// For each arm of a router, whether it is taken.
-pub(super) type Arms = Vec<bool>;
+/// The numbers of the arms that a router takes.
+pub(super) type Arms = BitSet;
 
 /// The sets of arms that a router can take.
-#[derive(Default)]
+#[derive(Debug, Default)]
 pub(super) struct ArmSets {
     /// The largest.
     pub(super) most: Vec<Arms>,
@@ -24,36 +21,55 @@ pub(super) struct ArmSets {
     pub(super) least: Vec<(usize, Arms)>,
 }
 
-/// The most combinations of answers that are looked at.
-const COMBINATIONS: usize = 2048;
-
 impl ArmSets {
     pub(super) fn of(router: &NodeSpec) -> Self {
         let Body::Router { arms, several, .. } = &router.body else { return Self::default() };
-        let (count, routes) = (arms.len(), routes(router));
-        let Some(routes) = routes else { return of_code(count, *several) };
-        let sets = combined(&routes, *several).unwrap_or_else(|| one_by_one(&routes, *several));
-        let is_within =
-            |one: &Arms, other: &Arms| one != other && one.iter().zip(other).all(|(one, other)| one <= other);
-        let mut most: Vec<Arms> =
-            sets.iter().filter(|one| !sets.iter().any(|other| is_within(one, other))).cloned().collect();
+        match routes(router) {
+            Some(routes) => Self::of_routes(&routes, *several),
+            None => of_code(arms.len(), *several),
+        }
+    }
+
+    fn of_routes(routes: &[Option<&Condition>], several: bool) -> Self {
+        let count = routes.len();
+        let sets = combined(routes, several).unwrap_or_else(|| one_by_one(routes, several));
+        let sets: Vec<Arms> = sets.into_iter().collect();
+        let mut most = without(&sets, |one, larger| one.is_within(larger), true);
         // An arm for everything else is no mistake where the conditions leave nothing.
         let last = routes.iter().position(|when| constant(*when) == Some(true)).unwrap_or(count);
-        most.extend(routes[..last].iter().position(Option::is_none).map(|at| only(count, at)));
-        let smallest = sets.iter().filter(|one| !sets.iter().any(|other| is_within(other, one)));
-        let in_all = |arm: usize| sets.iter().all(|set| set[arm]);
-        let name = |set: &Arms| {
-            let taken = || (0..count).filter(|arm| set[*arm]);
-            taken().find(|arm| !in_all(*arm)).or_else(|| taken().next())
-        };
-        let least = smallest.filter_map(|set| Some((name(set)?, set.clone()))).collect();
+        most.extend(routes[..last].iter().position(Option::is_none).map(|at| Arms::of(count, [at])));
+        let mut in_all = Arms::all(count);
+        sets.iter().for_each(|set| in_all.keep(set.words()));
+        let name = |set: &Arms| set.iter().find(|arm| !in_all.contains(*arm)).or_else(|| set.iter().next());
+        let smallest = without(&sets, |one, smaller| smaller.is_within(one), false);
+        let least = smallest.into_iter().filter_map(|set| Some((name(&set)?, set))).collect();
         Self { most, least }
     }
 
-    /// Whether an arm is in none of them.
-    pub(super) fn never_takes(&self, arm: usize) -> bool {
-        !self.most.iter().any(|set| set.get(arm) == Some(&true))
+    /// The arms that are in some of them.
+    pub(super) fn ever_taken(&self) -> Arms {
+        let mut taken = Arms::default();
+        self.most.iter().for_each(|set| taken.add(set.words()));
+        taken
     }
+}
+
+/// The sets for which there is no larger one, or no smaller one, that has `more` than it.
+fn without(sets: &[Arms], more: impl Fn(&Arms, &Arms) -> bool, larger: bool) -> Vec<Arms> {
+    let mut by_size: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+    sets.iter().enumerate().for_each(|(at, set)| by_size.entry(set.len()).or_default().push(at));
+    let mut sizes: Vec<Vec<usize>> = by_size.into_values().collect();
+    if larger {
+        sizes.reverse();
+    }
+    // Of sets of one size, none is within another.
+    let mut kept: Vec<usize> = Vec::new();
+    for mut of_size in sizes {
+        of_size.retain(|at| !kept.iter().any(|other| more(&sets[*at], &sets[*other])));
+        kept.append(&mut of_size);
+    }
+    kept.sort_unstable();
+    kept.into_iter().map(|at| sets[at].clone()).collect()
 }
 
 /// The conditions of the arms of a router that is data.
@@ -64,15 +80,11 @@ fn routes(router: &NodeSpec) -> Option<Vec<Option<&Condition>>> {
     }
 }
 
-fn only(count: usize, arm: usize) -> Arms {
-    (0..count).map(|other| other == arm).collect()
-}
-
 /// Of a closure, which may take each arm.
 fn of_code(count: usize, several: bool) -> ArmSets {
-    let each: Vec<(usize, Arms)> = (0..count).map(|arm| (arm, only(count, arm))).collect();
+    let each: Vec<(usize, Arms)> = (0..count).map(|arm| (arm, Arms::of(count, [arm]))).collect();
     match several {
-        true => ArmSets { most: vec![vec![true; count]], least: Vec::new() },
+        true => ArmSets { most: vec![Arms::all(count)], least: Vec::new() },
         false => ArmSets { most: each.iter().map(|(_, arms)| arms.clone()).collect(), least: each },
     }
 }
@@ -81,102 +93,36 @@ fn constant(when: Option<&Condition>) -> Option<bool> {
     when.and_then(Condition::constant)
 }
 
-/// Something that conditions ask of outputs.
-#[derive(PartialEq)]
-enum Question<'c> {
-    Is(&'c Mapping, Value),
-    Exists(&'c Mapping),
-    Other(&'c Condition),
-}
-
-impl<'c> Question<'c> {
-    fn of(condition: &'c Condition) -> Self {
-        match condition {
-            Condition::Is(value) => Self::Is(value, Value::Bool(true)),
-            Condition::Equals(one, Mapping::Value(other)) | Condition::Equals(Mapping::Value(other), one) => {
-                Self::Is(one, other.clone())
-            }
-            Condition::Exists(value) => Self::Exists(value),
-            other => Self::Other(other),
-        }
-    }
-
-    /// Whether two answers cannot both be given.
-    fn excludes(&self, holds: bool, other: &Self, other_holds: bool) -> bool {
-        match (self, other) {
-            (Self::Is(one, value), Self::Is(other, another)) => {
-                one == other && value != another && holds && other_holds
-            }
-            (Self::Exists(read), Self::Is(of, value)) if read == of => match value {
-                Value::Null => holds == other_holds,
-                _ => !holds && other_holds,
-            },
-            (Self::Is(..), Self::Exists(_)) => other.excludes(other_holds, self, holds),
-            _ => false,
-        }
-    }
-}
-
-fn questions<'c>(condition: &'c Condition, into: &mut Vec<Question<'c>>) {
-    match condition {
-        of if of.constant().is_some() => {}
-        Condition::Not(other) => questions(other, into),
-        Condition::All(all) | Condition::Any(all) => all.iter().for_each(|of| questions(of, into)),
-        leaf => {
-            let question = Question::of(leaf);
-            if !into.contains(&question) {
-                into.push(question);
-            }
-        }
-    }
-}
-
 /// The sets by all combinations of answers; `None` when there are too many.
 fn combined(routes: &[Option<&Condition>], several: bool) -> Option<BTreeSet<Arms>> {
-    let mut all = Vec::new();
-    routes.iter().flatten().for_each(|when| questions(when, &mut all));
-    let mut open: Vec<Vec<bool>> = vec![Vec::new()];
-    for (at, question) in all.iter().enumerate() {
-        let mut next = Vec::new();
-        for answers in open {
-            for holds in [false, true] {
-                let is_possible =
-                    !answers.iter().zip(&all).any(|(answer, other)| question.excludes(holds, other, *answer));
-                if is_possible {
-                    next.push(answers.iter().copied().chain([holds]).collect());
-                }
-            }
-        }
-        if next.len() > COMBINATIONS {
-            return None;
-        }
-        open = next;
-        debug_assert!(open.iter().all(|answers| answers.len() == at + 1));
+    let mut questions = Questions::default();
+    let mut asks: Vec<Option<Asks>> = Vec::with_capacity(routes.len());
+    for when in routes {
+        asks.push(match when {
+            Some(when) => Some(questions.asked(when)?),
+            None => None,
+        });
     }
-    let sets = open.iter().map(|answers| taken(routes, several, |condition| holds(condition, &all, answers)));
-    Some(sets.filter(|set| set.contains(&true)).collect())
+    let combinations = questions.combinations()?;
+    let sets = combinations.into_iter().map(|held| {
+        let answers = held.into_iter().collect();
+        let holds = (0..).zip(&asks).map(|(at, asks)| (at, asks.as_ref().map(|asks| asks.holds(&answers))));
+        taken(routes.len(), several, holds)
+    });
+    Some(sets.filter(|set| !set.is_empty()).collect())
 }
 
-fn holds(condition: &Condition, all: &[Question<'_>], answers: &[bool]) -> bool {
-    match condition {
-        of if of.constant().is_some() => of.constant() == Some(true),
-        Condition::Not(other) => !holds(other, all, answers),
-        Condition::All(of) => of.iter().all(|of| holds(of, all, answers)),
-        Condition::Any(of) => of.iter().any(|of| holds(of, all, answers)),
-        leaf => {
-            let question = Question::of(leaf);
-            all.iter().position(|other| *other == question).is_some_and(|at| answers[at])
-        }
-    }
-}
-
-/// The arms that are taken, as in a run.
-fn taken(routes: &[Option<&Condition>], several: bool, holds: impl Fn(&Condition) -> bool) -> Arms {
-    let mut taken = vec![false; routes.len()];
+/// The arms that are taken, as in a run, by what holds of each; nothing of one without a condition.
+fn taken(count: usize, several: bool, holds: impl Iterator<Item = (usize, Option<bool>)>) -> Arms {
+    let mut taken = Arms::none(count);
     let mut is_taken = false;
-    for (at, when) in routes.iter().enumerate() {
-        if (several || !is_taken) && when.map_or(!is_taken, &holds) {
-            (taken[at], is_taken) = (true, true);
+    for (at, holds) in holds {
+        if holds.unwrap_or(!is_taken) {
+            taken.insert(at);
+            is_taken = true;
+            if !several {
+                break;
+            }
         }
     }
     taken
@@ -184,18 +130,134 @@ fn taken(routes: &[Option<&Condition>], several: bool, holds: impl Fn(&Condition
 
 /// The sets where each condition holds by itself, and where all of them do.
 fn one_by_one(routes: &[Option<&Condition>], several: bool) -> BTreeSet<Arms> {
-    let holds = |of: &Condition, other: bool| of.constant().unwrap_or(other);
-    let mut sets: BTreeSet<Arms> =
-        routes.iter().flatten().map(|when| taken(routes, several, |of| holds(of, of == *when))).collect();
-    sets.insert(taken(routes, several, |of| holds(of, false)));
+    let count = routes.len();
+    let constants: Vec<Option<bool>> = routes.iter().map(|when| constant(*when)).collect();
+    let otherwise = routes.iter().position(Option::is_none);
+    let always = Arms::of(count, (0..count).filter(|at| constants[*at] == Some(true)));
+    let first_always = always.iter().next();
+    let with = |taken: Vec<usize>| {
+        let first = taken.iter().copied().chain(first_always).min().unwrap_or(count);
+        let otherwise = otherwise.filter(|at| *at < first);
+        if !several {
+            return Arms::of(count, otherwise.or(Some(first).filter(|at| *at < count)));
+        }
+        let mut set = always.clone();
+        taken.into_iter().chain(otherwise).for_each(|at| set.insert(at));
+        set
+    };
+    let all: Vec<Vec<usize>> = same_conditions(routes, &constants);
+    let mut sets: BTreeSet<Arms> = all.iter().map(|same| with(same.clone())).collect();
+    sets.insert(with(Vec::new()));
     if several {
-        sets.insert(taken(routes, several, |of| holds(of, true)));
+        sets.insert(with(all.concat()));
         // Where an arm is taken since none before it is, all behind it may be.
-        for otherwise in (0..routes.len()).filter(|at| routes[*at].is_none()) {
-            let is_before = |of: &Condition| routes[..otherwise].iter().flatten().any(|before| *before == of);
-            sets.insert(taken(routes, several, |of| holds(of, !is_before(of))));
+        if let Some(otherwise) = otherwise {
+            sets.insert(with(all.iter().filter(|same| same[0] > otherwise).flatten().copied().collect()));
         }
     }
-    sets.retain(|set| set.contains(&true));
+    sets.retain(|set| !set.is_empty());
     sets
+}
+
+/// The arms whose conditions depend on outputs, those with the same condition together.
+fn same_conditions(routes: &[Option<&Condition>], constants: &[Option<bool>]) -> Vec<Vec<usize>> {
+    let mut all: Vec<Vec<usize>> = Vec::new();
+    let mut by_word: HashMap<String, Vec<usize>> = HashMap::new();
+    for (at, when) in routes.iter().enumerate() {
+        let Some(when) = when.filter(|_| constants[at].is_none()) else { continue };
+        let similar = by_word.entry(word_of_condition(when)).or_default();
+        match similar.iter().find(|of| routes[all[**of][0]] == Some(when)) {
+            Some(same) => all[*same].push(at),
+            None => {
+                similar.push(all.len());
+                all.push(vec![at]);
+            }
+        }
+    }
+    all
+}
+
+#[cfg(all(test, feature = "dynamic"))]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::value::Encoded;
+    use crate::workflow::mapping::{Mapping, Scope};
+    use crate::workflow::outputs::GivenOutputs;
+
+    /// What conditions compare with, and one more value.
+    fn values() -> Vec<Value> {
+        vec![json!(null), json!("a"), json!("b"), json!(1), json!(true), json!("other")]
+    }
+
+    fn conditions() -> impl Strategy<Value = Condition> {
+        let part = prop_oneof![Just("/p"), Just("/q")].prop_map(|at| Mapping::from_part("order", at));
+        let constant = (0..values().len() - 1).prop_map(|at| Mapping::Value(values().remove(at)));
+        let leaf = prop_oneof![
+            part.clone().prop_map(Condition::Exists),
+            (part.clone(), constant.clone()).prop_map(|(part, value)| Condition::Equals(part, value)),
+            (part, constant).prop_map(|(part, value)| Condition::Equals(value, part)),
+        ];
+        leaf.prop_recursive(2, 8, 3, |inner| {
+            prop_oneof![
+                inner.clone().prop_map(|of| Condition::Not(Box::new(of))),
+                prop::collection::vec(inner.clone(), 0..3).prop_map(Condition::All),
+                prop::collection::vec(inner, 0..3).prop_map(Condition::Any),
+            ]
+        })
+    }
+
+    /// The sets that are taken for some value, computed as in a run.
+    fn by_values(routes: &[Option<&Condition>], several: bool) -> BTreeSet<Vec<bool>> {
+        let names = HashMap::from([("order".to_owned(), 0)]);
+        let all = values();
+        let pairs = all.iter().flat_map(|p| all.iter().map(move |q| json!({"p": p, "q": q})));
+        let sets = pairs.map(|order| {
+            let outputs = BTreeMap::from([(0, Encoded::new(&order).unwrap())]);
+            let outputs = GivenOutputs { outputs, ..GivenOutputs::default() };
+            let scope = Scope { names: &names, outputs: &outputs, item: None };
+            let mut taken = Vec::new();
+            for when in routes {
+                let is_taken = taken.contains(&true);
+                let holds = when.map_or(!is_taken, |when| when.holds(&scope).unwrap());
+                taken.push(holds && (several || !is_taken));
+            }
+            taken
+        });
+        sets.filter(|set| set.contains(&true)).collect()
+    }
+
+    proptest! {
+        #[test]
+        fn the_sets_are_those_that_some_value_leads_to(
+            conditions in prop::collection::vec(prop::option::weighted(0.9, conditions()), 1..6),
+            several in any::<bool>(),
+        ) {
+            let routes: Vec<Option<&Condition>> = conditions.iter().map(Option::as_ref).collect();
+            let expected = by_values(&routes, several);
+            let list = |set: &Arms| (0..routes.len()).map(|arm| set.contains(arm)).collect::<Vec<bool>>();
+            let is_within = |one: &Vec<bool>, other: &Vec<bool>| {
+                one != other && one.iter().zip(other).all(|(one, other)| one <= other)
+            };
+            let sets = ArmSets::of_routes(&routes, several);
+            let least: Vec<Vec<bool>> = sets.least.iter().map(|(_, set)| list(set)).collect();
+            let smallest = expected.iter().filter(|one| !expected.iter().any(|other| is_within(other, one)));
+            prop_assert_eq!(&least, &smallest.cloned().collect::<Vec<_>>());
+            prop_assert!(sets.least.iter().all(|(arm, set)| set.contains(*arm)));
+            let most: BTreeSet<Vec<bool>> = sets.most.iter().map(list).collect();
+            let largest = expected.iter().filter(|one| !expected.iter().any(|other| is_within(one, other)));
+            // An arm for everything else counts as one that can be taken.
+            let otherwise = (0..routes.len()).find(|at| routes[*at].is_none()).map(|arm| list(&Arms::of(routes.len(), [arm])));
+            let is_new = |set: &&Vec<bool>| Some(*set) != otherwise.as_ref();
+            prop_assert_eq!(
+                most.iter().filter(is_new).collect::<Vec<_>>(),
+                largest.filter(is_new).collect::<Vec<_>>()
+            );
+            // Where conditions are not looked at together, there may be more sets, and larger ones.
+            let more = one_by_one(&routes, several);
+            prop_assert!(expected.iter().all(|set| several || more.iter().any(|more| list(more) == *set)));
+        }
+    }
 }

@@ -3,7 +3,9 @@
 //! [`Builder`] makes a workflow, and `steps` makes one of a `#[workflow]`, in written order (`order`); `spec` is the form
 //! that is executed and [`Graph`] the form that is shown; `machine` decides the next command; `driver` executes it.
 
+mod arm_questions;
 mod arm_sets;
+mod bit_set;
 mod bodies;
 mod bound_edges;
 mod builder;

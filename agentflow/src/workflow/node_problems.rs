@@ -5,7 +5,7 @@ use super::gate::problems_of_questions;
 use super::names::problems_of_places;
 use super::saved_twice::problems_of_keys;
 use super::spec::{NodeIndex, NodeSpec};
-use super::taken_arms::problems_of_arms;
+use super::taken_arms::{arm_sets, problems_of_arms};
 use super::taps::problems_of_taps;
 
 /// What is wrong with nodes by themselves.
@@ -15,5 +15,6 @@ pub(super) fn problems_of_nodes(nodes: &[NodeSpec]) -> Vec<String> {
 
 /// What is wrong with nodes together, which have no other problem; `output` is the one whose output the workflow has.
 pub(super) fn problems_of_plan(nodes: &[NodeSpec], output: NodeIndex) -> Vec<String> {
-    [problems_of_arms(nodes, output), problems_of_keys(nodes)].concat()
+    let sets = arm_sets(nodes);
+    [problems_of_arms(nodes, output, &sets), problems_of_keys(nodes, &sets)].concat()
 }

@@ -5,16 +5,18 @@
 //! It knows the keys that agents declare with `output_key`, and those that nodes of data save or change. What a tool sets
 //! through its context is not known before it runs, nor what is saved field by field.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use super::arm_sets::ArmSets;
+use super::bit_set::{BitRows, BitSet};
 use super::callee;
 use super::outputs::NodeIndex;
 use super::spec::{NodeKind, NodeSpec};
 use super::taken_arms::ExclusiveArms;
 
 /// The keys that are saved twice at the same time. The nodes have no other problem.
-pub(super) fn problems_of_keys(nodes: &[NodeSpec]) -> Vec<String> {
+pub(super) fn problems_of_keys(nodes: &[NodeSpec], sets: &BTreeMap<NodeIndex, ArmSets>) -> Vec<String> {
     let mut of_key: BTreeMap<Arc<str>, Vec<NodeIndex>> = BTreeMap::new();
     let mut problems = Vec::new();
     for (at, node) in nodes.iter().enumerate() {
@@ -31,29 +33,54 @@ pub(super) fn problems_of_keys(nodes: &[NodeSpec]) -> Vec<String> {
     }
     // Most savers of one key follow each other: then nothing else is asked.
     of_key.retain(|_, savers| savers.windows(2).any(|pair| !waits_for(nodes, pair[1], pair[0])));
-    let waits = Waits::of(nodes, of_key.values().flatten());
-    let mut arms = ExclusiveArms::new(nodes);
-    for (key, savers) in of_key {
-        let pairs = savers
-            .iter()
-            .enumerate()
-            .flat_map(|(at, first)| savers[at + 1..].iter().map(move |second| (*first, *second)));
-        let beside = |(first, second): &(NodeIndex, NodeIndex)| {
-            !waits.waits_for(*second, *first) && !arms.exclude(*first, *second)
-        };
-        if let Some((first, second)) = pairs.into_iter().find(beside) {
-            let wait = match nodes[second as usize].does {
+    let mut savers: Vec<NodeIndex> = of_key.values().flatten().copied().collect();
+    savers.sort_unstable();
+    savers.dedup();
+    if savers.is_empty() {
+        return problems;
+    }
+    let waits = waits_of(nodes, &savers);
+    let mut arms = ExclusiveArms::new(nodes, &savers, sets);
+    for (key, of_key) in of_key {
+        let number = |node: &NodeIndex| savers.binary_search(node).ok();
+        if let Some((first, second)) = first_beside(of_key.iter().filter_map(number), &waits, &mut arms) {
+            let [first, second] = [first, second].map(|saver| &nodes[savers[saver] as usize]);
+            let wait = match second.does {
                 Some(_) => "let an edge lead from the first to the second",
                 None => "let the second wait for the first, by `#[after(..)]`",
             };
-            let [first, second] = [first, second].map(|node| &nodes[node as usize].path);
             problems.push(format!(
-                "`{first}` and `{second}` may run at the same time, and each of them saves `{key}` in the state; {wait}, or \
-                 give one of them a key of its own"
+                "`{}` and `{}` may run at the same time, and each of them saves `{key}` in the state; {wait}, or give one of \
+                 them a key of its own",
+                first.path, second.path
             ));
         }
     }
     problems
+}
+
+/// The first two of some savers, by their numbers, that may run at the same time.
+fn first_beside(
+    savers: impl Iterator<Item = usize>,
+    waits: &BitRows,
+    arms: &mut ExclusiveArms<'_>,
+) -> Option<(usize, usize)> {
+    let (mut above, mut first_of_all, mut found) = (BitSet::default(), None, None);
+    for second in savers {
+        let mut beside = above.clone();
+        beside.remove(waits.row(second));
+        if !beside.is_empty() {
+            arms.keep_beside(second, &mut beside);
+        }
+        let pair = beside.iter().next().map(|first| (first, second));
+        found = [found, pair].into_iter().flatten().min();
+        if pair.is_some_and(|(first, _)| Some(first) == first_of_all) {
+            break;
+        }
+        first_of_all.get_or_insert(second);
+        above.insert(second);
+    }
+    found
 }
 
 /// Whether a node begins only when another, which stands before it, is over.
@@ -85,48 +112,36 @@ fn needs_all(node: &NodeSpec) -> bool {
     node.begins.waits_for_all() || node.begins.needed(node.entries.len()) >= node.entries.len()
 }
 
-/// Which nodes begin only when others are over, of those that save a key which another one saves.
-struct Waits {
-    /// The numbers of the savers.
-    number: BTreeMap<NodeIndex, usize>,
-    /// Of each node, the savers before it: a bit each.
-    before: Vec<Vec<u64>>,
-}
-
-impl Waits {
-    fn of<'s>(nodes: &[NodeSpec], savers: impl Iterator<Item = &'s NodeIndex>) -> Self {
-        let savers: BTreeSet<NodeIndex> = savers.copied().collect();
-        let number: BTreeMap<NodeIndex, usize> = savers.into_iter().enumerate().map(|(at, node)| (node, at)).collect();
-        let words = number.len().div_ceil(64);
-        let mut all: Vec<Vec<u64>> = Vec::with_capacity(nodes.len());
-        for node in nodes {
-            let mut own = vec![0; words];
-            let add = |own: &mut Vec<u64>, above: NodeIndex| {
-                let Some(of) = all.get(above as usize) else { return };
-                own.iter_mut().zip(of).for_each(|(own, of)| *own |= of);
-                if let Some(number) = number.get(&above) {
-                    own[number / 64] |= 1 << (number % 64);
+/// Of each of some savers, by their numbers, those before it without whose end it does not begin.
+fn waits_of(nodes: &[NodeSpec], savers: &[NodeIndex]) -> BitRows {
+    let (mut all, mut of_savers) = (BitRows::new(nodes.len(), savers.len()), BitRows::new(savers.len(), savers.len()));
+    let add = |all: &BitRows, own: &mut BitSet, above: NodeIndex| {
+        own.add(all.row(above as usize));
+        savers.binary_search(&above).into_iter().for_each(|number| own.insert(number));
+    };
+    for (at, node) in (0..).zip(nodes) {
+        let mut own = BitSet::none(savers.len());
+        // What stands below is not waited for.
+        before(node).filter(|above| *above < at).for_each(|above| add(&all, &mut own, above));
+        if !needs_all(node) {
+            // Whichever of its edges is taken, what stands before each of them is over.
+            let by_edge = node.entries.iter().map(|entry| {
+                let mut behind = BitSet::none(savers.len());
+                if entry.from < at {
+                    add(&all, &mut behind, entry.from);
                 }
+                behind
+            });
+            let both = |mut one: BitSet, other: BitSet| {
+                one.keep(other.words());
+                one
             };
-            before(node).for_each(|above| add(&mut own, above));
-            if !needs_all(node) {
-                // Whichever of its edges is taken, what stands before each of them is over.
-                let by_edge = node.entries.iter().map(|entry| {
-                    let mut behind = vec![0; words];
-                    add(&mut behind, entry.from);
-                    behind
-                });
-                let both = |one: Vec<u64>, other: Vec<u64>| one.iter().zip(&other).map(|(a, b)| a & b).collect();
-                let in_all: Vec<u64> = by_edge.reduce(both).unwrap_or_default();
-                own.iter_mut().zip(&in_all).for_each(|(own, of)| *own |= of);
-            }
-            all.push(own);
+            own.add(by_edge.reduce(both).unwrap_or_default().words());
         }
-        Self { number, before: all }
+        all.push(own.words());
+        if savers.binary_search(&at).is_ok() {
+            of_savers.push(own.words());
+        }
     }
-
-    /// Whether a node begins only when another, which stands before it, is over.
-    fn waits_for(&self, node: NodeIndex, other: NodeIndex) -> bool {
-        self.number.get(&other).is_some_and(|at| self.before[node as usize][at / 64] & (1 << (at % 64)) != 0)
-    }
+    of_savers
 }

@@ -4,42 +4,55 @@
 //! A router is assumed to take some of its arms, and everything else to go as each node needs it. What cannot begin then
 //! never begins in a run with these arms.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap, HashSet};
 
-use super::arm_sets::{ArmSets, Arms};
+use super::arm_sets::ArmSets;
+use super::bit_set::{BitRows, BitSet, Counts, has, numbers};
 use super::entry::{Begins, Entry, When};
 use super::outputs::NodeIndex;
 use super::spec::{Body, NodeSpec};
 
-/// Which arms routers are assumed to take.
-type Taken = BTreeMap<NodeIndex, Arms>;
+/// The sets of arms that all routers can take.
+pub(super) fn arm_sets(nodes: &[NodeSpec]) -> BTreeMap<NodeIndex, ArmSets> {
+    let routers = (0..).zip(nodes).filter(|(_, node)| matches!(node.body, Body::Router { .. }));
+    routers.map(|(at, router)| (at, ArmSets::of(router))).collect()
+}
 
 /// Nodes that can never begin, and arms without an output of the workflow. The nodes have no other problem.
-pub(super) fn problems_of_arms(nodes: &[NodeSpec], output: NodeIndex) -> Vec<String> {
+pub(super) fn problems_of_arms(
+    nodes: &[NodeSpec],
+    output: NodeIndex,
+    all_sets: &BTreeMap<NodeIndex, ArmSets>,
+) -> Vec<String> {
     let mut problems = Vec::new();
-    for (at, node) in nodes.iter().enumerate() {
+    for (router, sets) in all_sets {
+        let node = &nodes[*router as usize];
         let Body::Router { arms, .. } = &node.body else { continue };
-        let router = NodeIndex::try_from(at).unwrap_or(NodeIndex::MAX);
-        let mut taken = Taken::new();
-        assume_begun(nodes, router, &mut taken);
-        let before = begins(nodes, &taken);
-        let of = |arms: &Arms| {
-            let mut taken = taken.clone();
-            taken.insert(router, arms.clone());
-            begins(nodes, &taken)
-        };
-        let sets = ArmSets::of(node);
-        let most: Vec<Vec<bool>> = sets.most.iter().map(of).collect();
-        let never = |at: usize| before[at] && !most.is_empty() && most.iter().all(|begins| !begins[at]);
+        // One case in which nothing is assumed of the router itself, then each of its sets.
+        let (most, least) = (1..1 + sets.most.len(), &sets.least);
+        let count = most.end + least.len();
+        let mut cases = Cases::new(count);
+        for (other, arm) in assumed_begun(nodes, *router) {
+            cases.assume_always(other, arm as usize);
+        }
+        let taken = sets.most.iter().chain(least.iter().map(|(_, taken)| taken));
+        (1..).zip(taken).for_each(|(case, taken)| cases.assume(*router, case, taken.iter()));
+        let begins = begins(nodes, cases);
+        let with_most = BitSet::of(count, most.clone());
+        // Which begins with some of the largest sets, and which with each of them.
+        let with_some = |at: usize| begins.row(at).iter().zip(with_most.words()).any(|(of, most)| of & most != 0);
+        let with_all = |at: usize| begins.row(at).iter().zip(with_most.words()).all(|(of, most)| !of & most == 0);
+        let before = |at: usize| has(begins.row(at), 0);
+        let never = |at: usize| before(at) && !most.is_empty() && !with_some(at);
         let waits_for_never = |node: &NodeSpec| needs_of(node).any(|before| never(before as usize));
+        let ever_taken = sets.ever_taken();
         let found = problems.len();
         for (at, of) in nodes.iter().enumerate().filter(|(at, of)| never(*at) && !waits_for_never(of)) {
-            let lost = |before: &NodeIndex| most.iter().any(|begins| !begins[*before as usize]);
-            let mut needs: Vec<NodeIndex> = needs_of(of).filter(lost).collect();
+            let mut needs: Vec<NodeIndex> = needs_of(of).filter(|before| !with_all(*before as usize)).collect();
             needs.sort_unstable();
             needs.dedup();
             let is_never_taken = |entry: &&Entry| {
-                entry.from == router && matches!(entry.when, When::Arm(arm) if sets.never_takes(arm as usize))
+                entry.from == *router && matches!(entry.when, When::Arm(arm) if !ever_taken.contains(arm as usize))
             };
             problems.push(match of.entries.iter().find(is_never_taken) {
                 Some(Entry { when: When::Arm(arm), .. }) => format!(
@@ -47,71 +60,101 @@ pub(super) fn problems_of_arms(nodes: &[NodeSpec], output: NodeIndex) -> Vec<Str
                      asked; correct the condition, or remove the arm",
                     of.path, node.path, arms[*arm as usize]
                 ),
-                _ => never_begins(nodes, at, router, &needs),
+                _ => never_begins(nodes, at, *router, &needs),
             });
         }
-        if problems.len() > found || !before[output as usize] {
+        if problems.len() > found || !before(output as usize) {
             continue;
         }
-        let is_lost = |begins: &Vec<bool>| {
-            let ended = nodes.iter().enumerate().any(|(at, node)| node.ends && begins[at]);
-            !begins[output as usize] && !ended
-        };
-        let least = sets.least.iter().map(|(arm, taken)| (*arm, of(taken)));
-        let lost: Vec<(usize, Vec<bool>)> = least.filter(|(_, begins)| is_lost(begins)).collect();
-        if let Some((_, begins)) = lost.first() {
-            let names: Vec<String> = lost.iter().map(|(arm, _)| format!("`{}`", arms[*arm])).collect();
+        let mut lost = BitSet::of(count, most.end..count);
+        lost.remove(begins.row(output as usize));
+        let ends = (0..nodes.len()).filter(|at| nodes[*at].ends);
+        ends.for_each(|at| lost.remove(begins.row(at)));
+        if let Some(first) = lost.iter().next() {
+            let name = |case: usize| format!("`{}`", arms[least[case - most.end].0]);
+            let names: Vec<String> = lost.iter().map(name).collect();
+            let begins = |at: NodeIndex| has(begins.row(at as usize), first);
             problems.push(no_output(nodes, output, begins, &format!("`{}` takes {}", node.path, names.join(" or "))));
         }
     }
     problems
 }
 
-/// Which nodes never both begin, whatever the routers take.
+/// Which of some nodes never both begin, whatever the routers take. The nodes are named by their place in the list of them.
 pub(super) struct ExclusiveArms<'n> {
     nodes: &'n [NodeSpec],
-    /// Of each router, for each of the largest sets of arms that it takes, which nodes may begin then; none where nothing is
-    /// known of what it takes.
-    begun: Option<Vec<Vec<Vec<bool>>>>,
-    /// The node that was asked about last, and what may begin where it has.
-    beside: Option<(NodeIndex, Vec<bool>)>,
+    of: &'n [NodeIndex],
+    sets: &'n BTreeMap<NodeIndex, ArmSets>,
+    /// Of each of these, those where it may begin, too.
+    beside: BitRows,
+    /// Of each router of which it is known what it takes.
+    by_router: Option<Vec<BySet>>,
+}
+
+/// With which of the largest sets of arms that a router takes some nodes begin.
+struct BySet {
+    /// Of each node, the sets.
+    sets: BitRows,
+    /// Of each set, the nodes.
+    nodes: BitRows,
 }
 
 impl<'n> ExclusiveArms<'n> {
-    pub(super) fn new(nodes: &'n [NodeSpec]) -> Self {
-        Self { nodes, begun: None, beside: None }
+    pub(super) fn new(nodes: &'n [NodeSpec], of: &'n [NodeIndex], sets: &'n BTreeMap<NodeIndex, ArmSets>) -> Self {
+        let mut cases = Cases::new(of.len());
+        for (case, node) in of.iter().enumerate() {
+            assumed_begun(nodes, *node)
+                .into_iter()
+                .for_each(|(router, arm)| cases.assume(router, case, [arm as usize]));
+        }
+        let beside = rows_of(&begins(nodes, cases), of, of.len());
+        Self { nodes, of, sets, beside, by_router: None }
     }
 
-    /// Whether there is no run in which both nodes begin, as far as arms say. It is fast for many pairs with one first node.
-    pub(super) fn exclude(&mut self, first: NodeIndex, second: NodeIndex) -> bool {
-        let nodes = self.nodes;
-        let (_, beside) = match self.beside.take().filter(|(node, _)| *node == first) {
-            Some(beside) => self.beside.insert(beside),
-            None => {
-                let mut taken = Taken::new();
-                assume_begun(nodes, first, &mut taken);
-                self.beside.insert((first, begins(nodes, &taken)))
-            }
-        };
-        if !beside[second as usize] {
-            return true;
+    /// Removes those of some nodes with which a node never begins, as far as arms say.
+    pub(super) fn keep_beside(&mut self, node: usize, others: &mut BitSet) {
+        others.keep(self.beside.row(node));
+        if others.is_empty() {
+            return;
         }
-        let mut routers = self.begun.get_or_insert_with(|| begun(nodes)).iter();
-        let is_begun = |begins: &Vec<bool>| begins[first as usize] && begins[second as usize];
-        routers.any(|sets| !sets.is_empty() && !sets.iter().any(is_begun))
+        let (nodes, of, sets) = (self.nodes, self.of, self.sets);
+        let by_router = self.by_router.get_or_insert_with(|| {
+            sets.iter()
+                .filter(|(_, sets)| !sets.most.is_empty())
+                .map(|(at, sets)| BySet::of(nodes, of, *at, sets))
+                .collect()
+        });
+        for by_set in by_router {
+            let mut with = BitSet::none(of.len());
+            numbers(by_set.sets.row(node)).for_each(|set| with.add(by_set.nodes.row(set)));
+            others.keep(with.words());
+            if others.is_empty() {
+                return;
+            }
+        }
     }
 }
 
-/// Of each router, what may begin with each of the largest sets of arms that it takes.
-fn begun(nodes: &[NodeSpec]) -> Vec<Vec<Vec<bool>>> {
-    let routers = nodes.iter().enumerate().filter(|(_, node)| matches!(node.body, Body::Router { .. }));
-    let of = |(at, router): (usize, &NodeSpec)| {
-        let at = NodeIndex::try_from(at).unwrap_or(NodeIndex::MAX);
+impl BySet {
+    fn of(nodes: &[NodeSpec], of: &[NodeIndex], router: NodeIndex, sets: &ArmSets) -> Self {
+        let count = sets.most.len();
+        let mut cases = Cases::new(count);
+        sets.most.iter().enumerate().for_each(|(case, taken)| cases.assume(router, case, taken.iter()));
         // A node that begins without the router begins with each set.
-        let sets = ArmSets::of(router).most.into_iter().map(|arms| begins(nodes, &Taken::from([(at, arms)])));
-        sets.collect()
-    };
-    routers.map(of).collect()
+        let sets = rows_of(&begins(nodes, cases), of, count);
+        let mut with = vec![BitSet::none(of.len()); count];
+        (0..of.len()).for_each(|node| numbers(sets.row(node)).for_each(|set| with[set].insert(node)));
+        let mut nodes = BitRows::new(count, of.len());
+        with.iter().for_each(|with| nodes.push(with.words()));
+        Self { sets, nodes }
+    }
+}
+
+/// The rows of some nodes.
+fn rows_of(all: &BitRows, of: &[NodeIndex], bound: usize) -> BitRows {
+    let mut rows = BitRows::new(of.len(), bound);
+    of.iter().for_each(|node| rows.push(all.row(*node as usize)));
+    rows
 }
 
 /// What its beginning depends on.
@@ -119,12 +162,12 @@ fn needs_of(node: &NodeSpec) -> impl Iterator<Item = NodeIndex> + '_ {
     node.reads.iter().copied().chain(node.entries.iter().map(|entry| entry.from))
 }
 
-/// What must have been taken when a node has begun.
-fn assume_begun(nodes: &[NodeSpec], node: NodeIndex, taken: &mut Taken) {
-    let (mut open, mut seen) = (vec![node], vec![false; nodes.len()]);
+/// Which arms must have been taken when a node has begun, by the routers that take one.
+fn assumed_begun(nodes: &[NodeSpec], node: NodeIndex) -> BTreeMap<NodeIndex, u32> {
+    let (mut open, mut seen, mut taken) = (vec![node], HashSet::new(), BTreeMap::new());
     while let Some(at) = open.pop() {
         let node = &nodes[at as usize];
-        if std::mem::replace(&mut seen[at as usize], true) || matches!(node.body, Body::Join) {
+        if !seen.insert(at) || matches!(node.body, Body::Join) {
             continue;
         }
         open.extend(&node.reads);
@@ -133,37 +176,91 @@ fn assume_begun(nodes: &[NodeSpec], node: NodeIndex, taken: &mut Taken) {
             if let (When::Arm(arm), Body::Router { several: false, .. }) =
                 (&entry.when, &nodes[entry.from as usize].body)
             {
-                let only = || (0..*arm).map(|_| false).chain([true]).collect();
-                taken.entry(entry.from).or_insert_with(only);
+                taken.entry(entry.from).or_insert(*arm);
             }
+        }
+    }
+    taken
+}
+
+/// Which arms routers are assumed to take, in several cases at once.
+struct Cases {
+    count: usize,
+    routers: HashMap<NodeIndex, AssumedArms>,
+}
+
+struct AssumedArms {
+    /// The cases in which nothing is assumed.
+    free: BitSet,
+    /// The cases in which an arm is taken.
+    by_arm: HashMap<usize, BitSet>,
+}
+
+impl Cases {
+    fn new(count: usize) -> Self {
+        Self { count, routers: HashMap::new() }
+    }
+
+    /// A router takes one arm in each case.
+    fn assume_always(&mut self, router: NodeIndex, arm: usize) {
+        let by_arm = HashMap::from([(arm, BitSet::all(self.count))]);
+        self.routers.insert(router, AssumedArms { free: BitSet::none(self.count), by_arm });
+    }
+
+    /// A router takes these arms in a case, and no others.
+    fn assume(&mut self, router: NodeIndex, case: usize, arms: impl IntoIterator<Item = usize>) {
+        let count = self.count;
+        let new = || AssumedArms { free: BitSet::all(count), by_arm: HashMap::new() };
+        let of = self.routers.entry(router).or_insert_with(new);
+        of.free.take(case);
+        for arm in arms {
+            of.by_arm.entry(arm).or_insert_with(|| BitSet::none(count)).insert(case);
         }
     }
 }
 
-/// Of each node, whether it may begin.
-fn begins(nodes: &[NodeSpec], taken: &Taken) -> Vec<bool> {
-    let mut begins: Vec<bool> = Vec::with_capacity(nodes.len());
+/// Of each node, the cases in which it may begin.
+fn begins(nodes: &[NodeSpec], mut cases: Cases) -> BitRows {
+    let all = BitSet::all(cases.count);
+    for of in cases.routers.values_mut() {
+        of.by_arm.values_mut().for_each(|taken| taken.add(of.free.words()));
+    }
+    let mut begins = BitRows::new(nodes.len(), cases.count);
+    let (mut own, mut possible) = (all.clone(), Counts::default());
     for node in nodes {
-        // What stands below is not begun.
-        let is_begun = |node: NodeIndex| begins.get(node as usize).copied().unwrap_or(false);
-        let possible = node.entries.iter().filter(|entry| is_begun(entry.from) && may_be_taken(entry, taken)).count();
-        let is_entered = node.entries.is_empty() || possible >= node.begins.needed(node.entries.len());
-        let mut reads = node.reads.iter().map(|read| is_begun(*read));
-        let has_reads = match node.body {
-            // It has the first that is there.
-            Body::Join => node.reads.is_empty() || reads.any(|begins| begins),
-            _ => reads.all(|begins| begins),
+        own.set(&all);
+        let only_taken = |set: &mut BitSet, entry: &Entry| {
+            // What stands below is not begun.
+            set.keep(begins.row(entry.from as usize));
+            if let (When::Arm(arm), Some(of)) = (&entry.when, cases.routers.get(&entry.from)) {
+                set.keep(of.by_arm.get(&(*arm as usize)).unwrap_or(&of.free).words());
+            }
         };
-        begins.push(is_entered && has_reads);
+        let needed = node.begins.needed(node.entries.len());
+        if needed == node.entries.len() {
+            node.entries.iter().for_each(|entry| only_taken(&mut own, entry));
+        } else if !node.entries.is_empty() {
+            possible.clear();
+            for entry in &node.entries {
+                let mut taken = all.clone();
+                only_taken(&mut taken, entry);
+                possible.add(taken);
+            }
+            own = possible.at_least(needed, &all);
+        }
+        match node.body {
+            // It has the first that is there.
+            Body::Join if node.reads.is_empty() => {}
+            Body::Join => {
+                let mut first = BitSet::none(cases.count);
+                node.reads.iter().for_each(|read| first.add(begins.row(*read as usize)));
+                own.keep(first.words());
+            }
+            _ => node.reads.iter().for_each(|read| own.keep(begins.row(*read as usize))),
+        }
+        begins.push(own.words());
     }
     begins
-}
-
-fn may_be_taken(entry: &Entry, taken: &Taken) -> bool {
-    match entry.when {
-        When::Arm(arm) => taken.get(&entry.from).is_none_or(|arms| arms.get(arm as usize) == Some(&true)),
-        _ => true,
-    }
 }
 
 fn never_begins(nodes: &[NodeSpec], at: usize, router: NodeIndex, needs: &[NodeIndex]) -> String {
@@ -189,10 +286,10 @@ fn never_begins(nodes: &[NodeSpec], at: usize, router: NodeIndex, needs: &[NodeI
     )
 }
 
-fn no_output(nodes: &[NodeSpec], output: NodeIndex, begins: &[bool], when: &str) -> String {
+fn no_output(nodes: &[NodeSpec], output: NodeIndex, begins: impl Fn(NodeIndex) -> bool, when: &str) -> String {
     let node = &nodes[output as usize];
     let (path, is_data) = (&node.path, node.does.is_some());
-    let missing = node.reads.iter().find(|read| !begins[**read as usize]).filter(|_| !matches!(node.body, Body::Join));
+    let missing = node.reads.iter().find(|read| !begins(**read)).filter(|_| !matches!(node.body, Body::Join));
     let (why, remedy) = match (missing, &node.body) {
         (Some(read), _) => (
             format!("`{path}` reads `{}`, which is skipped then", nodes[*read as usize].path),

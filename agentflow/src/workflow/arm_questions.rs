@@ -1,0 +1,233 @@
+//! What the conditions of a router's arms ask, each question once, and which answers to all of them can be given together.
+//!
+//! What conditions ask of outputs may be so or not, each by itself, but not against each other: `x` and `not x` never hold
+//! together, and a value is not equal to two others.
+
+use std::collections::HashMap;
+
+use serde_json::Value;
+
+use super::bit_set::BitSet;
+use super::condition::Condition;
+use super::mapping::Mapping;
+
+/// The most combinations of answers that are looked at.
+const COMBINATIONS: usize = 2048;
+/// The most questions of which nothing is known: each has two answers whatever the others have.
+const UNKNOWN: usize = COMBINATIONS.ilog2() as usize;
+
+/// Something that conditions ask of outputs.
+#[derive(PartialEq)]
+enum Question<'c> {
+    Is(&'c Mapping, Value),
+    Exists(&'c Mapping),
+    Other(&'c Condition),
+}
+
+impl<'c> Question<'c> {
+    fn of(condition: &'c Condition) -> Self {
+        match condition {
+            Condition::Is(value) => Self::Is(value, Value::Bool(true)),
+            Condition::Equals(one, Mapping::Value(other)) | Condition::Equals(Mapping::Value(other), one) => {
+                Self::Is(one, other.clone())
+            }
+            Condition::Exists(value) => Self::Exists(value),
+            other => Self::Other(other),
+        }
+    }
+
+    fn reads(&self) -> Option<&'c Mapping> {
+        match self {
+            Self::Is(of, _) | Self::Exists(of) => Some(of),
+            Self::Other(_) => None,
+        }
+    }
+
+    fn is_null(&self) -> bool {
+        matches!(self, Self::Is(_, Value::Null))
+    }
+
+    /// A text that is the same for the same questions. It is another one for most others, so few are compared.
+    fn word(&self) -> String {
+        match self {
+            Self::Is(of, value) => format!("{} = {}", word_of(of), word_of_value(value)),
+            Self::Exists(of) => word_of(of),
+            Self::Other(_) => String::new(),
+        }
+    }
+}
+
+fn word_of(mapping: &Mapping) -> String {
+    match mapping {
+        Mapping::From { node, at, .. } => format!("{node} {at}"),
+        Mapping::State { key, at, .. } => format!("state {key} {at}"),
+        Mapping::Template(template) => template.to_string(),
+        Mapping::Cel(expression) => expression.to_string(),
+        _ => String::new(),
+    }
+}
+
+/// Numbers that are the same may be written in two ways.
+pub(super) fn word_of_value(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        Value::Null | Value::Bool(_) => value.to_string(),
+        Value::Number(number) if number.is_i64() || number.is_u64() => number.to_string(),
+        _ => String::new(),
+    }
+}
+
+/// The same of conditions: a text that is the same for the same ones.
+pub(super) fn word_of_condition(condition: &Condition) -> String {
+    match condition {
+        Condition::Not(other) => format!("not {}", word_of_condition(other)),
+        Condition::All(all) | Condition::Any(all) => {
+            format!("{} {}", all.len(), all.first().map(word_of_condition).unwrap_or_default())
+        }
+        Condition::Cel(expression) => expression.to_string(),
+        leaf => Question::of(leaf).word(),
+    }
+}
+
+/// A condition over questions, by their numbers.
+pub(super) enum Asks {
+    Constant(bool),
+    Not(Box<Asks>),
+    All(Vec<Asks>),
+    Any(Vec<Asks>),
+    Answer(usize),
+}
+
+impl Asks {
+    /// Whether it holds where those questions hold.
+    pub(super) fn holds(&self, answers: &BitSet) -> bool {
+        match self {
+            Self::Constant(holds) => *holds,
+            Self::Not(other) => !other.holds(answers),
+            Self::All(all) => all.iter().all(|of| of.holds(answers)),
+            Self::Any(all) => all.iter().any(|of| of.holds(answers)),
+            Self::Answer(question) => answers.contains(*question),
+        }
+    }
+}
+
+/// The questions of one router, and what each reads.
+#[derive(Default)]
+pub(super) struct Questions<'c> {
+    all: Vec<Question<'c>>,
+    /// Of each, which value it is about.
+    about: Vec<Option<usize>>,
+    values: Vec<About<'c>>,
+    by_word: HashMap<String, Vec<usize>>,
+    values_by_word: HashMap<String, Vec<usize>>,
+    unknown: usize,
+}
+
+/// What is asked of one value.
+struct About<'c> {
+    value: &'c Mapping,
+    exists: Option<usize>,
+    is_null: Option<usize>,
+}
+
+impl<'c> Questions<'c> {
+    /// What a condition asks; `None` when there are too many questions to look at all answers.
+    pub(super) fn asked(&mut self, condition: &'c Condition) -> Option<Asks> {
+        if let Some(holds) = condition.constant() {
+            return Some(Asks::Constant(holds));
+        }
+        let mut asked = |all: &'c [Condition]| all.iter().map(|of| self.asked(of)).collect::<Option<Vec<Asks>>>();
+        Some(match condition {
+            Condition::Not(other) => Asks::Not(Box::new(self.asked(other)?)),
+            Condition::All(all) => Asks::All(asked(all)?),
+            Condition::Any(all) => Asks::Any(asked(all)?),
+            leaf => Asks::Answer(self.number(Question::of(leaf))?),
+        })
+    }
+
+    fn number(&mut self, question: Question<'c>) -> Option<usize> {
+        let same = self.by_word.entry(question.word()).or_default();
+        if let Some(at) = same.iter().find(|at| self.all[**at] == question) {
+            return Some(*at);
+        }
+        let at = self.all.len();
+        same.push(at);
+        let about = question.reads().map(|value| {
+            let same = self.values_by_word.entry(word_of(value)).or_default();
+            let known = same.iter().copied().find(|of| self.values[*of].value == value);
+            let of = known.unwrap_or_else(|| {
+                same.push(self.values.len());
+                self.values.push(About { value, exists: None, is_null: None });
+                self.values.len() - 1
+            });
+            let about = &mut self.values[of];
+            match question {
+                Question::Exists(_) => about.exists = Some(at),
+                _ if question.is_null() => about.is_null = Some(at),
+                _ => {}
+            }
+            of
+        });
+        self.unknown += usize::from(about.is_none());
+        self.about.push(about);
+        self.all.push(question);
+        (self.unknown <= UNKNOWN).then_some(at)
+    }
+
+    /// The answers that can be given together: of each combination, the questions that hold. `None` when there are too many.
+    pub(super) fn combinations(&self) -> Option<Vec<Vec<usize>>> {
+        let mut open: Vec<Vec<usize>> = vec![Vec::new()];
+        for question in 0..self.all.len() {
+            let mut more = Vec::new();
+            open.retain(|held| {
+                if self.may_hold(question, held) {
+                    more.push(held.iter().copied().chain([question]).collect());
+                }
+                self.may_fail(question, held)
+            });
+            open.append(&mut more);
+            if open.len() > COMBINATIONS {
+                return None;
+            }
+        }
+        Some(open)
+    }
+
+    /// An earlier question about the same value of one kind.
+    fn earlier(&self, question: usize, of: impl Fn(&About<'c>) -> Option<usize>) -> Option<usize> {
+        of(&self.values[self.about[question]?]).filter(|other| *other < question)
+    }
+
+    /// Whether a question may hold where of those before it these hold and no others.
+    fn may_hold(&self, question: usize, held: &[usize]) -> bool {
+        let is = |of: &usize| matches!(self.all[*of], Question::Is(..)) && self.about[*of] == self.about[question];
+        match &self.all[question] {
+            Question::Is(_, value) => {
+                let exists = self.earlier(question, |about| about.exists);
+                !held.iter().any(is) && exists.is_none_or(|exists| held.contains(&exists) != value.is_null())
+            }
+            Question::Exists(_) => {
+                !self.earlier(question, |about| about.is_null).is_some_and(|null| held.contains(&null))
+            }
+            Question::Other(_) => true,
+        }
+    }
+
+    /// The same of one that does not hold.
+    fn may_fail(&self, question: usize, held: &[usize]) -> bool {
+        let is_other = |of: &usize| {
+            matches!(&self.all[*of], Question::Is(_, value) if !value.is_null())
+                && self.about[*of] == self.about[question]
+        };
+        match &self.all[question] {
+            Question::Is(_, Value::Null) => {
+                self.earlier(question, |about| about.exists).is_none_or(|exists| held.contains(&exists))
+            }
+            Question::Exists(_) => {
+                let null = self.earlier(question, |about| about.is_null);
+                null.is_none_or(|null| held.contains(&null)) && !held.iter().any(is_other)
+            }
+            Question::Is(..) | Question::Other(_) => true,
+        }
+    }
+}
