@@ -1,7 +1,12 @@
-//! How much work it is to read a document: twice as much of it takes about twice as much memory in all, in each form and
-//! whichever way it is written. A test program of its own, since it counts what is allocated.
+//! How much work it is to read a document, and to run the items of its lists: twice as much of it takes about twice as much
+//! memory in all, in each form and whichever way it is written. A test program of its own, since it counts what is allocated.
 
 use agentflow::document::{Document, DocumentForm};
+use agentflow::prelude::*;
+use agentflow::value::Encoded;
+use agentflow::workflow::{NextNode, NodeDecision};
+use agentflow_testing::test_runtime;
+use serde_json::json;
 
 /// What reading allocates in all, in bytes. A list that grows to twice its size allocates twice as much.
 fn work(text: &str, form: DocumentForm) -> u64 {
@@ -86,10 +91,61 @@ fn rounds(count: usize) -> String {
     format!("name: it\ntopology:\n  sequence:\n{parts}")
 }
 
+/// Values, each behind the condition that the one before it is there.
+fn conditions(count: usize) -> String {
+    let nodes = lines(count, |at| match at {
+        0 => "  - {name: n0, does: {value: {value: 1}}}\n".to_owned(),
+        _ => {
+            let before = format!("n{}", at - 1);
+            format!(
+                "  - {{name: n{at}, does: {{value: {{from: {before}}}}}, edges: [{{from: {before}, when: {{exists: {{from: \
+                 {before}}}}}}}]}}\n"
+            )
+        }
+    });
+    format!("name: it\noutput: n{}\nnodes:\n{nodes}", count - 1)
+}
+
+/// Values, each behind the condition that one more part of the input is there.
+fn parts(count: usize) -> String {
+    let properties = lines(count, |at| format!("p{at}: {{type: [integer, 'null']}}, "));
+    let nodes = lines(count, |at| {
+        let before = if at == 0 { "order".to_owned() } else { format!("n{}", at - 1) };
+        format!(
+            "  - {{name: n{at}, does: {{value: {{from: order, at: /p{at}}}}}, edges: [{{from: {before}, when: {{exists: {{from: \
+             order, at: /p{at}, or: null}}}}}}]}}\n"
+        )
+    });
+    format!(
+        "name: it\noutput: n{}\nnodes:\n  - {{name: order, kind: input, schema: {{type: object, properties: \
+         {{{properties}}}}}}}\n{nodes}",
+        count - 1
+    )
+}
+
+/// A router with many arms by one value, or by one part of the input each; a node behind each of them saves under one key,
+/// where only one arm is taken.
+fn routes(count: usize, all: bool, is_one: bool) -> String {
+    let arms = lines(count, |at| match is_one {
+        true => format!("{{arm: a{at}, when: {{equals: [{{from: order, at: /kind}}, {{value: k{at}}}]}}}}, "),
+        false => format!("{{arm: a{at}, when: {{is: {{from: order, at: /p{at}}}}}}}, "),
+    });
+    let saves = if !all || is_one { ", saves: {k: ''}" } else { "" };
+    let nodes = lines(count, |at| {
+        format!("  - {{name: n{at}, does: {{value: {{value: {at}}}}}, edges: [{{from: way, arm: a{at}}}]{saves}}}\n")
+    });
+    let edges = lines(count, |at| format!("{{from: n{at}}}, "));
+    format!(
+        "name: it\noutput: out\nnodes:\n  - {{name: order, kind: input}}\n  - {{name: way, does: {{route: {{all: {all}, arms: \
+         [{arms}]}}}}}}\n{nodes}  - {{name: out, does: {{value: {{state: k, or: 0}}}}, begins: {{barrier: 1}}, edges: \
+         [{edges}]}}\n"
+    )
+}
+
 #[test]
 fn twice_as_much_of_a_document_is_about_twice_the_work() {
     type Written = fn(usize) -> String;
-    let all: [(&str, DocumentForm, Written, usize); 8] = [
+    let all: [(&str, DocumentForm, Written, usize); 14] = [
         ("a chain", DocumentForm::Edges, |count| chain(count, false), 1000),
         ("a chain from its end", DocumentForm::Edges, |count| chain(count, true), 1000),
         ("arms", DocumentForm::Edges, arms, 500),
@@ -98,6 +154,12 @@ fn twice_as_much_of_a_document_is_about_twice_the_work() {
         ("values", DocumentForm::Graph, values, 1000),
         ("many parts", DocumentForm::Tree, |count| deep(1, count), 1000),
         ("inner workflows", DocumentForm::Tree, rounds, 500),
+        ("conditions", DocumentForm::Graph, conditions, 500),
+        ("conditions on parts", DocumentForm::Graph, parts, 500),
+        ("arms by one value", DocumentForm::Graph, |count| routes(count, false, true), 500),
+        ("all arms by one value", DocumentForm::Graph, |count| routes(count, true, true), 500),
+        ("arms by parts", DocumentForm::Graph, |count| routes(count, false, false), 500),
+        ("all arms by parts", DocumentForm::Graph, |count| routes(count, true, false), 500),
     ];
     for (name, form, written, count) in all {
         let [once, twice] = [count, 2 * count].map(|count| work(&written(count), form));
@@ -131,6 +193,23 @@ fn documents_of_ten_thousand_nodes_are_read() {
 }
 
 #[test]
+fn documents_of_thousands_of_conditions_are_read() {
+    for text in [
+        conditions(4_000),
+        parts(2_000),
+        routes(4_000, false, true),
+        routes(2_000, false, true),
+        // Of more arms that may be taken together, their conditions are not compared with each other.
+        routes(2_000, true, true),
+        routes(4_000, false, false),
+        routes(4_000, true, false),
+    ] {
+        let document = Document::read("it.yaml", text).unwrap_or_else(|error| panic!("{error}"));
+        assert!(document.graph().nodes.len() >= 2_000);
+    }
+}
+
+#[test]
 fn so_many_mistakes_are_listed() {
     let nodes = lines(400, |at| format!("  - {{name: n{at}, does: {{value: {{from: m{at}}}}}}}\n"));
     let error = Document::read("it.yaml", format!("name: it\noutput: n0\nnodes:\n{nodes}")).unwrap_err();
@@ -142,4 +221,48 @@ fn so_many_mistakes_are_listed() {
         "{:?}",
         problems[300]
     );
+}
+
+/// Revise a list to what it is.
+#[tool(effects = "none")]
+async fn work_decide(next: NextNode) -> NodeDecision {
+    match next.node.as_str() {
+        "each" => NodeDecision::Revise { arguments: json!({"items": next.outputs["items"]}), reason: String::new() },
+        _ => NodeDecision::Continue,
+    }
+}
+
+/// Count the bytes of a text.
+#[tool(effects = "none")]
+async fn work_length(text: String) -> usize {
+    text.len()
+}
+
+#[test]
+fn the_items_of_a_revised_list_are_read_once() {
+    let text = "name: it
+output: each
+decider: {kind: tool, name: work_decide}
+nodes:
+  - {name: items, kind: input, schema: {type: array, items: {type: string}}}
+  - name: each
+    does: {map: {items: items, call: {kind: tool, name: work_length, with: {object: {text: {item: ''}}}}}}
+";
+    let document = Document::read("it.yaml", text).unwrap_or_else(|error| panic!("{error}"));
+    // All of it runs on this thread, whose memory is counted.
+    let tokio = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let work = |count: usize| {
+        let counted = allocation_counter::measure(|| {
+            let ended = tokio.block_on(async {
+                let runtime = test_runtime().document(document.clone()).build();
+                let input = Encoded::new(&json!({"items": vec!["x".repeat(400); count]})).unwrap();
+                runtime.start_named("it", input).await.unwrap().result().await.unwrap()
+            });
+            assert_eq!(ended.decode::<Vec<usize>>().unwrap(), vec![400; count]);
+        });
+        counted.bytes_total
+    };
+    let [once, twice] = [300, 600].map(work);
+    println!("{once} and {twice} bytes");
+    assert!(twice < once * 5 / 2, "{once} and {twice} bytes");
 }

@@ -107,6 +107,11 @@ impl Brought {
 
 /// A part of a schema as a schema by itself.
 pub(crate) fn part_of(part: &Value, whole: &Value) -> Value {
+    let mut refers = false;
+    each_reference(part, &mut |_| refers = true);
+    if !refers {
+        return part.clone();
+    }
     let mut definitions = Definitions::default();
     let mut part = definitions.embed_part(part, whole);
     definitions.add_to(&mut part);

@@ -25,7 +25,7 @@ use self::accepts::Validator;
 pub(crate) use self::embedded::{Definitions, part_of};
 use self::misfit::{Misfits, misfits};
 #[cfg(feature = "dynamic")]
-pub(crate) use self::narrowed::{Fact, narrowed};
+pub(crate) use self::narrowed::{Fact, NarrowedSchema};
 #[cfg(feature = "dynamic")]
 pub(crate) use self::part_at::{Lack, lacks, part_at};
 use self::proof::Proof;

@@ -2,6 +2,7 @@
 //! may allow more than these; it never leaves one out.
 
 use std::cell::Cell;
+use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 
@@ -24,11 +25,76 @@ const DEPTH: u32 = 16;
 /// The most schemas that are looked at: references to the same schema in several choices double them at each level.
 const LOOKS: u32 = 1_000;
 
+/// A schema to which is added, fact after fact, what is known of its values.
+#[derive(Clone, Debug)]
+pub(crate) struct NarrowedSchema {
+    schema: Arc<Value>,
+    /// Whether it refers to nothing: then a part of it can change by itself.
+    is_alone: bool,
+}
+
+impl NarrowedSchema {
+    /// A schema of whose values nothing more is known.
+    pub(crate) fn of(schema: &Value) -> Self {
+        Self { schema: Arc::new(schema.clone()), is_alone: !refers(schema) }
+    }
+
+    /// Leaves those values whose part at a JSON Pointer is so, as far as that is said.
+    pub(crate) fn add(&mut self, at: &str, fact: &Fact) {
+        let is_scalar = |value: &Value| !value.is_object() && !value.is_array();
+        let is_simple = match fact {
+            Fact::Present => true,
+            Fact::Is(value) => is_scalar(value),
+        };
+        if !(is_simple && self.is_alone && self.add_to_field(at, fact)) {
+            let schema = narrowed(&self.schema, at, fact);
+            *self = Self { is_alone: !refers(&schema), schema: Arc::new(schema) };
+        }
+    }
+
+    /// The same of one field of an object, in place: all else stays what it is, however much that is. `false` when that cannot
+    /// be done.
+    fn add_to_field(&mut self, at: &str, fact: &Fact) -> bool {
+        let names: Vec<String> = pointer_names(at).collect();
+        let Some((name, rest)) = names.split_first() else { return false };
+        let Some(keywords) = self.schema.as_object() else { return false };
+        let is_plain = |keyword: &String| !["anyOf", "oneOf", "const", "enum"].contains(&keyword.as_str());
+        if keywords.get("type").and_then(Value::as_str) != Some("object") || !keywords.keys().all(is_plain) {
+            return false;
+        }
+        let narrowing = Narrowing::new(&self.schema, fact);
+        // The object itself was looked at.
+        narrowing.left.set(LOOKS - 1);
+        let Some(of) = field(keywords, name, |of| narrowing.narrow(of, rest, DEPTH - 1)) else { return true };
+        let is_possible = of != Value::Bool(false);
+        if let (true, Some(keywords)) = (is_possible, Arc::make_mut(&mut self.schema).as_object_mut()) {
+            add_field(keywords, name, of);
+        } else {
+            self.schema = Arc::new(Value::Bool(false));
+        }
+        true
+    }
+
+    pub(crate) fn schema(&self) -> &Value {
+        &self.schema
+    }
+}
+
+/// Whether anything in a schema refers to something.
+fn refers(schema: &Value) -> bool {
+    match schema {
+        Value::Object(fields) => {
+            fields.iter().any(|(key, value)| key.starts_with('$') || key == "definitions" || refers(value))
+        }
+        Value::Array(items) => items.iter().any(refers),
+        _ => false,
+    }
+}
+
 /// The values of a schema whose part at a JSON Pointer is so.
-pub(crate) fn narrowed(whole: &Value, at: &str, fact: &Fact) -> Value {
+fn narrowed(whole: &Value, at: &str, fact: &Fact) -> Value {
     let names: Vec<String> = pointer_names(at).collect();
-    let narrowing = Narrowing { whole, fact, validator: Validator::default(), left: Cell::new(LOOKS) };
-    part_of(&narrowing.narrow(whole, &names, DEPTH), whole)
+    part_of(&Narrowing::new(whole, fact).narrow(whole, &names, DEPTH), whole)
 }
 
 struct Narrowing<'s> {
@@ -39,7 +105,11 @@ struct Narrowing<'s> {
     left: Cell<u32>,
 }
 
-impl Narrowing<'_> {
+impl<'s> Narrowing<'s> {
+    fn new(whole: &'s Value, fact: &'s Fact) -> Self {
+        Self { whole, fact, validator: Validator::default(), left: Cell::new(LOOKS) }
+    }
+
     fn narrow(&self, of: &Value, names: &[String], depth: u32) -> Value {
         if let (true, Fact::Is(value)) = (names.is_empty(), self.fact) {
             return match self.validator.accepts(At { root: self.whole, schema: of }, value) {
@@ -96,7 +166,14 @@ impl Narrowing<'_> {
                 if let Some((name, rest)) = names.split_first() {
                     let inner = |of: &Value| self.narrow(of, rest, depth - 1);
                     let is_possible = match only.as_str() {
-                        "object" => has_field(&mut keywords, name, inner),
+                        "object" => match field(&keywords, name, inner) {
+                            Some(Value::Bool(false)) => false,
+                            Some(of) => {
+                                add_field(&mut keywords, name, of);
+                                true
+                            }
+                            None => true,
+                        },
                         _ => has_item(&mut keywords, name, inner),
                     };
                     if !is_possible {
@@ -120,20 +197,21 @@ fn holds(value: &Value, names: &[String]) -> bool {
     part.is_some_and(|part| !part.is_null())
 }
 
-/// Notes that an object has a field; `false` when it cannot have it.
-fn has_field(keywords: &mut Map<String, Value>, name: &str, inner: impl Fn(&Value) -> Value) -> bool {
+/// What an object's field is when it is there, `false` when it cannot be; nothing where that is not known.
+fn field(keywords: &Map<String, Value>, name: &str, inner: impl Fn(&Value) -> Value) -> Option<Value> {
     let any = Value::Bool(true);
     let own = keywords.get("properties").and_then(|properties| properties.get(name));
     let of = match own {
         Some(of) => of,
         // A pattern may say more of it.
-        None if keywords.contains_key("patternProperties") => return true,
+        None if keywords.contains_key("patternProperties") => return None,
         None => keywords.get("additionalProperties").unwrap_or(&any),
     };
-    let of = inner(of);
-    if of == Value::Bool(false) {
-        return false;
-    }
+    Some(inner(of))
+}
+
+/// Notes that an object has a field.
+fn add_field(keywords: &mut Map<String, Value>, name: &str, of: Value) {
     let required = keywords.entry("required").or_insert_with(|| json!([]));
     if let Some(names) = required.as_array_mut().filter(|names| !names.iter().any(|of| of == name)) {
         names.push(name.into());
@@ -141,7 +219,6 @@ fn has_field(keywords: &mut Map<String, Value>, name: &str, inner: impl Fn(&Valu
     if let Some(properties) = keywords.entry("properties").or_insert_with(|| json!({})).as_object_mut() {
         properties.insert(name.to_owned(), of);
     }
-    true
 }
 
 /// Notes that a list has an item; `false` when it cannot have it.

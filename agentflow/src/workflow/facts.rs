@@ -1,15 +1,18 @@
 //! What is known of outputs where a node of a graph begins, since the conditions that lead to it hold: that a part is there
 //! and is not `null`, or which value it is. Outputs do not change, so what is known stays known behind the node.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
+use std::sync::Arc;
 
 use serde_json::Value;
 
+use super::arm_questions::word_of_value;
+use super::bit_set::BitSet;
 use super::condition::Condition;
 use super::graph::GraphNode;
 use super::graph_body::{GraphBody, GraphEdge, Routes};
 use super::mapping::Mapping;
-use crate::schema::{Fact, narrowed};
+use crate::schema::{Fact, NarrowedSchema};
 
 /// What is known of the output of a node.
 #[derive(Clone, Debug, PartialEq)]
@@ -22,11 +25,30 @@ pub(super) struct Known {
 /// The node of a name.
 type FindNode<'f, 'g> = &'f dyn Fn(&str) -> Option<&'g GraphNode>;
 
+/// The schemas of outputs of which more is known, by the names of the nodes.
+pub(super) type Narrow = HashMap<String, NarrowedSchema>;
+
 /// What is known of outputs where each of a graph's nodes begins.
 #[derive(Default)]
 pub(super) struct Facts<'g> {
+    /// All that is known somewhere, once each. Sets of it are sets of the places here.
     all: Vec<Known>,
-    of: HashMap<&'g str, BTreeSet<usize>>,
+    /// The places of what may be the same.
+    by_word: HashMap<String, Vec<usize>>,
+    /// The places of what is known of the output of one node, the first one first.
+    about: HashMap<String, Vec<usize>>,
+    /// What is known behind each node; one set for all that know the same.
+    of: HashMap<&'g str, Arc<BitSet>>,
+    routers: HashMap<&'g str, OfRouter<'g>>,
+    /// The schema that was made last for the output of each node, with what it was made of: the next one often adds to it.
+    last: HashMap<String, (Vec<usize>, NarrowedSchema)>,
+}
+
+struct OfRouter<'g> {
+    routes: &'g Routes,
+    arms: HashMap<&'g str, usize>,
+    /// What is known when none of so many first arms is taken, as far as it was asked for.
+    without: Vec<Arc<BitSet>>,
 }
 
 impl<'g> Facts<'g> {
@@ -40,76 +62,163 @@ impl<'g> Facts<'g> {
     ) {
         let guard = node.guard.iter().map(|guard| GraphEdge::from(&guard.router).arm(&guard.arm));
         let edges: Vec<GraphEdge> = guard.chain(node.edges.iter().cloned()).collect();
-        let mut of_edges = Vec::new();
-        for edge in &edges {
-            let mut known = self.of.get(edge.from.as_str()).cloned().unwrap_or_default();
-            let new = known_by(find, edge);
-            known.extend(new.into_iter().map(|known| self.place(known)));
-            of_edges.push(known);
-        }
         let takes_all = node.begins.needed(edges.len()) >= edges.len();
-        let both = |one: BTreeSet<usize>, other: BTreeSet<usize>| match takes_all {
-            true => &one | &other,
-            false => &one & &other,
-        };
-        let mut known = of_edges.into_iter().reduce(both).unwrap_or_default();
-        needed.filter_map(|read| self.of.get(read)).for_each(|of| known.extend(of));
+        let mut known: Option<Arc<BitSet>> = None;
+        for edge in &edges {
+            let of_edge = self.of_edge(find, edge);
+            known = Some(match known {
+                None => of_edge,
+                Some(known) if takes_all => both(known, &of_edge),
+                Some(known) if known.is_within(&of_edge) => known,
+                Some(mut known) => {
+                    Arc::make_mut(&mut known).keep(of_edge.words());
+                    known
+                }
+            });
+        }
+        let mut known = known.unwrap_or_default();
+        for read in needed {
+            if let Some(of) = self.of.get(read) {
+                known = both(known, of);
+            }
+        }
         self.of.insert(&node.name, known);
     }
 
-    /// What is known where an edge is looked at, or a node begins: what is known behind a node.
-    pub(super) fn behind(&self, node: &str) -> Vec<&Known> {
-        self.of.get(node).into_iter().flatten().map(|at| &self.all[*at]).collect()
+    /// The schemas of outputs that are read where an edge is looked at that leaves a node, or where the node begins.
+    pub(super) fn narrow<'r>(
+        &mut self,
+        behind: &str,
+        reads: impl IntoIterator<Item = &'r str>,
+        schema_of: impl Fn(&str) -> Option<&'r Value>,
+    ) -> Narrow {
+        let mut narrow = Narrow::new();
+        let Some(known) = self.of.get(behind) else { return narrow };
+        for read in reads {
+            let Some(about) = self.about.get(read).filter(|_| !narrow.contains_key(read)) else { continue };
+            let Some(schema) = schema_of(read) else { continue };
+            let known_about = || about.iter().copied().filter(|fact| known.contains(*fact)).peekable();
+            let mut facts = known_about();
+            if facts.peek().is_none() {
+                continue;
+            }
+            let (mut made_of, mut made) = match self.last.remove(read) {
+                Some(last) if last.0.iter().all(|fact| facts.next_if_eq(fact).is_some()) => last,
+                _ => {
+                    facts = known_about();
+                    (Vec::new(), NarrowedSchema::of(schema))
+                }
+            };
+            for fact in facts {
+                made_of.push(fact);
+                made.add(&self.all[fact].at, &self.all[fact].fact);
+            }
+            narrow.insert(read.to_owned(), made.clone());
+            self.last.insert(read.to_owned(), (made_of, made));
+        }
+        narrow
+    }
+
+    /// What is known when an edge is taken.
+    fn of_edge(&mut self, find: FindNode<'_, 'g>, edge: &GraphEdge) -> Arc<BitSet> {
+        let mut known = self.of.get(edge.from.as_str()).cloned().unwrap_or_default();
+        let mut new = Vec::new();
+        if let Some(when) = &edge.when {
+            known_when(when, true, &mut new);
+        }
+        self.add(&mut known, new);
+        let Some(arm) = &edge.arm else { return known };
+        if !self.routers.contains_key(edge.from.as_str()) {
+            let Some(router) = find(&edge.from) else { return known };
+            let Some(GraphBody::Route(routes)) = &router.does else { return known };
+            let mut arms = HashMap::new();
+            (0..).zip(&routes.arms).for_each(|(at, route)| {
+                arms.entry(route.arm.as_str()).or_insert(at);
+            });
+            self.routers.insert(&router.name, OfRouter { routes, arms, without: vec![Arc::default()] });
+        }
+        let Some(router) = self.routers.get(edge.from.as_str()) else { return known };
+        let Some(at) = router.arms.get(arm.as_str()).copied() else { return known };
+        let routes = router.routes;
+        let own = routes.arms[at].when.as_ref();
+        if own.is_none() || !routes.all {
+            known = both(known, &self.without(&edge.from, at));
+        }
+        let mut new = Vec::new();
+        own.into_iter().for_each(|when| known_when(when, true, &mut new));
+        self.add(&mut known, new);
+        known
+    }
+
+    /// What is known when none of so many first arms of a router is taken.
+    fn without(&mut self, router: &str, arms: usize) -> Arc<BitSet> {
+        let Some((name, mut of)) = self.routers.remove_entry(router) else { return Arc::default() };
+        while of.without.len() <= arms {
+            let mut known = of.without.last().cloned().unwrap_or_default();
+            let mut new = Vec::new();
+            let when = of.routes.arms[of.without.len() - 1].when.as_ref();
+            when.into_iter().for_each(|when| known_when(when, false, &mut new));
+            self.add(&mut known, new);
+            of.without.push(known);
+        }
+        let known = Arc::clone(&of.without[arms]);
+        self.routers.insert(name, of);
+        known
+    }
+
+    fn add(&mut self, known: &mut Arc<BitSet>, new: Vec<Known>) {
+        for new in new {
+            let place = self.place(new);
+            if !known.contains(place) {
+                Arc::make_mut(known).insert(place);
+            }
+        }
     }
 
     fn place(&mut self, known: Known) -> usize {
-        self.all.iter().position(|other| *other == known).unwrap_or_else(|| {
-            self.all.push(known);
-            self.all.len() - 1
-        })
+        let word = match &known.fact {
+            Fact::Present => format!("{} {}", known.node, known.at),
+            Fact::Is(value) => format!("{} {} = {}", known.node, known.at, word_of_value(value)),
+        };
+        let same = self.by_word.entry(word).or_default();
+        if let Some(at) = same.iter().find(|at| self.all[**at] == known) {
+            return *at;
+        }
+        let at = self.all.len();
+        same.push(at);
+        match self.about.get_mut(&known.node) {
+            Some(about) => about.push(at),
+            None => drop(self.about.insert(known.node.clone(), vec![at])),
+        }
+        self.all.push(known);
+        at
     }
 }
 
-/// The schemas of outputs of which more is known.
-pub(super) fn narrow<'k>(
-    known: impl IntoIterator<Item = &'k Known>,
-    schema_of: impl Fn(&str) -> Option<Value>,
-) -> HashMap<String, Value> {
-    let mut narrow: HashMap<String, Value> = HashMap::new();
+/// Both sets; one of them where it has all of the other.
+fn both(one: Arc<BitSet>, other: &Arc<BitSet>) -> Arc<BitSet> {
+    if other.is_within(&one) {
+        return one;
+    }
+    if one.is_within(other) {
+        return Arc::clone(other);
+    }
+    let mut both = one;
+    Arc::make_mut(&mut both).add(other.words());
+    both
+}
+
+/// Adds what is known more to the schemas of which more is known; of the others, `schema_of` knows it.
+pub(super) fn narrow_more<'s>(narrow: &mut Narrow, known: &[Known], schema_of: impl Fn(&str) -> Option<&'s Value>) {
     for Known { node, at, fact } in known {
-        if let Some(schema) = narrow.get(node).cloned().or_else(|| schema_of(node)) {
-            narrow.insert(node.clone(), narrowed(&schema, at, fact));
+        if !narrow.contains_key(node) {
+            let Some(schema) = schema_of(node) else { continue };
+            narrow.insert(node.clone(), NarrowedSchema::of(schema));
+        }
+        if let Some(schema) = narrow.get_mut(node) {
+            schema.add(at, fact);
         }
     }
-    narrow
-}
-
-/// What is known when an edge is taken.
-fn known_by(find: FindNode<'_, '_>, edge: &GraphEdge) -> Vec<Known> {
-    let mut known = Vec::new();
-    if let Some(when) = &edge.when {
-        known_when(when, true, &mut known);
-    }
-    let router = edge.arm.as_ref().and_then(|_| find(&edge.from));
-    if let (Some(GraphBody::Route(routes)), Some(arm)) = (router.and_then(|of| of.does.as_ref()), &edge.arm) {
-        known_in_arm(routes, arm, &mut known);
-    }
-    known
-}
-
-fn known_in_arm(routes: &Routes, arm: &str, known: &mut Vec<Known>) {
-    let Some(at) = routes.arms.iter().position(|route| route.arm == arm) else { return };
-    let own = routes.arms[at].when.as_ref();
-    if own.is_none() || !routes.all {
-        known_before(routes, at, known);
-    }
-    own.into_iter().for_each(|when| known_when(when, true, known));
-}
-
-/// What is known when no arm is taken that stands before one.
-pub(super) fn known_before(routes: &Routes, arm: usize, known: &mut Vec<Known>) {
-    let conditions = routes.arms.iter().take(arm).filter_map(|route| route.when.as_ref());
-    conditions.for_each(|when| known_when(when, false, known));
 }
 
 /// What is known of outputs when a condition holds, or does not.

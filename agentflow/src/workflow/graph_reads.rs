@@ -1,11 +1,13 @@
 //! Whether the parts of outputs that a graph reads are there, and whether its conditions are `true` or `false`, as far as the
 //! schemas of the outputs say it. It computes no value.
 
+use std::sync::Arc;
+
 use serde_json::{Value, json};
 
 use super::cel_names::{CelRoot, ITEM};
 use super::condition::Condition;
-use super::facts::{Known, known_before, known_when, narrow};
+use super::facts::{Narrow, known_when, narrow_more};
 use super::graph::GraphNode;
 use super::graph_body::{GraphBody, Question, Routes};
 use super::mapping::{Mapping, Root};
@@ -45,8 +47,10 @@ impl Loading<'_> {
     /// The same of the conditions of its edges, each of which is looked at when the node that it comes from has ended.
     pub(super) fn check_edges(&mut self, node: &GraphNode) {
         let any = Value::Bool(true);
+        let names = Arc::clone(&self.names);
         for (edge, when) in node.edges.iter().filter_map(|edge| Some((edge, edge.when.as_ref()?))) {
-            let narrow = narrow(self.facts.behind(&edge.from), |of| self.schemas.get(of).cloned());
+            let reads = when.reads(&|name| names.contains_key(name)).into_iter().map(|(read, _)| read);
+            let narrow = self.facts.narrow(&edge.from, reads, |of| self.schemas.get(of));
             let outputs = Schemas { all: &self.schemas, narrow: &narrow };
             Reading { place: format!("the node `{}`", node.name), outputs, item: &any }
                 .of_condition(when, &mut self.problems);
@@ -99,10 +103,10 @@ impl Reading<'_> {
             // Each is looked at only when those before it have not decided.
             Condition::All(all) | Condition::Any(all) => {
                 let holds = matches!(condition, Condition::All(_));
-                let mut known = Vec::new();
+                let mut narrow = self.outputs.narrow.clone();
                 for of in all {
-                    self.knowing(&known, |reading| reading.of_condition(of, problems));
-                    known_when(of, holds, &mut known);
+                    self.knowing(&narrow).of_condition(of, problems);
+                    self.know(of, holds, &mut narrow);
                 }
             }
         }
@@ -110,26 +114,26 @@ impl Reading<'_> {
 
     /// The same of the conditions of a router's arms.
     pub(super) fn of_routes(&self, routes: &Routes, problems: &mut Vec<String>) {
-        for (at, when) in routes.arms.iter().enumerate().filter_map(|(at, arm)| Some((at, arm.when.as_ref()?))) {
-            let mut known = Vec::new();
+        let mut narrow = self.outputs.narrow.clone();
+        for when in routes.arms.iter().filter_map(|arm| arm.when.as_ref()) {
+            self.knowing(&narrow).of_condition(when, problems);
             if !routes.all {
-                known_before(routes, at, &mut known);
+                self.know(when, false, &mut narrow);
             }
-            self.knowing(&known, |reading| reading.of_condition(when, problems));
         }
     }
 
     /// Reads where more is known.
-    fn knowing(&self, known: &[Known], read: impl FnOnce(&Reading<'_>)) {
-        if known.is_empty() {
-            return read(self);
-        }
-        let mut more = narrow(known, |node| self.outputs.get(node).cloned());
-        for (node, schema) in self.outputs.narrow {
-            more.entry(node.clone()).or_insert_with(|| schema.clone());
-        }
-        let outputs = Schemas { all: self.outputs.all, narrow: &more };
-        read(&Reading { place: self.place.clone(), outputs, item: self.item });
+    fn knowing<'r>(&'r self, narrow: &'r Narrow) -> Reading<'r> {
+        let outputs = Schemas { all: self.outputs.all, narrow };
+        Reading { place: self.place.clone(), outputs, item: self.item }
+    }
+
+    /// Adds what is known when a condition holds, or does not.
+    fn know(&self, condition: &Condition, holds: bool, narrow: &mut Narrow) {
+        let mut known = Vec::new();
+        known_when(condition, holds, &mut known);
+        narrow_more(narrow, &known, |node| self.outputs.get(node));
     }
 
     /// Of what `may_miss`, only what is never there is wrong.

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::input_schema::input_object_schema;
 use super::mapping::{Mapping, Root};
-use crate::schema::{Definitions, part_at};
+use crate::schema::{Definitions, NarrowedSchema, part_at};
 use crate::template::Template;
 
 /// The schemas of the outputs of nodes, by their names, as far as they are known at a place.
@@ -15,12 +15,12 @@ use crate::template::Template;
 pub(super) struct Schemas<'s> {
     pub(super) all: &'s HashMap<&'s str, Value>,
     /// Those of which more is known there.
-    pub(super) narrow: &'s HashMap<String, Value>,
+    pub(super) narrow: &'s HashMap<String, NarrowedSchema>,
 }
 
 impl<'s> Schemas<'s> {
     pub(super) fn get(self, node: &str) -> Option<&'s Value> {
-        self.narrow.get(node).or_else(|| self.all.get(node))
+        self.narrow.get(node).map(NarrowedSchema::schema).or_else(|| self.all.get(node))
     }
 }
 

@@ -10,7 +10,7 @@ use super::condition::{BoundCondition, Condition};
 use super::decision_of_graph::Asked;
 use super::decision_step::decision_schema;
 use super::entry::{Begins, Entry, When};
-use super::facts::{Facts, narrow};
+use super::facts::{Facts, Narrow};
 use super::given_value::Given;
 use super::graph::{Graph, GraphNode};
 use super::graph_body::{GraphBody, GraphEdge, Reference, ReferenceKind};
@@ -119,7 +119,7 @@ pub(super) struct Loading<'a> {
     /// The schemas of the outputs of those nodes that were looked at.
     pub(super) schemas: HashMap<&'a str, Value>,
     /// Those of which more is known where the node begins that is looked at.
-    narrow: HashMap<String, Value>,
+    narrow: Narrow,
     pub(super) facts: Facts<'a>,
     /// What they call.
     calls: HashMap<&'a str, Vec<DryCall>>,
@@ -154,7 +154,7 @@ impl<'a> Loading<'a> {
             order: Vec::new(),
             names: Names::default(),
             schemas: HashMap::new(),
-            narrow: HashMap::new(),
+            narrow: Narrow::new(),
             facts: Facts::default(),
             calls: HashMap::new(),
             misfits: HashMap::new(),
@@ -224,13 +224,14 @@ impl<'a> Loading<'a> {
                 after.push(After { node, why });
             }
         }
+        // What is known where the last node begins is no longer asked for, and is added to in place.
+        self.narrow = Narrow::new();
         self.check_edges(node);
         let needed = reads.iter().filter_map(|read| self.order.get(*read as usize)).map(|read| read.name.as_str());
         let (names, order) = (&self.names, &self.order);
         let of = |name: &str| order.get(*names.get(name)? as usize).copied();
         self.facts.note(&of, node, needed);
-        let is_read = |of: &str| read_by_it.contains(&of);
-        self.narrow = narrow(self.facts.behind(name), |of| self.schemas.get(of).filter(|_| is_read(of)).cloned());
+        self.narrow = self.facts.narrow(name, read_by_it, |of| self.schemas.get(of));
         self.check_state(node);
         if self.added.contains(name) {
             // It has the edges of the node that it decides on, which says what is wrong with them.
