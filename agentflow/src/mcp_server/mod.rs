@@ -3,6 +3,7 @@
 //!
 //! See [the page](crate::mcp#serving-a-runtime) for what is offered and how a call ends.
 
+mod asked_arguments;
 mod call_progress;
 mod client_answer;
 mod client_requests;

@@ -43,7 +43,7 @@ pub(super) fn is_askable(question: &OpenQuestion, context: &RequestContext<RoleS
 }
 
 /// Whether the person at the client can be asked to fill in a form.
-fn has_forms(context: &RequestContext<RoleServer>) -> bool {
+pub(super) fn has_forms(context: &RequestContext<RoleServer>) -> bool {
     let of_client = context.client_capabilities().and_then(|client| client.elicitation);
     of_client.is_some_and(|asks| asks.form.is_some() || asks.url.is_none())
 }

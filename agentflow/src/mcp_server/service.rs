@@ -381,7 +381,7 @@ impl ServerHandler for Service {
         context: RequestContext<RoleServer>,
     ) -> Result<GetPromptResponse, ErrorData> {
         let made = served_reads::prompt(&self.shared, request, &context);
-        self.in_turn(&context, made).await.map(Into::into)
+        self.in_turn(&context, made).await
     }
 
     async fn call_tool(

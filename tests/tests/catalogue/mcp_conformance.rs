@@ -334,9 +334,11 @@ fn with_prompts(server: McpServer) -> McpServer {
         let text = Part::Text { text: "Please analyze the image above.".to_owned() };
         Ok::<_, String>(vec![Message::new(Role::User, [Part::Media(Media::new("image/png", PNG)), text])])
     });
+    let asking = ServedPrompt::text("test_input_required_result_prompt", "Consider {context}.");
     let simple = ServedPrompt::text("test_simple_prompt", "This is a simple prompt for testing.");
     server
         .prompt(simple.description("A text."))
+        .prompt(asking.asked_argument("context", "What to consider.").description("A text that needs a context."))
         .prompt(arguments.argument("arg1", "The first.").argument("arg2", "The second.").description("Two arguments."))
         .prompt(file.argument("resourceUri", "The address of the file.").description("A file."))
         .prompt(picture.description("A picture."))
