@@ -3,7 +3,11 @@
 //!
 //! See [the page](crate::mcp#serving-a-runtime) for what is offered and how a call ends.
 
+mod asked_arguments;
 mod call_progress;
+mod client_answer;
+mod client_requests;
+mod given_answers;
 #[cfg(feature = "mcp-server-http")]
 mod http_callers;
 #[cfg(feature = "mcp-server-http")]
@@ -42,6 +46,7 @@ use rmcp::service::ServerInitializeError;
 use rmcp::transport::async_rw::AsyncRwTransport;
 use tokio::io::{AsyncRead, AsyncWrite};
 
+pub use self::client_answer::{ClientFolder, ClientFolders, ClientReply};
 #[cfg(feature = "mcp-server-http")]
 pub use self::http_callers::{McpCaller, McpRefusal};
 #[cfg(feature = "cli")]

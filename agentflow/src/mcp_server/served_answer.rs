@@ -10,8 +10,8 @@ use crate::event::RunId;
 use crate::message::{Media, ToolPart, ToolResult};
 use crate::value::Encoded;
 
-/// The key of a result's `_meta` under which the id of its run is.
-const RUN: &str = "agentflow/run";
+/// The key under which the id of its run is: in the `_meta` of a result, in the data of an error.
+pub(super) const RUN: &str = "agentflow/run";
 
 /// The answer of a tool.
 pub(super) fn of_tool(offer: &Offer, result: &ToolResult) -> CallToolResult {

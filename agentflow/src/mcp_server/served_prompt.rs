@@ -56,6 +56,8 @@ pub(super) struct PromptArgument {
     pub(super) name: String,
     pub(super) description: Option<String>,
     pub(super) is_required: bool,
+    /// Whether the person at the client is asked for it when it is left out.
+    pub(super) is_asked: bool,
 }
 
 /// What a client has filled in, as the function of a prompt is given it.
@@ -63,6 +65,16 @@ pub(super) struct PromptArgument {
 pub struct PromptArguments(BTreeMap<String, String>);
 
 impl PromptArguments {
+    /// What was said later.
+    pub(super) fn insert(&mut self, name: String, value: String) {
+        self.0.insert(name, value);
+    }
+
+    /// How many bytes they have.
+    pub(super) fn bytes(&self) -> usize {
+        self.0.iter().map(|(name, value)| name.len() + value.len()).sum()
+    }
+
     /// The argument of a name; one that is required is always there.
     pub fn get(&self, name: &str) -> Option<&str> {
         self.0.get(name).map(String::as_str)
@@ -84,7 +96,9 @@ impl ServedPrompt {
                     let (name, is_required) = (placeholder.path(), !placeholder.is_optional());
                     match arguments.iter_mut().find(|argument| argument.name == name) {
                         Some(argument) => argument.is_required |= is_required,
-                        None => arguments.push(PromptArgument { name, description: None, is_required }),
+                        None => {
+                            arguments.push(PromptArgument { name, description: None, is_required, is_asked: false });
+                        }
                     }
                 }
                 let path = template.placeholders().find(|placeholder| placeholder.parts().len() > 1);
@@ -124,6 +138,23 @@ impl ServedPrompt {
         self.with(name.into(), description.into(), false)
     }
 
+    /// The same of an argument that the prompt needs and a client may leave out: its person is asked for it then, by a client
+    /// of the revision 2026-07-28 that says that it can. From any other client it is required.
+    ///
+    /// ```
+    /// use agentflow::mcp_server::ServedPrompt;
+    ///
+    /// let plan = ServedPrompt::text("plan", "Plan a day in {place}.").asked_argument("place", "Where are you?");
+    /// ```
+    pub fn asked_argument(self, name: impl Into<String>, description: impl Into<String>) -> Self {
+        let name = name.into();
+        let mut prompt = self.with(name.clone(), description.into(), true);
+        for argument in prompt.arguments.iter_mut().filter(|argument| argument.name == name) {
+            (argument.is_asked, argument.is_required) = (true, true);
+        }
+        prompt
+    }
+
     fn with(mut self, name: String, description: String, is_required: bool) -> Self {
         match self.arguments.iter_mut().find(|argument| argument.name == name) {
             // A template says itself what it can do without.
@@ -134,7 +165,8 @@ impl ServedPrompt {
                         did_you_mean(nearest(&name, self.arguments.iter().map(|argument| argument.name.as_str())));
                     self.makes = Makes::Wrong(format!("its text has no `{{{name}}}`{near}"));
                 }
-                self.arguments.push(PromptArgument { name, description: Some(description), is_required });
+                let description = Some(description);
+                self.arguments.push(PromptArgument { name, description, is_required, is_asked: false });
             }
         }
         self
@@ -171,7 +203,7 @@ impl ServedPrompt {
     /// The arguments that a client has sent.
     ///
     /// # Errors
-    /// When one is missing, unknown or not a text.
+    /// When one is unknown or not a text.
     pub(super) fn given(&self, arguments: Map<String, Value>) -> Result<PromptArguments, String> {
         let mut given = BTreeMap::new();
         for (name, value) in arguments {
@@ -184,10 +216,13 @@ impl ServedPrompt {
             }
             given.insert(name, value);
         }
-        match self.arguments.iter().find(|argument| argument.is_required && !given.contains_key(&argument.name)) {
-            Some(missing) => Err(format!("the prompt `{}` needs the argument `{}`", self.name, missing.name)),
-            None => Ok(PromptArguments(given)),
-        }
+        Ok(PromptArguments(given))
+    }
+
+    /// The arguments that are required and were not sent.
+    pub(super) fn missing<'p>(&'p self, given: &PromptArguments) -> Vec<&'p PromptArgument> {
+        let is_missing = |argument: &&PromptArgument| argument.is_required && given.get(&argument.name).is_none();
+        self.arguments.iter().filter(is_missing).collect()
     }
 
     /// Its messages. Dropping the future stops whoever makes them.

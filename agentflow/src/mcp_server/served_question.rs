@@ -1,12 +1,16 @@
-//! A question of a run, as the person at the client is asked it, and what that person answers. It asks nobody.
+//! A question of a run, as a client or the person there is asked it, and what is answered. It asks nobody.
 
 use std::collections::BTreeMap;
 
+use rmcp::RoleServer;
 use rmcp::model::{
     ElicitRequest, ElicitRequestParams, ElicitResult, ElicitationAction, ElicitationSchema, InputRequest,
 };
+use rmcp::service::RequestContext;
 use serde_json::{Map, Value, json};
 
+use super::client_answer::Asked;
+use super::client_requests;
 use crate::run::{Approval, asks_approval};
 use crate::runtime::OpenQuestion;
 use crate::text::head;
@@ -29,9 +33,61 @@ pub(super) fn is_approval(question: &OpenQuestion) -> bool {
     asks_approval(&question.answer)
 }
 
-/// The question as an elicitation; `None` when its answer has no form that a client could fill in. `problem` is what was wrong
-/// with the last answer.
-pub(super) fn params(question: &OpenQuestion, problem: Option<&str>) -> Option<ElicitRequestParams> {
+/// Whether the client says that it can be asked this.
+pub(super) fn is_askable(question: &OpenQuestion, context: &RequestContext<RoleServer>) -> bool {
+    match Asked::of(question) {
+        Asked::Person => has_forms(context),
+        Asked::Model => context.client_capabilities().is_some_and(|client| client.sampling.is_some()),
+        Asked::Folders => context.client_capabilities().is_some_and(|client| client.roots.is_some()),
+    }
+}
+
+/// Whether the person at the client can be asked to fill in a form.
+pub(super) fn has_forms(context: &RequestContext<RoleServer>) -> bool {
+    let of_client = context.client_capabilities().and_then(|client| client.elicitation);
+    of_client.is_some_and(|asks| asks.form.is_some() || asks.url.is_none())
+}
+
+/// What a client must say that it can be asked, for all of these to be asked of it, as the protocol writes it.
+pub(super) fn capabilities<'q>(questions: impl IntoIterator<Item = &'q OpenQuestion>) -> Value {
+    let mut capabilities = Map::new();
+    for question in questions {
+        let (name, capability) = match Asked::of(question) {
+            Asked::Person => ("elicitation", json!({"form": {}})),
+            Asked::Model => ("sampling", json!({})),
+            Asked::Folders => ("roots", json!({})),
+        };
+        capabilities.insert(name.to_owned(), capability);
+    }
+    Value::Object(capabilities)
+}
+
+/// The question as a request to a client; `None` when its answer has no form that could be filled in. `problem` is what was
+/// wrong with the last answer.
+pub(super) fn request(question: &OpenQuestion, problem: Option<&str>) -> Option<InputRequest> {
+    match Asked::of(question) {
+        Asked::Person => Some(InputRequest::Elicitation(ElicitRequest::new(params(question, problem)?))),
+        Asked::Model => {
+            let mut prompt = question.message.clone();
+            // A text that is in the question already says nothing more.
+            let is_said = question.about.decode::<String>().is_ok_and(|about| prompt.contains(&about));
+            if question.about != Encoded::null() && !is_said {
+                prompt = format!("{prompt}\n{}", question.about.as_str());
+            }
+            Some(client_requests::model_request(with_problem(prompt, problem)))
+        }
+        Asked::Folders => Some(client_requests::folders_request()),
+    }
+}
+
+fn with_problem(message: String, problem: Option<&str>) -> String {
+    match problem {
+        Some(problem) => format!("{message}\nThe last answer was refused: {problem}"),
+        None => message,
+    }
+}
+
+fn params(question: &OpenQuestion, problem: Option<&str>) -> Option<ElicitRequestParams> {
     let schema = match is_approval(question) {
         true => json!({
             "type": "object",
@@ -55,26 +111,39 @@ pub(super) fn params(question: &OpenQuestion, problem: Option<&str>) -> Option<E
     if question.about != Encoded::null() {
         message = format!("{message}\n{}", head(question.about.as_str(), MOST_ABOUT));
     }
-    if let Some(problem) = problem {
-        message = format!("{message}\nThe last answer was refused: {problem}");
-    }
+    let message = with_problem(message, problem);
     Some(ElicitRequestParams::FormElicitationParams { meta: None, message, requested_schema })
 }
 
 /// All of them by their keys, as the answer to a call.
-pub(super) fn requests(
-    questions: &[OpenQuestion],
+pub(super) fn requests<'q>(
+    questions: impl IntoIterator<Item = &'q OpenQuestion>,
     problems: &BTreeMap<String, String>,
 ) -> BTreeMap<String, InputRequest> {
     let request = |question: &OpenQuestion| {
-        let params = params(question, problems.get(&question.id).map(String::as_str))?;
-        Some((question.key().to_owned(), InputRequest::Elicitation(ElicitRequest::new(params))))
+        let request = request(question, problems.get(&question.id).map(String::as_str))?;
+        Some((question.key().to_owned(), request))
     };
-    questions.iter().filter_map(request).collect()
+    questions.into_iter().filter_map(request).collect()
 }
 
-/// What the person at the client said.
-pub(super) fn said(question: &OpenQuestion, result: ElicitResult) -> Said {
+/// What was said at the client.
+///
+/// # Errors
+/// When it is not an answer of the kind that was asked for.
+pub(super) fn said(question: &OpenQuestion, response: Value) -> Result<Said, String> {
+    match Asked::of(question) {
+        Asked::Person => {
+            let result = serde_json::from_value(response)
+                .map_err(|error| format!("it is not the answer to an elicitation: {error}"))?;
+            Ok(said_by_person(question, result))
+        }
+        Asked::Model => client_requests::reply(response).map(Said::Answer),
+        Asked::Folders => client_requests::folders(response).map(Said::Answer),
+    }
+}
+
+fn said_by_person(question: &OpenQuestion, result: ElicitResult) -> Said {
     let content = match (result.action, result.content) {
         (ElicitationAction::Accept, Some(Value::Object(content))) => content,
         (ElicitationAction::Accept, None) => Map::new(),

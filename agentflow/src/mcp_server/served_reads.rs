@@ -10,19 +10,18 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use futures_util::FutureExt;
 use rmcp::model::{
-    ContentBlock, ErrorCode, GetPromptRequestParams, GetPromptResult, ListPromptsResult, ListResourceTemplatesResult,
-    ListResourcesResult, Prompt, PromptArgument, PromptMessage, ReadResourceResult, Resource, ResourceContents,
-    ResourceTemplate, Role,
+    ContentBlock, ErrorCode, GetPromptRequestParams, GetPromptResponse, GetPromptResult, ListPromptsResult,
+    ListResourceTemplatesResult, ListResourcesResult, Prompt, PromptArgument, PromptMessage, ReadResourceResult,
+    Resource, ResourceContents, ResourceTemplate, Role,
 };
 use rmcp::service::RequestContext;
 use rmcp::{ErrorData, RoleServer};
 
-use super::served_answer;
-use super::served_call;
 use super::served_prompt::ServedPrompt;
 use super::served_resource::{Content, ResourceRead, ServedContent, ServedResource};
 use super::server_settings::Shared;
 use super::uri_template::{MOST_URI, UriTemplate};
+use super::{asked_arguments, given_answers, served_answer, served_call};
 use crate::message::{Message, Part};
 use crate::text::{did_you_mean, head, nearest};
 
@@ -86,7 +85,8 @@ pub(super) fn prompts(shared: &Shared) -> ListPromptsResult {
             .arguments
             .iter()
             .map(|argument| {
-                let mut listed = PromptArgument::new(&argument.name).with_required(argument.is_required);
+                let is_required = argument.is_required && !argument.is_asked;
+                let mut listed = PromptArgument::new(&argument.name).with_required(is_required);
                 listed.description.clone_from(&argument.description);
                 listed
             })
@@ -174,7 +174,7 @@ fn readable<'s>(
     Ok((resource, values))
 }
 
-/// Makes the messages of a prompt.
+/// Makes the messages of a prompt, or asks for what they need.
 ///
 /// # Errors
 /// When it is not offered, the client may not use it, its arguments do not fit, or it cannot be made.
@@ -182,7 +182,7 @@ pub(super) async fn prompt(
     shared: &Shared,
     request: GetPromptRequestParams,
     context: &RequestContext<RoleServer>,
-) -> Result<GetPromptResult, ErrorData> {
+) -> Result<GetPromptResponse, ErrorData> {
     let prompts = &shared.prompts;
     let Some(prompt) = prompts.iter().find(|prompt| prompt.name == request.name) else {
         let near = nearest(&request.name, prompts.iter().map(|prompt| prompt.name.as_str()));
@@ -191,16 +191,23 @@ pub(super) async fn prompt(
     };
     let what = format!("the prompt `{}`", prompt.name);
     permitted(shared, &prompt.scopes, &what, context)?;
-    let arguments = request.arguments.unwrap_or_default();
-    let size: usize = arguments.iter().map(|(name, value)| name.len() + value.as_str().map_or(0, str::len)).sum();
+    let invalid = |problem: String| ErrorData::invalid_params(problem, None);
     let most = shared.settings.max_arguments;
-    if size > most {
-        let problem = format!("the arguments have {size} bytes, and {most} is the most");
-        return Err(ErrorData::invalid_params(problem, None));
+    let fits = |size: usize| match size > most {
+        true => Err(invalid(format!("the arguments have {size} bytes, and {most} is the most"))),
+        false => Ok(()),
+    };
+    let arguments = request.arguments.unwrap_or_default();
+    fits(arguments.iter().map(|(name, value)| name.len() + value.as_str().map_or(0, str::len)).sum())?;
+    let mut given = prompt.given(arguments).map_err(invalid)?;
+    let responses = given_answers::checked(shared, request.input_responses)?;
+    let asked = asked_arguments::complete(prompt, &mut given, responses, context)?;
+    fits(given.bytes())?;
+    if let Some(asked) = asked {
+        return Ok(asked.into());
     }
-    let given = prompt.given(arguments).map_err(|problem| ErrorData::invalid_params(problem, None))?;
     let messages = within_limits(async { prompt.made(given).await }, &what).await?;
-    result(shared, prompt, &messages)
+    result(shared, prompt, &messages).map(Into::into)
 }
 
 fn result(shared: &Shared, prompt: &ServedPrompt, messages: &[Message]) -> Result<GetPromptResult, ErrorData> {

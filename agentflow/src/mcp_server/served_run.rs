@@ -1,18 +1,19 @@
-//! A call of an agent or a workflow: a run of the runtime, followed until it ends or asks, and continued by a later request
-//! with the answers. It decides nothing about who may call.
+//! A call of an agent or a workflow: a run of the runtime, followed until it ends or asks. The answers of a later request are
+//! in `given_answers.rs`. It decides nothing about who may call.
 
 use std::collections::BTreeMap;
 use std::pin::pin;
 
 use futures_util::StreamExt;
 use rmcp::model::{
-    CallToolResponse, CallToolResult, ClientResult, ElicitRequest, ElicitResult, InputRequiredResult, InputResponses,
-    ServerRequest,
+    CallToolResponse, CallToolResult, ErrorCode, InputRequest, InputRequiredResult, InputResponses, ServerRequest,
 };
 use rmcp::service::{Peer, PeerRequestOptions, RequestContext, RequestHandle};
 use rmcp::{ErrorData, RoleServer};
+use serde_json::{Value, json};
 
 use super::call_progress::ShownProgress;
+use super::given_answers::{Continued, Sent, give, state_of_call};
 use super::offered::Offer;
 use super::served_log::LogLevel;
 use super::served_question::{Said, is_approval};
@@ -31,9 +32,6 @@ use crate::value::Encoded;
 const TAG: &str = "mcp.server";
 /// The tag of what a client must know to continue the call.
 const CONTINUES: &str = "mcp.continues";
-/// What stands in the state of a call before the newest question of its run: a client sees that it is asked something else than
-/// the last time. Which question it names decides nothing; a text of another form is refused.
-const ROUND: char = '+';
 /// How often one question is asked when the answers do not fit.
 const MOST_ASKED: u32 = 3;
 /// Who answers where nobody has found out who calls.
@@ -74,7 +72,7 @@ pub(super) fn token() -> String {
     }
 }
 
-/// How a client asks the person who sits there.
+/// How a client is asked.
 enum Asks {
     /// While the call is open.
     Here(Peer<RoleServer>),
@@ -85,20 +83,14 @@ enum Asks {
 
 impl Asks {
     fn of(shared: &Shared, reach: Reach, context: &RequestContext<RoleServer>) -> Self {
-        match (has_forms(context), request_kind::is_without_handshake(context)) {
+        match request_kind::is_without_handshake(context) {
             // A later request finds the run in the store.
-            (true, true) if shared.runtime.store().is_some() => Self::InAnswers,
+            true if shared.runtime.store().is_some() => Self::InAnswers,
             // A request that stands for itself has nobody who could answer.
-            (true, false) if reach.is_lasting() => Self::Here(context.peer.clone()),
+            false if reach.is_lasting() => Self::Here(context.peer.clone()),
             _ => Self::Nobody,
         }
     }
-}
-
-/// Whether the person at the client can be asked to fill in a form.
-pub(super) fn has_forms(context: &RequestContext<RoleServer>) -> bool {
-    let of_client = context.client_capabilities().and_then(|client| client.elicitation);
-    of_client.is_some_and(|asks| asks.form.is_some() || asks.url.is_none())
 }
 
 /// Whether a client may answer what a person must agree to.
@@ -180,73 +172,19 @@ pub(super) async fn check_open(shared: &Shared, context: &RequestContext<RoleSer
     }
 }
 
-/// The run of an earlier request, with what the client has answered.
-pub(super) struct Continued {
-    pub(super) run: RunHandle<Encoded>,
-    /// Answers that were refused, by the ids of their questions, and why.
-    problems: BTreeMap<String, String>,
-    /// Somebody declined to answer.
-    is_declined: bool,
-}
-
-/// Finds the run of a call that a client continues, and answers what it asks.
-///
-/// # Errors
-/// When the client has not been given this state for a call of this tool.
-pub(super) async fn continued(
-    shared: &Shared,
-    offer: &Offer,
-    state: &str,
-    mut responses: InputResponses,
-    context: &RequestContext<RoleServer>,
-) -> Result<Continued, ErrorData> {
-    let unknown = || ErrorData::invalid_params("`requestState` is not one that this server gave for this call", None);
-    let internal = |error: Error| unreadable(shared, &error);
-    let (state, round) = state.rsplit_once(ROUND).ok_or_else(unknown)?;
-    if round.len() != 8 || !round.bytes().all(|byte| byte.is_ascii_hexdigit()) {
-        return Err(unknown());
-    }
-    let record = own(shared, state, context).await?.filter(|record| record.name == offer.name).ok_or_else(unknown)?;
-    let (runtime, caller) = (&shared.runtime, served_call::caller(context));
-    let by = caller.as_deref().unwrap_or(SOMEBODY);
-    let (mut problems, mut is_declined) = (BTreeMap::new(), false);
-    // What the run has asked since then, perhaps at the same path, is another question: it is asked next.
-    for question in runtime.questions_of(&record).await.map_err(internal)? {
-        let Some(response) = responses.remove(question.key()) else { continue };
-        if is_approval(&question) && !may_approve(shared, context) {
-            continue;
-        }
-        let said = match serde_json::from_value::<ElicitResult>(response) {
-            Ok(result) => served_question::said(&question, result),
-            Err(error) => {
-                problems.insert(question.id, error.to_string());
-                continue;
-            }
-        };
-        match said {
-            Said::Declined => is_declined = true,
-            Said::Answer(answer) => match runtime.answer_here(&record.run_id, &question.id, answer, by).await {
-                Ok(()) => {}
-                Err(Error::Control(error)) => drop(problems.insert(question.id, error.to_string())),
-                Err(error) => return Err(internal(error)),
-            },
-        }
-    }
-    let run = runtime.attach(&record.run_id).await.map_err(internal)?;
-    Ok(Continued { run, problems, is_declined })
-}
-
-/// What the person at the client said; `None` when the client did not ask. Dropping the future closes the form at the client.
-async fn elicited(peer: &Peer<RoleServer>, request: ElicitRequest) -> Option<ElicitResult> {
-    let request = ServerRequest::ElicitRequest(request);
+/// What was said at the client; `None` when it did not ask. Dropping the future closes the form at the client.
+async fn answered(peer: &Peer<RoleServer>, request: InputRequest) -> Option<Value> {
+    let request = match request {
+        InputRequest::Elicitation(request) => ServerRequest::ElicitRequest(request),
+        InputRequest::CreateMessage(request) => ServerRequest::CreateMessageRequest(request),
+        InputRequest::ListRoots(request) => ServerRequest::ListRootsRequest(request),
+        _ => return None,
+    };
     let sent = peer.send_cancellable_request(request, PeerRequestOptions::no_options()).await;
     let mut form = Form(Some(sent.ok()?));
     let answer = (&mut form.0.as_mut()?.rx).await;
     form.0 = None;
-    match answer {
-        Ok(Ok(ClientResult::ElicitResult(result))) => Some(result),
-        _ => None,
-    }
+    serde_json::to_value(answer.ok()?.ok()?).ok()
 }
 
 /// A form at the client, which is closed unless its answer is there.
@@ -275,21 +213,31 @@ pub(super) struct Followed<'r, 's> {
 }
 
 impl Followed<'_, '_> {
-    /// Waits for the end of a run, and asks the person at the client what it asks meanwhile. Dropping the future cancels
-    /// nothing.
-    pub(super) async fn begun(&self) -> CallToolResponse {
-        self.further(BTreeMap::new()).await
+    /// Waits for the end of a run, and asks the client what it asks meanwhile. What the client has answered beforehand is not
+    /// asked. Dropping the future cancels nothing.
+    ///
+    /// # Errors
+    /// When the run asks what the client does not say that it can be asked, or its answers cannot be given.
+    pub(super) async fn begun(&self, beforehand: InputResponses) -> Result<CallToolResponse, ErrorData> {
+        self.further(BTreeMap::new(), beforehand).await
     }
 
     /// The same of one that the client continues.
-    pub(super) async fn continued(&self, Continued { problems, is_declined, .. }: Continued) -> CallToolResponse {
-        match (is_declined, self.run.asked().await) {
-            (true, Ok(Some(question))) => self.left(&question).into(),
-            _ => self.further(problems).await,
+    ///
+    /// # Errors
+    /// As [`begun`](Self::begun).
+    pub(super) async fn continued(&self, Continued { given, .. }: Continued) -> Result<CallToolResponse, ErrorData> {
+        match (given.is_declined, self.run.asked().await) {
+            (true, Ok(Some(question))) => Ok(self.left(&question).into()),
+            _ => self.further(given.problems, InputResponses::new()).await,
         }
     }
 
-    async fn further(&self, problems: BTreeMap<String, String>) -> CallToolResponse {
+    async fn further(
+        &self,
+        mut problems: BTreeMap<String, String>,
+        mut beforehand: InputResponses,
+    ) -> Result<CallToolResponse, ErrorData> {
         let asks = Asks::of(self.shared, self.reach, self.context);
         let mut shown = ShownProgress::of(self.context, self.level, &self.offer.tool.name);
         let mut events = self.run.events();
@@ -301,7 +249,7 @@ impl Followed<'_, '_> {
                     biased;
                     Some(event) = events.next() => match &event.kind {
                         EventKind::RunPaused { reason: PauseReason::Interrupted } if self.is_interrupted().await => {
-                            return self.interrupted().into();
+                            return Ok(self.interrupted().into());
                         }
                         kind => shown.show(kind).await,
                     },
@@ -310,17 +258,31 @@ impl Followed<'_, '_> {
             };
             let Ok(Some(question)) = asked else { break };
             if is_approval(&question) && !may_approve(self.shared, self.context) {
-                return self.left(&question).into();
+                return Ok(self.left(&question).into());
             }
             match &asks {
-                Asks::Nobody => return self.left(&question).into(),
-                Asks::InAnswers => return self.all_asked(&question, &problems).await,
+                Asks::Nobody => return Ok(self.left(&question).into()),
+                Asks::InAnswers => {
+                    let record = self.shared.runtime.run_record(self.run.run_id()).await;
+                    let record = record.map_err(|error| unreadable(self.shared, &error))?;
+                    if !beforehand.is_empty() {
+                        let given = give(self.shared, &record, &mut beforehand, Sent::Beforehand, self.context).await?;
+                        problems.extend(given.problems);
+                        match (given.is_declined, given.count) {
+                            (true, _) => return Ok(self.left(&question).into()),
+                            (false, 0) => {}
+                            (false, _) => continue,
+                        }
+                    }
+                    return self.all_asked(&question, &record, &problems).await;
+                }
                 Asks::Here(peer) => {
                     let last = problem.take().filter(|(id, _)| *id == question.id).map(|(_, problem)| problem);
                     asked_again = if last.is_some() { asked_again + 1 } else { 0 };
-                    let params = served_question::params(&question, last.as_deref());
-                    let Some(params) = params.filter(|_| asked_again < MOST_ASKED) else {
-                        return self.left(&question).into();
+                    let request = served_question::request(&question, last.as_deref());
+                    let is_askable = served_question::is_askable(&question, self.context) && asked_again < MOST_ASKED;
+                    let Some(request) = request.filter(|_| is_askable) else {
+                        return Ok(self.left(&question).into());
                     };
                     // A person who thinks keeps nobody else from calling.
                     self.turn.give_back();
@@ -328,17 +290,21 @@ impl Followed<'_, '_> {
                         biased;
                         // Somebody else was first, or nothing asks it any more: the form at the client is closed.
                         _ = self.run.until_closed(&question.id) => None,
-                        answered = elicited(peer, ElicitRequest::new(params)) => Some(answered),
+                        answered = answered(peer, request) => Some(answered),
                     };
                     let Some(answered) = answered else {
                         self.turn.take_again().await;
                         continue;
                     };
-                    let said = match answered {
-                        Some(result) => served_question::said(&question, result),
-                        None => Said::Declined,
+                    let answer = match answered.map(|response| served_question::said(&question, response)) {
+                        Some(Ok(Said::Answer(answer))) => answer,
+                        Some(Err(refused)) => {
+                            self.turn.take_again().await;
+                            problem = Some((question.id, refused));
+                            continue;
+                        }
+                        Some(Ok(Said::Declined)) | None => return Ok(self.left(&question).into()),
                     };
-                    let Said::Answer(answer) = said else { return self.left(&question).into() };
                     let by = served_call::caller(self.context);
                     let by = by.as_deref().unwrap_or(SOMEBODY);
                     // What was said in time counts, however long others have the turns.
@@ -346,33 +312,58 @@ impl Followed<'_, '_> {
                     self.turn.take_again().await;
                     match outcome {
                         Err(Error::Control(error)) => problem = Some((question.id, error.to_string())),
-                        Err(error) => return self.ended(served_answer::error(said_of(self.shared, &error))).into(),
+                        Err(error) => {
+                            return Ok(self.ended(served_answer::error(said_of(self.shared, &error))).into());
+                        }
                         Ok(()) => {}
                     }
                 }
             }
         }
-        match self.run.result().await {
+        Ok(match self.run.result().await {
             Ok(output) => served_answer::of_run(self.offer, self.run.run_id(), &output).into(),
             Err(error) => self.ended(served_answer::error(said_of(self.shared, &error))).into(),
+        })
+    }
+
+    /// Everything that the run asks and that the client can be asked, as the answer to the call.
+    async fn all_asked(
+        &self,
+        first: &OpenQuestion,
+        record: &RunRecord,
+        problems: &BTreeMap<String, String>,
+    ) -> Result<CallToolResponse, ErrorData> {
+        let mut questions = self.shared.runtime.questions_of(record).await.unwrap_or_default();
+        questions.retain(|question| !is_approval(question) || may_approve(self.shared, self.context));
+        let Some(state) = state_of(record) else { return Ok(self.left(first).into()) };
+        let state = state_of_call(&state, questions.last());
+        let (askable, others): (Vec<_>, Vec<_>) =
+            questions.iter().partition(|question| served_question::is_askable(question, self.context));
+        let requests = served_question::requests(askable, problems);
+        match (requests.is_empty(), others.is_empty()) {
+            (false, _) => Ok(InputRequiredResult::new(Some(requests), Some(state)).into()),
+            (true, true) => Ok(self.left(first).into()),
+            (true, false) => Err(self.not_askable(&others, &state)),
         }
     }
 
-    /// Everything that the run asks, as the answer to the call.
-    async fn all_asked(&self, first: &OpenQuestion, problems: &BTreeMap<String, String>) -> CallToolResponse {
-        let (runtime, run) = (&self.shared.runtime, self.run.run_id());
-        let Ok(record) = runtime.run_record(run).await else { return self.left(first).into() };
-        let mut questions = runtime.questions_of(&record).await.unwrap_or_default();
-        questions.retain(|question| !is_approval(question) || may_approve(self.shared, self.context));
-        let requests = served_question::requests(&questions, problems);
-        match state_of(&record) {
-            Some(state) if !requests.is_empty() => {
-                let newest = questions.last().and_then(|question| question.id.rsplit_once('@'));
-                let round = newest.map_or("", |(_, id)| id);
-                InputRequiredResult::new(Some(requests), Some(format!("{state}{ROUND}{round}"))).into()
-            }
-            _ => self.left(first).into(),
-        }
+    /// What a client reads of a run that asks what it does not say that it can be asked. The run waits, for whoever answers where
+    /// this server runs, and for the client, when it can be asked after all.
+    fn not_askable(&self, questions: &[&OpenQuestion], state: &str) -> ErrorData {
+        let run = self.run.run_id();
+        let asked: Vec<&str> = questions.iter().map(|question| question.message.as_str()).collect();
+        let problem = format!(
+            "the run `{run}` asks what this client does not say that it can be asked: {}\nit waits until that is answered \
+             where this server runs, or asks it when the call is sent again with the capabilities and the `requestState` of \
+             this error; without the state another run begins",
+            asked.join("\n")
+        );
+        let data = json!({
+            "requiredCapabilities": served_question::capabilities(questions.iter().copied()),
+            "requestState": state,
+            (served_answer::RUN): run.as_str(),
+        });
+        ErrorData::new(ErrorCode::MISSING_REQUIRED_CLIENT_CAPABILITY, problem, Some(data))
     }
 
     /// Whether it still waits for an operator: what is followed begins with what was recorded.

@@ -1,12 +1,13 @@
 //! A run of an agent or a workflow as a task, for a client that speaks the extension `io.modelcontextprotocol/tasks`: begun by
 //! a call, then asked for, answered and cancelled by requests of their own. Nothing is kept but the run, and nobody waits here.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
 
 use rmcp::model::{
-    CallToolResult, CancelTaskParams, CreateTaskResult, DetailedTask, ElicitRequest, ElicitResult, GetTaskParams,
-    GetTaskResult, InputRequest, InputRequests, ProtocolVersion, Task, TaskPayload, TaskStatus, UpdateTaskParams,
+    CallToolResult, CancelTaskParams, CreateTaskResult, DetailedTask, GetTaskParams, GetTaskResult, ProtocolVersion,
+    Task, TaskPayload, TaskStatus, UpdateTaskParams,
 };
 use rmcp::service::RequestContext;
 use rmcp::{ErrorData, RoleServer};
@@ -14,7 +15,7 @@ use serde_json::Value;
 
 use super::offered::Offer;
 use super::served_question::{Said, is_approval};
-use super::served_run::{SOMEBODY, has_forms, may_approve, unreadable};
+use super::served_run::{SOMEBODY, may_approve, unreadable};
 use super::server_settings::Shared;
 use super::{served_answer, served_call, served_question, served_run};
 use crate::error::{ControlErrorKind, Error};
@@ -81,10 +82,10 @@ pub(super) async fn update(
     for question in questions(shared, &record, context).await? {
         let key = question.key();
         let Some(response) = params.input_responses.remove(key) else { continue };
-        let answer = match serde_json::from_value::<ElicitResult>(response) {
-            Ok(result) => served_question::said(&question, result),
-            Err(error) => {
-                problems.push(format!("`{key}` is not the answer to an elicitation: {error}"));
+        let answer = match served_question::said(&question, response) {
+            Ok(answer) => answer,
+            Err(problem) => {
+                problems.push(format!("`{key}`: {problem}"));
                 continue;
             }
         };
@@ -162,12 +163,8 @@ async fn payload(
         (RunStatus::Compensating, _) => working("it undoes what it had done"),
         (RunStatus::Paused, Some(PauseReason::Approval)) => {
             let asked = questions(shared, record, context).await?;
-            let requests: InputRequests = match has_forms(context) {
-                true => {
-                    asked.iter().filter_map(|question| Some((question.key().to_owned(), request(question)?))).collect()
-                }
-                false => InputRequests::new(),
-            };
+            let askable = asked.iter().filter(|question| served_question::is_askable(question, context));
+            let requests = served_question::requests(askable, &BTreeMap::new());
             match requests.is_empty() {
                 true => working("it waits for a person, who answers where this server runs"),
                 false => Ok((TaskPayload::InputRequired { input_requests: requests }, None)),
@@ -198,10 +195,6 @@ async fn questions(
     let mut questions = shared.runtime.questions_of(record).await.map_err(|error| unreadable(shared, &error))?;
     questions.retain(|question| !is_approval(question) || may_approve(shared, context));
     Ok(questions)
-}
-
-fn request(question: &OpenQuestion) -> Option<InputRequest> {
-    Some(InputRequest::Elicitation(ElicitRequest::new(served_question::params(question, None)?)))
 }
 
 fn task(id: String, record: &RunRecord) -> Task {

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CancelTaskParams, CancelledNotificationParam, GetPromptRequestParams,
     GetPromptResponse, GetTaskParams, GetTaskResult, Implementation, InitializeRequestParams, InitializeResult,
-    JsonObject, ListPromptsRequestMethod, ListPromptsResult, ListResourceTemplatesRequestMethod,
+    InputResponses, JsonObject, ListPromptsRequestMethod, ListPromptsResult, ListResourceTemplatesRequestMethod,
     ListResourceTemplatesResult, ListResourcesRequestMethod, ListResourcesResult, ListToolsResult,
     PaginatedRequestParams, PromptsCapability, ReadResourceRequestParams, ReadResourceResponse, RequestId,
     ResourcesCapability, ServerCapabilities, ServerConfig, SetLevelRequestMethod, SubscribeRequestMethod,
@@ -24,7 +24,7 @@ use super::resource_updates::ResourceUpdates;
 use super::served_log::LogLevel;
 use super::served_run::Followed;
 use super::server_settings::{BUSY, Shared};
-use super::{request_kind, served_answer, served_call, served_reads, served_run, served_task};
+use super::{given_answers, request_kind, served_answer, served_call, served_reads, served_run, served_task};
 use crate::mcp::Ending;
 use crate::run::RunHandle;
 use crate::runtime::EntryKind;
@@ -165,12 +165,13 @@ impl Service {
         }
         // A call whose person thinks has no turn, so that turns bound nothing.
         let open = self.opened(&context.id)?;
-        let earlier = match request.request_state {
+        let responses = given_answers::checked(shared, request.input_responses)?;
+        let (earlier, beforehand) = match request.request_state {
             Some(state) => {
-                let responses = request.input_responses.unwrap_or_default();
-                Some(served_run::continued(shared, &offer, &state, responses, context).await?)
+                let earlier = given_answers::continued(shared, &offer, &state, responses, context).await?;
+                (Some(earlier), InputResponses::new())
             }
-            None => None,
+            None => (None, responses),
         };
         let run = match &earlier {
             Some(earlier) => earlier.run.clone(),
@@ -208,9 +209,9 @@ impl Service {
             response = async {
                 match earlier {
                     Some(earlier) => followed.continued(earlier).await,
-                    None => followed.begun().await,
+                    None => followed.begun(beforehand).await,
                 }
-            } => Ok(response),
+            } => response,
         }
     }
 
@@ -380,7 +381,7 @@ impl ServerHandler for Service {
         context: RequestContext<RoleServer>,
     ) -> Result<GetPromptResponse, ErrorData> {
         let made = served_reads::prompt(&self.shared, request, &context);
-        self.in_turn(&context, made).await.map(Into::into)
+        self.in_turn(&context, made).await
     }
 
     async fn call_tool(

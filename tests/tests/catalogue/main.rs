@@ -40,6 +40,7 @@ mod open_api_tools;
 mod raw_http;
 mod run_programs;
 mod served;
+mod served_answers;
 mod served_asks;
 mod served_attacked;
 mod served_clients;

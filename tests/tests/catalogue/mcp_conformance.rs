@@ -4,14 +4,15 @@
 
 use std::path::{Path, PathBuf};
 
-use agentflow::mcp_server::{McpServer, ServedPrompt, ServedResource};
+use agentflow::mcp_server::{ClientFolders, ClientReply, McpServer, ServedPrompt, ServedResource};
 use agentflow::message::{Media, Part, Role};
 use agentflow::prelude::*;
-use agentflow::schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use agentflow::schemars::{JsonSchema, Schema, SchemaGenerator, json_schema, schema_for};
 use agentflow::serde::{Deserialize, Serialize};
 use agentflow::serde_json::json;
 use agentflow::store::MemoryStore;
 use agentflow::tool::{ToolError, ToolOutput};
+use agentflow_testing::{ScriptedModel, Turn};
 use agentflow_tests::mcp_conformance;
 use tokio::net::TcpListener;
 
@@ -239,14 +240,67 @@ async fn test_elicitation_sep1330_enums() -> Result<String> {
     Ok(format!("{}, {}", chosen.untitled_single, chosen.titled_multi.join(" and ")))
 }
 
-const WORKFLOWS: [&str; 8] = [
+/// Has the client's model say something.
+#[workflow]
+async fn test_sampling(prompt: String) -> Result<String> {
+    let reply: ClientReply = gate!("{prompt}", prompt, answer = ClientReply).await?;
+    Ok(format!("LLM response: {}", reply.text))
+}
+
+/// Asks the client's model.
+#[workflow]
+async fn test_input_required_result_sampling() -> Result<String> {
+    let capital_question: ClientReply = gate!("What is the capital of France?", answer = ClientReply).await?;
+    Ok(capital_question.text)
+}
+
+/// Asks the client's model, whoever calls.
+#[workflow]
+async fn test_missing_capability() -> Result<String> {
+    let reply: ClientReply = gate!("Say something.", answer = ClientReply).await?;
+    Ok(reply.text)
+}
+
+/// Asks where the client works.
+#[workflow]
+async fn test_input_required_result_list_roots() -> Result<Vec<String>> {
+    let client_roots: ClientFolders = gate!("In which folders do you work?", answer = ClientFolders).await?;
+    Ok(client_roots.folders.into_iter().map(|folder| folder.uri).collect())
+}
+
+/// Ask everything.
+#[agent(tools = [agentflow::ask_user])]
+async fn test_input_required_result_multiple_inputs(cx: &Context) -> Result<String>;
+
+/// Ask everything of whoever can be asked.
+#[agent(tools = [agentflow::ask_user])]
+async fn test_input_required_result_capabilities(cx: &Context) -> Result<String>;
+
+/// A model that asks a client's person, its model and the client, at once.
+fn asks_all() -> ScriptedModel {
+    ScriptedModel::from_fn(|request| {
+        let is_answered = request.messages.messages().iter().any(|message| message.results().next().is_some());
+        let name = json_schema!({"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]});
+        let schemas = [name, schema_for!(ClientReply), schema_for!(ClientFolders)];
+        let asked = |schema| ("ask_user", json!({"question": "Who are you?", "schema": schema}));
+        if is_answered { Turn::text("done") } else { Turn::calls(schemas.map(asked)) }
+    })
+}
+
+const AGENTS: [&str; 2] = ["test_input_required_result_multiple_inputs", "test_input_required_result_capabilities"];
+
+const WORKFLOWS: [&str; 12] = [
     "test_elicitation",
     "test_elicitation_sep1034_defaults",
     "test_elicitation_sep1330_enums",
     "test_input_required_result_elicitation",
+    "test_input_required_result_list_roots",
     "test_input_required_result_multi_round",
     "test_input_required_result_request_state",
+    "test_input_required_result_sampling",
     "test_input_required_result_tampered_state",
+    "test_missing_capability",
+    "test_sampling",
     "test_streaming_elicitation",
 ];
 
@@ -280,9 +334,11 @@ fn with_prompts(server: McpServer) -> McpServer {
         let text = Part::Text { text: "Please analyze the image above.".to_owned() };
         Ok::<_, String>(vec![Message::new(Role::User, [Part::Media(Media::new("image/png", PNG)), text])])
     });
+    let asking = ServedPrompt::text("test_input_required_result_prompt", "Consider {context}.");
     let simple = ServedPrompt::text("test_simple_prompt", "This is a simple prompt for testing.");
     server
         .prompt(simple.description("A text."))
+        .prompt(asking.asked_argument("context", "What to consider.").description("A text that needs a context."))
         .prompt(arguments.argument("arg1", "The first.").argument("arg2", "The second.").description("Two arguments."))
         .prompt(file.argument("resourceUri", "The address of the file.").description("A file."))
         .prompt(picture.description("A picture."))
@@ -321,8 +377,8 @@ async fn conforms(revision: &str) {
     let Some(mut suite) = mcp_conformance() else { return };
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}/mcp", listener.local_addr().unwrap());
-    let runtime = Runtime::builder().store(MemoryStore::new()).build();
-    let server = McpServer::from_runtime(&runtime).tools(TOOLS).workflows(WORKFLOWS);
+    let runtime = Runtime::builder().model(asks_all()).store(MemoryStore::new()).build();
+    let server = McpServer::from_runtime(&runtime).tools(TOOLS).workflows(WORKFLOWS).agents(AGENTS);
     let server = with_prompts(with_resources(server));
     // The suite is a page of this machine.
     let server = server.allow_origins(["http://localhost:*", "http://127.0.0.1:*"]);

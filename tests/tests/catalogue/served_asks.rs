@@ -261,12 +261,11 @@ async fn an_approval_is_asked_of_a_client_only_where_the_host_says_so() {
 
 #[tokio::test]
 async fn a_client_that_cannot_ask_reads_that_the_run_waits() {
-    let mut lines = Lines::of(&server(&durable(&MemoryStore::new())));
-    let mut params = call("asked_booking", json!({"to": "Oslo"}));
-    params["_meta"] = meta(&json!({}));
-    let left = lines.ask(1, "tools/call", params).await;
+    let mut lines = Lines::greeted(&server(&durable(&MemoryStore::new()))).await;
+    let left = lines.call(1, "asked_booking", json!({"to": "Oslo"})).await;
     assert_eq!(left["result"]["isError"], true, "{left}");
-    // Nor is one without a store that a later request could find the run in.
+    assert!(left["result"]["content"][0]["text"].as_str().unwrap().contains("waits for a person"), "{left}");
+    // So does one without a store that a later request could find the run in.
     let mut lines = Lines::of(&server(&Runtime::builder().agent(&asked_both()).build()));
     let left = lines.ask(1, "tools/call", call("asked_booking", json!({"to": "Oslo"}))).await;
     assert!(left["result"]["content"][0]["text"].as_str().unwrap().contains("so it was cancelled"), "{left}");

@@ -154,6 +154,62 @@ async fn a_prompt_is_filled_in() {
 }
 
 #[tokio::test]
+async fn a_prompt_asks_for_what_a_client_leaves_out() {
+    let plan = ServedPrompt::text("plan", "Plan {days} days in {place}, {mood?}.")
+        .argument("days", "How many.")
+        .asked_argument("place", "Where to.")
+        .asked_argument("mood", "For whom.");
+    let server =
+        McpServer::from_runtime(&Runtime::builder().build()).tools::<&str>([]).max_arguments(1000).prompt(plan);
+    let of = |arguments: Value, responses: Value, capabilities: Value| {
+        let meta = json!({
+            "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+            "io.modelcontextprotocol/clientInfo": {"name": "lines", "version": "1"},
+            "io.modelcontextprotocol/clientCapabilities": capabilities,
+        });
+        json!({"name": "plan", "arguments": arguments, "inputResponses": responses, "_meta": meta})
+    };
+    let forms = || json!({"elicitation": {}});
+    let mut lines = Lines::of(&server);
+    let listed = lines.ask(1, "prompts/list", of(json!({}), json!({}), forms())).await;
+    let required = listed["result"]["prompts"][0]["arguments"].as_array().unwrap().clone();
+    assert_eq!(required.iter().map(|one| &one["required"]).collect::<Vec<_>>(), [true, false, false], "{listed}");
+    let days = json!({"days": "2"});
+    let asked = lines.ask(1, "prompts/get", of(days.clone(), json!({}), forms())).await;
+    assert_eq!(asked["result"]["resultType"], "input_required", "{asked}");
+    let form = &asked["result"]["inputRequests"]["arguments"]["params"]["requestedSchema"];
+    assert_eq!(form["required"], json!(["place", "mood"]), "{asked}");
+    assert_eq!(form["properties"]["place"], json!({"type": "string", "description": "Where to."}), "{asked}");
+    let said = |content: Value| json!({"arguments": {"action": "accept", "content": content}, "other": 7});
+    // What is said of an argument that is there, or is not asked for, counts for nothing.
+    let content = json!({"place": "Oslo", "days": "9", "mood": 7, "more": "x"});
+    let again = lines.ask(1, "prompts/get", of(days.clone(), said(content), forms())).await;
+    let request = &again["result"]["inputRequests"]["arguments"]["params"];
+    assert_eq!(request["requestedSchema"]["required"], json!(["mood"]), "{again}");
+    assert!(request["message"].as_str().unwrap().contains("`mood` must be a text"), "{again}");
+    let content = json!({"place": "Oslo", "mood": "with children"});
+    let made = lines.ask(1, "prompts/get", of(days.clone(), said(content), forms())).await;
+    let text = &made["result"]["messages"][0]["content"]["text"];
+    assert_eq!(text, "Plan 2 days in Oslo, with children.", "{made}");
+    for (params, code, problem) in [
+        // Nobody is asked for what a client must know itself.
+        (of(json!({}), json!({}), forms()), -32602, "needs the argument `days`"),
+        (of(days.clone(), json!({}), json!({})), -32021, "needs the argument `place`"),
+        (of(days.clone(), json!({"arguments": {"action": "decline"}}), forms()), -32602, "needs the argument `place`"),
+        (of(days.clone(), said(json!({"place": "x".repeat(999), "mood": "y"})), forms()), -32602, "1000 is the most"),
+        (of(json!({"days": "2", "place": "Oslo", "where": "x"}), json!({}), forms()), -32602, "no argument `where`"),
+    ] {
+        let refused = lines.ask(1, "prompts/get", params).await;
+        assert_eq!(refused["error"]["code"], code, "{refused}");
+        assert!(refused["error"]["message"].as_str().unwrap().contains(problem), "{refused}");
+    }
+    // A client of an earlier revision sends what the prompt needs.
+    let mut lines = Lines::greeted_with(&server, forms()).await;
+    let refused = get(&mut lines, "plan", days).await;
+    assert!(refused["error"]["message"].as_str().unwrap().contains("needs the argument `place`"), "{refused}");
+}
+
+#[tokio::test]
 async fn what_cannot_be_offered_is_an_error_before_anything_is_served() {
     let none = || McpServer::from_runtime(&Runtime::builder().build());
     for (server, said) in [
