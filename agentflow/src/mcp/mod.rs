@@ -12,6 +12,8 @@ mod handshake;
 #[cfg(feature = "mcp-http")]
 mod http_failures;
 #[cfg(feature = "mcp-http")]
+mod http_sender;
+#[cfg(feature = "mcp-http")]
 mod http_transport;
 mod kept_list;
 mod list_versions;

@@ -1,7 +1,7 @@
 //! MCP servers at an address: both forms of an answer, keys, lost answers, servers that forget, servers that misbehave.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use agentflow::mcp::{McpClient, McpClientBuilder, McpConfig, McpError};
@@ -21,6 +21,10 @@ enum Response {
     Status(&'static str, &'static str),
     /// A response that says it is longer than it is.
     Broken(&'static str),
+    /// The beginning of a session.
+    Session(Value),
+    /// The stream of a session, which opens late; then it is so.
+    Stream(Arc<AtomicBool>),
     Silence,
 }
 
@@ -42,6 +46,18 @@ async fn server(answer: impl Fn(&Request) -> Option<Response> + Send + Sync + 's
                         Response::Broken(body) => format!(
                             "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncontent-length: 100000\r\n\r\n{body}"
                         ),
+                        Response::Session(body) => full("200 OK", "application/json", &body.to_string()).replacen(
+                            "\r\n",
+                            "\r\nmcp-session-id: s-1\r\n",
+                            1,
+                        ),
+                        Response::Stream(is_open) => {
+                            tokio::time::sleep(Duration::from_millis(200)).await;
+                            is_open.store(true, Ordering::SeqCst);
+                            let head = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n";
+                            let _ = stream.write_all(head).await;
+                            std::future::pending().await
+                        }
                         Response::Silence => std::future::pending().await,
                     };
                     if stream.write_all(bytes.as_bytes()).await.is_err() || bytes.contains("length: 100000\r") {
@@ -54,12 +70,17 @@ async fn server(answer: impl Fn(&Request) -> Option<Response> + Send + Sync + 's
     format!("http://{address}/mcp")
 }
 
+/// The answer to the handshake.
+fn welcome(request: &Request) -> Value {
+    request.answer(json!({
+        "protocolVersion": "2025-11-25", "capabilities": {"tools": {}}, "serverInfo": {"name": "h", "version": "1"},
+    }))
+}
+
 fn usual(request: &Request) -> Response {
     let tool = json!({"name": "work", "inputSchema": {"type": "object"}});
     match request.method() {
-        "initialize" => Response::Json(request.answer(json!({
-            "protocolVersion": "2025-11-25", "capabilities": {"tools": {}}, "serverInfo": {"name": "h", "version": "1"},
-        }))),
+        "initialize" => Response::Json(welcome(request)),
         "tools/list" => Response::Json(request.answer(json!({"tools": [tool]}))),
         "tools/call" => Response::Json(request.answer(done())),
         "" => Response::Status("405 Method Not Allowed", ""),
@@ -100,6 +121,39 @@ async fn an_answer_is_json_or_the_event_of_a_stream() {
     let client = far(&url).build().unwrap();
     assert_eq!(&*work(&client).await.text(), "done");
     assert_eq!(client.health().protocol.as_deref(), Some("2025-11-25"));
+}
+
+/// A server asks over that stream, and what it asks before is lost.
+#[tokio::test]
+async fn nothing_is_asked_for_in_a_session_before_its_stream_is_open() {
+    let is_open = Arc::new(AtomicBool::new(false));
+    let (opened, early) = (Arc::clone(&is_open), Arc::new(AtomicUsize::new(0)));
+    let counted = Arc::clone(&early);
+    let url = server(move |request| match request.method() {
+        "initialize" => Some(Response::Session(welcome(request))),
+        "" if request.head.starts_with("GET") => Some(Response::Stream(Arc::clone(&opened))),
+        "tools/list" | "tools/call" => {
+            counted.fetch_add(usize::from(!opened.load(Ordering::SeqCst)), Ordering::SeqCst);
+            None
+        }
+        _ => None,
+    })
+    .await;
+    assert_eq!(&*work(&far(&url).build().unwrap()).await.text(), "done");
+    assert!(is_open.load(Ordering::SeqCst));
+    assert_eq!(early.load(Ordering::SeqCst), 0);
+}
+
+/// Some servers answer the request for it with their first message alone.
+#[tokio::test]
+async fn a_stream_that_does_not_open_stops_nothing() {
+    let url = server(|request| match request.method() {
+        "initialize" => Some(Response::Session(welcome(request))),
+        "" if request.head.starts_with("GET") => Some(Response::Silence),
+        _ => None,
+    })
+    .await;
+    assert_eq!(&*work(&far(&url).build().unwrap()).await.text(), "done");
 }
 
 #[tokio::test]

@@ -2,7 +2,6 @@
 //! are kept, and what is sent to an authorization server. It knows no tool and no run.
 
 mod auth_requests;
-mod authorized_client;
 mod authorizer;
 mod browser_login;
 mod challenge;
@@ -16,7 +15,6 @@ mod mcp_authorization;
 mod token_endpoint;
 
 pub(crate) use self::auth_requests::can_be_logged_in_to;
-pub(super) use self::authorized_client::AuthorizedClient;
 pub(super) use self::authorizer::Authorizer;
 pub use self::kept_login::McpLogins;
 pub use self::login_folder::McpLoginFolder;

@@ -1,0 +1,148 @@
+//! The HTTP client of one connection: it sends the token of the login with each request, and asks for nothing in a session before
+//! the stream of its server is open. It logs nobody in: what a server refuses is for whoever asked.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::stream::BoxStream;
+use reqwest::Client;
+use reqwest::header::{HeaderName, HeaderValue};
+use rmcp::model::{ClientJsonRpcMessage, JsonRpcMessage};
+use rmcp::transport::streamable_http_client::{
+    SseError, StreamableHttpClient, StreamableHttpError, StreamableHttpPostResponse,
+};
+use sse_stream::Sse;
+use tokio::sync::watch;
+
+#[cfg(feature = "mcp-auth")]
+use super::authorization::Authorizer;
+use super::mcp_settings::Described;
+
+type Headers = HashMap<HeaderName, HeaderValue>;
+type Failure = StreamableHttpError<reqwest::Error>;
+type Events = BoxStream<'static, Result<Sse, SseError>>;
+
+/// How long a session waits for the stream that its server asks over. Some servers answer that request only with their first
+/// message.
+const OPENS_WITHIN: Duration = Duration::from_secs(2);
+
+/// A client with the login of a server, if there is one.
+#[derive(Clone)]
+pub(super) struct HttpSender {
+    client: Client,
+    /// Whether the request for the stream of the session was answered. What a server asks before, it may lose.
+    has_stream: watch::Sender<bool>,
+    #[cfg(feature = "mcp-auth")]
+    login: Option<Arc<Authorizer>>,
+}
+
+impl HttpSender {
+    #[cfg_attr(not(feature = "mcp-auth"), allow(unused_variables, reason = "nobody logs in"))]
+    pub(super) fn new(client: Client, described: &Described) -> Self {
+        Self {
+            client,
+            has_stream: watch::Sender::new(false),
+            #[cfg(feature = "mcp-auth")]
+            login: described.login.clone(),
+        }
+    }
+
+    /// The key of the program, else the token of the login.
+    #[cfg_attr(not(feature = "mcp-auth"), allow(clippy::unused_async, reason = "a login may have to be renewed"))]
+    async fn key(&self, given: Option<String>) -> Result<Option<String>, Failure> {
+        #[cfg(feature = "mcp-auth")]
+        if let Some(login) = &self.login {
+            let token = login.token().await.map_err(|error| Failure::Io(std::io::Error::other(error)))?;
+            return Ok(token.map(|token| token.expose().to_owned()));
+        }
+        Ok(given)
+    }
+
+    /// Waits before a request in a session until its server can ask something meanwhile.
+    async fn ready(&self, message: &ClientJsonRpcMessage, session: Option<&Arc<str>>) {
+        if !matches!(message, JsonRpcMessage::Request(_)) {
+            return;
+        }
+        if session.is_none() {
+            // It may begin a session.
+            self.has_stream.send_replace(false);
+            return;
+        }
+        let mut has_stream = self.has_stream.subscribe();
+        let _ = tokio::time::timeout(OPENS_WITHIN, has_stream.wait_for(|has_stream| *has_stream)).await;
+        // It is waited for once.
+        self.has_stream.send_replace(true);
+    }
+}
+
+impl StreamableHttpClient for HttpSender {
+    type Error = reqwest::Error;
+
+    async fn post_message(
+        &self,
+        uri: Arc<str>,
+        message: ClientJsonRpcMessage,
+        session: Option<Arc<str>>,
+        key: Option<String>,
+        headers: Headers,
+    ) -> Result<StreamableHttpPostResponse, Failure> {
+        self.ready(&message, session.as_ref()).await;
+        let key = self.key(key).await?;
+        self.client.post_message(uri, message, session, key, headers).await
+    }
+
+    async fn post_message_with_max_sse_event_size(
+        &self,
+        uri: Arc<str>,
+        message: ClientJsonRpcMessage,
+        session: Option<Arc<str>>,
+        key: Option<String>,
+        headers: Headers,
+        most: usize,
+    ) -> Result<StreamableHttpPostResponse, Failure> {
+        self.ready(&message, session.as_ref()).await;
+        let key = self.key(key).await?;
+        self.client.post_message_with_max_sse_event_size(uri, message, session, key, headers, most).await
+    }
+
+    async fn delete_session(
+        &self,
+        uri: Arc<str>,
+        session: Arc<str>,
+        key: Option<String>,
+        headers: Headers,
+    ) -> Result<(), Failure> {
+        let key = self.key(key).await?;
+        self.client.delete_session(uri, session, key, headers).await
+    }
+
+    async fn get_stream(
+        &self,
+        uri: Arc<str>,
+        session: Option<Arc<str>>,
+        last_event: Option<String>,
+        key: Option<String>,
+        headers: Headers,
+    ) -> Result<Events, Failure> {
+        let key = self.key(key).await?;
+        let events = self.client.get_stream(uri, session, last_event, key, headers).await;
+        self.has_stream.send_replace(true);
+        events
+    }
+
+    async fn get_stream_with_max_sse_event_size(
+        &self,
+        uri: Arc<str>,
+        session: Option<Arc<str>>,
+        last_event: Option<String>,
+        key: Option<String>,
+        headers: Headers,
+        most: usize,
+    ) -> Result<Events, Failure> {
+        let key = self.key(key).await?;
+        let events = self.client.get_stream_with_max_sse_event_size(uri, session, last_event, key, headers, most).await;
+        self.has_stream.send_replace(true);
+        events
+    }
+}
