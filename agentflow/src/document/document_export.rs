@@ -5,7 +5,7 @@ use std::fmt;
 
 use serde_json::{Value, json};
 
-use super::{Document, DocumentForm, export_edges, export_tools};
+use super::{Document, DocumentForm, export_edges, export_tools, export_tree};
 use crate::workflow::{Graph, GraphNode, NodeKind};
 
 /// Why a workflow cannot be written in a form: one sentence that names the node, where there is one.
@@ -50,10 +50,14 @@ impl DocumentForm {
     /// # Errors
     /// When the form cannot say what the workflow is: nodes that are code, and what the form has no words for.
     pub fn export(self, graph: &Graph) -> Result<Value, ExportError> {
-        let refused = |problem: String| ExportError::new(graph, self, problem);
+        let refused = |problem: String| {
+            let other = if self == Self::Tree { "; the form `graph` can say it" } else { "" };
+            ExportError::new(graph, self, problem + other)
+        };
         let is_code = |node: &&GraphNode| node.does.is_none() && !matches!(node.kind, NodeKind::Input | NodeKind::Join);
         if let Some(node) = graph.nodes.iter().find(is_code) {
-            return Err(refused(format!("the node `{}` is code, and documents are data", node.name)));
+            let problem = format!("the node `{}` is code, and documents are data", node.name);
+            return Err(ExportError::new(graph, self, problem));
         }
         let written = match self {
             Self::Graph => Ok(graph.to_json()),
@@ -61,7 +65,7 @@ impl DocumentForm {
             Self::Edges => export_edges::written(graph),
             Self::Steps => export_edges::steps_written(graph),
             Self::Agents => Err("it describes its agents, and a workflow only names them".to_owned()),
-            Self::Tree => Err("a graph does not say with which operators it was made".to_owned()),
+            Self::Tree => export_tree::written(graph),
         };
         let mut written = written.map_err(refused)?;
         if let (Some(decider), Value::Object(fields)) = (&graph.decider, &mut written) {

@@ -16,6 +16,8 @@ mod edges_schema;
 mod edges_wiring;
 mod export_edges;
 mod export_tools;
+mod export_tree;
+mod export_tree_values;
 mod form_schema;
 mod graph_document;
 pub(crate) mod included;

@@ -213,7 +213,7 @@ fn what_a_form_cannot_say_is_refused() {
         (DocumentForm::Edges, "its only input is not `input`"),
         (DocumentForm::Steps, "its only input is not `input`"),
         (DocumentForm::Agents, "it describes its agents, and a workflow only names them"),
-        (DocumentForm::Tree, "a graph does not say with which operators it was made"),
+        (DocumentForm::Tree, "it has 0 inputs, and a tree has one, `input`; the form `graph` can say it"),
     ] {
         assert!(refused(&tools, form).contains(says), "{}", refused(&tools, form));
     }

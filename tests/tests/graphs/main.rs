@@ -13,6 +13,7 @@ mod changed_callees;
 mod compensation;
 mod document_edges;
 mod document_export;
+mod document_export_tree;
 mod document_mistakes;
 mod document_pools;
 mod document_tree;

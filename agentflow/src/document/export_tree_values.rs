@@ -1,0 +1,183 @@
+//! One node as a part of the form `tree`, with its values and conditions, which call the value before it `input`. It puts no
+//! parts together: `export_tree.rs` does.
+
+use serde_json::{Map, Value, json};
+
+use super::export_tree::described;
+use crate::workflow::{Condition, GraphBody, GraphNode, Mapping, NodePolicy, NodeSchema, OnError, Reference};
+
+/// The input of such a workflow, and what a part calls the value that it is given.
+pub(super) const INPUT: &str = "input";
+
+/// A node as a part.
+///
+/// # Errors
+/// What there is no word for.
+pub(super) fn part(node: &GraphNode, given: &str) -> Result<Value, String> {
+    let name = &node.name;
+    let of_node = |problem: String| format!("the node `{name}` {problem}");
+    let does = node.does.as_ref().ok_or_else(|| format!("there is no word for the node `{name}`"))?;
+    let (from_given, item) = (Mapping::from(given), Mapping::Item(String::new()));
+    let mut policy = node.policy.clone();
+    let mut fields = Map::new();
+    let mut say = |field: &str, value: Value| drop(fields.insert(field.to_owned(), value));
+    match does {
+        GraphBody::Call(call) if node.policy.tap => {
+            say("tap", bare(call, &from_given).map_err(of_node)?);
+            // A tap is one that observes and whose failure is nobody's.
+            policy.tap = false;
+            if policy.on_error == OnError::Skip {
+                policy.on_error = NodePolicy::default().on_error;
+            }
+        }
+        _ if node.policy.tap => return Err(of_node("observes and calls nothing, and a `tap` is a call".to_owned())),
+        GraphBody::Call(call) => {
+            no_gives(call).map_err(of_node)?;
+            say(call.kind.as_str(), json!(call.name));
+            if call.with != from_given {
+                say("with", value(&call.with, given).map_err(|what| of_node(format!("is given {what}")))?);
+            }
+        }
+        GraphBody::Value(of) => match policy.approve.take() {
+            // The time of a gate is that for the answer.
+            Some(question) if *of == from_given && policy.timeout_ms.is_none() && !question.trim().is_empty() => {
+                say("gate", json!(question));
+            }
+            approve => {
+                policy.approve = approve;
+                say("value", value(of, given).map_err(|what| of_node(format!("is {what}")))?);
+            }
+        },
+        GraphBody::Transform(transforms) => say("transform", json!(transforms)),
+        GraphBody::Map { items, call } if items == given => {
+            say("map_over", bare(call, &item).map_err(of_node)?);
+        }
+        GraphBody::Repeat { first, call, until, max } if first == given => {
+            say("loop", bare(call, &item).map_err(of_node)?);
+            say("max", json!(max));
+            if let Some(until) = until {
+                say("until", condition(name, until, INPUT)?);
+            }
+        }
+        GraphBody::Map { items: other, .. } | GraphBody::Repeat { first: other, .. } => {
+            return Err(of_node(format!(
+                "is given the output of `{other}`, and the value before it is that of `{given}`"
+            )));
+        }
+        GraphBody::Race(calls) | GraphBody::Fallback(calls) => {
+            let word = if matches!(does, GraphBody::Race(_)) { "race" } else { "fallback" };
+            let parts: Result<Vec<Value>, String> = calls.iter().map(|call| bare(call, &from_given)).collect();
+            say(word, Value::Array(parts.map_err(of_node)?));
+        }
+        GraphBody::Route(_) => return Err(of_node("is a router that stands in no `route`".to_owned())),
+        GraphBody::Ask(_) => {
+            return Err(of_node("asks a question of its own, and a `gate` asks only whether it may".to_owned()));
+        }
+        GraphBody::Decide(_) => return Err(of_node("asks a decider; a document says `decider` at its top".to_owned())),
+    }
+    described(node, &policy, &mut fields)?;
+    Ok(Value::Object(fields))
+}
+
+/// Checks that nothing is said of a node that puts parts together: what is said of several is said of a workflow of its own.
+///
+/// # Errors
+/// What is said of it.
+pub(super) fn said(node: &GraphNode, what: &str) -> Result<(), String> {
+    let is_plain =
+        node.saves.is_empty() && node.policy == NodePolicy::default() && node.schema == NodeSchema::default();
+    match is_plain {
+        true => Ok(()),
+        false => Err(format!("the node `{}` {what} and saves a key, or has a policy or a schema", node.name)),
+    }
+}
+
+fn no_gives(call: &Reference) -> Result<(), String> {
+    match &call.gives {
+        Some(_) => Err(format!("makes something else of the answer of `{}` (`gives`)", call.name)),
+        None => Ok(()),
+    }
+}
+
+/// A call that is given the value as it is.
+fn bare(call: &Reference, given: &Mapping) -> Result<Value, String> {
+    no_gives(call)?;
+    match call.with == *given {
+        true => Ok(json!({call.kind.as_str(): call.name})),
+        false => Err(format!(
+            "calls the {} `{}` with something else than the value there, which a tree only says of a call that stands alone",
+            call.kind.as_str(),
+            call.name
+        )),
+    }
+}
+
+/// A value with templates over the value that is given.
+///
+/// # Errors
+/// What is in it that is not one.
+fn value(mapping: &Mapping, given: &str) -> Result<Value, String> {
+    let unsaid = || format!("`{}`, which no template of a tree says", Value::from(mapping.clone()));
+    Ok(match mapping {
+        Mapping::From { node, at, or: None } if node == given && at.is_empty() => json!(format!("{{{INPUT}}}")),
+        Mapping::Template(template) => {
+            let mut text = template.as_str().to_owned();
+            let mut places = Vec::new();
+            for of in template.placeholders() {
+                let root = of.parts().first().map(String::as_str);
+                if root == Some(given) {
+                    let at = of.at() + 1;
+                    places.push(at + text[at..].len() - text[at..].trim_start().len());
+                } else if root == Some(INPUT) {
+                    return Err(format!("{}; `{INPUT}` is the output of `{given}` there", unsaid()));
+                }
+            }
+            places.sort_unstable();
+            for at in places.into_iter().rev() {
+                if !text[at..].starts_with(given) {
+                    return Err(unsaid());
+                }
+                text.replace_range(at..at + given.len(), INPUT);
+            }
+            json!(text)
+        }
+        Mapping::Value(Value::String(text)) => json!(text.replace('{', "{{").replace('}', "}}")),
+        // A tree makes lists and objects of their values.
+        Mapping::Value(Value::Array(_) | Value::Object(_)) => return Err(unsaid()),
+        Mapping::Value(value) => value.clone(),
+        Mapping::Object(fields) => {
+            let fields = fields.iter().map(|(name, of)| Ok((name.clone(), value(of, given)?)));
+            Value::Object(fields.collect::<Result<Map<_, _>, String>>()?)
+        }
+        Mapping::List(items) => Value::Array(items.iter().map(|of| value(of, given)).collect::<Result<_, _>>()?),
+        _ => return Err(unsaid()),
+    })
+}
+
+/// A condition of a node over the value that is given, as a line of CEL.
+///
+/// # Errors
+/// When it is not one, or names the input of the workflow where that is not the value.
+pub(super) fn condition(name: &str, condition: &Condition, given: &str) -> Result<Value, String> {
+    let Condition::Cel(expression) = condition else {
+        return Err(format!("a condition of the node `{name}` is not a line of CEL"));
+    };
+    let mut text = expression.as_str().to_owned();
+    if given == INPUT {
+        return Ok(json!(text));
+    }
+    let node = format!("nodes['{given}']");
+    let start = |at: usize| at + text[at..].len() - text[at..].trim_start().len();
+    let mut places: Vec<usize> = expression.paths().iter().map(|path| start(path.at)).collect();
+    places.sort_unstable();
+    places.dedup();
+    if expression.paths().iter().any(|path| path.parts.first().is_some_and(|root| root == INPUT)) {
+        return Err(format!(
+            "a condition of the node `{name}` reads the workflow's `{INPUT}`, which is the output of `{given}` there"
+        ));
+    }
+    for at in places.into_iter().rev().filter(|at| expression.as_str()[*at..].starts_with(&node)) {
+        text.replace_range(at..at + node.len(), INPUT);
+    }
+    Ok(json!(text))
+}
