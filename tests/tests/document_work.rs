@@ -158,7 +158,6 @@ fn twice_as_much_of_a_document_is_about_twice_the_work() {
     ];
     for (name, form, written, count) in all {
         let [once, twice] = [count, 2 * count].map(|count| work(&written(count), form));
-        println!("{name}: {once} and {twice} bytes");
         assert!(twice < once * 5 / 2, "{name}: {once} and {twice} bytes");
     }
 }
@@ -167,7 +166,6 @@ fn twice_as_much_of_a_document_is_about_twice_the_work() {
 fn parts_that_are_deeper_are_no_more_work() {
     // So many parts in all, as deep as values may be.
     let [flat, deep] = [deep(2, 600), deep(24, 50)].map(|text| work(&text, DocumentForm::Tree));
-    println!("{flat} and {deep} bytes");
     assert!(deep < flat * 3 / 2, "{flat} and {deep} bytes");
 }
 

@@ -333,7 +333,8 @@ async fn what_a_run_cannot_do_without_is_not_skipped() {
         *each = serde_json::from_value(order).unwrap();
     };
     let ends = |graph: &mut Graph| graph.nodes.iter_mut().find(|node| node.name == "spare").unwrap().ends = true;
-    let all: [(&dyn Fn(&mut Graph), &str); 2] = [
+    type Change<'c> = &'c dyn Fn(&mut Graph);
+    let all: [(Change<'_>, &str); 2] = [
         (&ends, "`spare` cannot be skipped: the workflow ends with its output; continue"),
         (&held, "`spare` cannot be skipped: `each` begins only when it has passed; continue"),
     ];

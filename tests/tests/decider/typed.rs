@@ -62,7 +62,7 @@ fn noted(effects: &EffectLog) -> Workflow<(u32,), (u32, Option<u32>)> {
         let a = step(b, effects, "a", n);
         let note = step(b, effects, "note", a);
         let c = step(b, effects, Node::new("c").edge(NodeEdge::from(note)), a);
-        b.value("both", (c, note.optional()), |both| Ok::<_, String>(both))
+        b.value("both", (c, note.optional()), Ok::<_, String>)
     })
     .unwrap()
 }

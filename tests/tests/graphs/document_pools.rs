@@ -159,7 +159,7 @@ async fn one_candidate_is_called_without_a_model() {
 
 #[test]
 fn pools_that_cannot_be_read() {
-    let six = vec!["{server_id: s, tool_name: t}"; 6].join(", ");
+    let six = ["{server_id: s, tool_name: t}"; 6].join(", ");
     for (text, problem) in [
         (pool(&six, ""), "pool_refs must contain at most 5 candidates"),
         (

@@ -559,8 +559,8 @@ async fn compare(
             // Of those that save a key, at most one runs, or each waits for those before it.
             let kept = |key: usize| {
                 let of_key = plan.iter().zip(&expected).filter(|(planned, _)| planned.saves == Some(key));
-                let done = of_key.filter(|(_, state)| matches!(state, State::Done(_)));
-                done.last().map(|(_, state)| value_of(state)).unwrap_or_default()
+                let mut done = of_key.rev().filter(|(_, state)| matches!(state, State::Done(_)));
+                done.next().map(|(_, state)| value_of(state)).unwrap_or_default()
             };
             let values: Vec<Value> = expected.iter().enumerate().map(seen).chain((0..KEYS).map(kept)).collect();
             assert_eq!(output.decode::<Vec<Value>>().unwrap(), values, "{how}\n{plan:#?}");

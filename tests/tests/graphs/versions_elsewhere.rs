@@ -192,8 +192,7 @@ async fn an_agent_of_a_document_is_resumed_as_it_began() {
         runtime.answer(&question.run, &question.path, "this", "ada").await.unwrap();
         assert_eq!(run.result().await.unwrap().as_str(), "\"done\"");
         check_events(&runtime.journal(&RunId::new(id)).await.unwrap()).unwrap();
-        let last = offered.lock().unwrap().last().cloned().unwrap();
-        last
+        offered.lock().unwrap().last().cloned().unwrap()
     };
     // The tool that asked is gone, and so is the agent in a process that knows no document.
     let second = runtime().document(agent("", "Ask nobody.")).build();
@@ -203,5 +202,5 @@ async fn an_agent_of_a_document_is_resumed_as_it_began() {
     assert_eq!(answered(&runtime().build(), "gone").await, ["ask_user"]);
     // An operator moves it to the version of now.
     let moved = second.with_changes(Changes::AcceptAll);
-    assert_eq!(answered(&moved, "accepted").await, [String::new(); 0]);
+    assert!(answered(&moved, "accepted").await.is_empty());
 }
