@@ -157,7 +157,7 @@ topology:
 }
 
 #[test]
-fn a_plan_that_is_no_tree_is_refused_with_its_node_and_the_form_that_says_it() {
+fn a_plan_that_is_not_a_tree_is_refused_with_its_node_and_the_form_that_says_it() {
     let call = |name: &str, with: Mapping| GraphNode::new(name, GraphBody::Call(Reference::tool("t", with)));
     let value = |name: &str, of: Mapping| GraphNode::new(name, GraphBody::Value(of));
     let of = |nodes: Vec<GraphNode>| {
