@@ -1,5 +1,5 @@
-//! Workflows written as trees: each tree that is one workflow is read, written and read again as the same one; a plan that is
-//! no tree is refused with its node and the form that can say it.
+//! Workflows written as trees: each tree that is one workflow is read, written and read again as the same one; a plan that is not
+//! a tree is refused with its node and the form that can say it.
 
 use agentflow::document::{Document, DocumentForm, to_yaml};
 use agentflow::workflow::{Graph, GraphBody, GraphEdge, GraphNode, Mapping, Question, Reference};
