@@ -160,7 +160,7 @@ impl BitRows {
         self.all.resize(end, 0);
     }
 
-    /// The set of a number; an empty one where there is none yet.
+    /// The set of a number; an empty one before anything was added.
     pub(super) fn row(&self, at: usize) -> &[u64] {
         self.all.get(at * self.words..(at + 1) * self.words).unwrap_or_default()
     }
