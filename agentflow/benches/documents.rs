@@ -1,17 +1,21 @@
 //! Bench: documents beside Rust. How long a document of 1,000 calls takes to be read and checked; what one of its nodes costs
-//! beside a node of a `Workflow` whose body is code; what a condition in CEL costs.
+//! beside nodes of a `Workflow` whose body is code: one that makes the same call and saves as much, and one that does almost
+//! nothing; what a condition in CEL costs.
 //!
 //! `cargo bench -p agentflow-sdk --features documents --bench documents`. The fastest of many short rounds counts, those that are
 //! compared in turns.
 
 use std::fmt::Write as _;
 use std::hint::black_box;
+use std::sync::Arc;
 use std::time::Instant;
 
 use agentflow::document::Document;
 use agentflow::expression::Expression;
+use agentflow::message::ToolCall;
 use agentflow::serde_json::{Value, json};
-use agentflow::tool::FnTool;
+use agentflow::state::StateKey;
+use agentflow::tool::{FnTool, Registry};
 use agentflow::workflow::Node;
 use agentflow::{Runtime, Workflow};
 
@@ -68,6 +72,32 @@ fn chain() -> Workflow<(u64,), u64> {
     .expect("a chain")
 }
 
+/// The same chain of nodes whose code does what a document's node does: it calls the tool by its name with arguments that
+/// are JSON, reads the answer, and saves it in the state.
+fn chain_of_calls() -> Workflow<(u64,), u64> {
+    let registry = Arc::new({
+        let mut registry = Registry::new();
+        registry.register(typed("typed")).expect("the only tool");
+        registry
+    });
+    Workflow::build("chain_of_calls", ["n"], |b, (n,)| {
+        (0..NODES).fold(n, |before, at| {
+            let (registry, key) = (Arc::clone(&registry), format!("n{at}").parse::<StateKey<u64>>().expect("a name"));
+            b.node(Node::new(format!("n{at}")), (before,), move |cx, (n,)| {
+                let (registry, key) = (Arc::clone(&registry), key.clone());
+                async move {
+                    let call = ToolCall::new("call", "typed", json!({ "n": n }).to_string());
+                    let result = registry.invoke(&cx, &call, &[]).await;
+                    let n: u64 = agentflow::serde_json::from_str(&result.output).map_err(|error| error.to_string())?;
+                    cx.set(&key, &n).map_err(|error| error.to_string())?;
+                    Ok::<_, String>(n)
+                }
+            })
+        })
+    })
+    .expect("a chain")
+}
+
 /// Microseconds of the fastest round.
 async fn fastest(rounds: usize, mut work: impl AsyncFnMut()) -> f64 {
     let mut best = f64::MAX;
@@ -104,11 +134,13 @@ async fn main() {
         builder = builder.document(Document::read("bench.yaml", text.as_str()).expect("a document"));
     }
     let runtime = builder.build();
-    let code = chain();
-    let (mut of_code, mut of_documents) = (f64::MAX, [f64::MAX; 2]);
+    let (code, calls) = (chain(), chain_of_calls());
+    let (mut of_code, mut of_calls, mut of_documents) = (f64::MAX, f64::MAX, [f64::MAX; 2]);
     for _ in 0..ROUNDS {
         let run = async || assert_eq!(code.run(&runtime, 0).await.expect("a run"), NODES as u64);
         of_code = of_code.min(fastest(1, run).await);
+        let run = async || assert_eq!(calls.run(&runtime, 0).await.expect("a run"), NODES as u64);
+        of_calls = of_calls.min(fastest(1, run).await);
         for (at, (name, _)) in texts.iter().enumerate() {
             let run = async || {
                 let run = runtime.start_named(*name, json!({"n": 0})).await.expect("a run");
@@ -118,10 +150,12 @@ async fn main() {
         }
     }
     println!("{:<58} {:>7.2} µs", "a node whose body is code", of_code / NODES as f64);
+    let ratio = of_calls / of_code;
+    println!("{:<58} {:>7.2} µs {ratio:>7.2}", "a node whose code calls the tool and saves", of_calls / NODES as f64);
     for (at, (name, _)) in texts.iter().enumerate() {
         let micros = of_documents[at] / NODES as f64;
         let of = format!("a node of a document, {name} tool");
-        println!("{of:<58} {micros:>7.2} µs {:>7.2} {:>8}", of_documents[at] / of_code, "1.5");
+        println!("{of:<58} {micros:>7.2} µs {:>7.2} {:>8}", of_documents[at] / of_calls, "1.5");
     }
 
     let order = json!({"order": {"total": 120, "kind": "b", "lines": [{"n": 1}, {"n": 5}]}, "open": true});

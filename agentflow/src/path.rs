@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::fmt::{self, Write as _};
+use std::hash::{Hash, Hasher};
 use std::str::FromStr;
 use std::sync::Arc;
 
@@ -15,7 +16,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 /// what is stored and shown; inside, the path is kept apart so that nothing is formatted before somebody looks.
 ///
 /// In its order, what is below a path follows it, then its items with what is below them; nothing else is in between.
-#[derive(Clone, PartialEq, Eq, Hash, Default)]
+#[derive(Clone, PartialEq, Eq, Default)]
 pub struct StepPath {
     /// The text of all segments but the step.
     prefix: Option<Arc<str>>,
@@ -23,13 +24,24 @@ pub struct StepPath {
 }
 
 /// What a path ends in. Each event has a path, so there is no room for a tag.
-#[derive(Clone, PartialEq, Eq, Hash, Default)]
+#[derive(Clone, PartialEq, Eq, Default)]
 struct Step {
     /// The name of a tool.
     tool: Option<Arc<str>>,
     turn: u32,
     /// Of a tool the repeat, of a model 1, else 0.
     count: u32,
+}
+
+impl Hash for StepPath {
+    /// Few writes: a run looks steps up by their path several times for each.
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.prefix.as_deref().unwrap_or_default().hash(state);
+        state.write_u64(u64::from(self.step.turn) << 32 | u64::from(self.step.count));
+        if let Some(tool) = &self.step.tool {
+            tool.hash(state);
+        }
+    }
 }
 
 impl Step {

@@ -41,6 +41,10 @@ impl SchemaCheck {
     /// A line for each place that does not fit, at most ten: the path, what is expected, what was seen, the nearest name.
     pub(crate) fn check(&self, value: &Value) -> Result<(), String> {
         let (schema, validator) = &*self.0;
+        // What is wrong is looked for where something is.
+        if validator.is_valid(value) {
+            return Ok(());
+        }
         let mut complaints = Vec::new();
         for error in validator.iter_errors(value).take(MOST) {
             complain(schema, &error, &mut complaints);

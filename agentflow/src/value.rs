@@ -53,7 +53,11 @@ impl Encoded {
     /// # Errors
     /// When it is not JSON.
     pub fn from_json(text: String) -> Result<Self, serde_json::Error> {
-        Ok(Self::of_raw(&RawValue::from_string(text)?))
+        Self::read(&text)
+    }
+
+    fn read(text: &str) -> Result<Self, serde_json::Error> {
+        Ok(Self::of_raw(serde_json::from_str(text)?))
     }
 
     /// `null`.

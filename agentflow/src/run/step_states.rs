@@ -190,9 +190,6 @@ impl StepStates {
     }
 
     fn open_state(&mut self, step: &StepPath) -> &mut OpenState {
-        if !self.open.contains_key(step) {
-            self.open.insert(step.clone(), OpenState::default());
-        }
         self.open.entry(step.clone()).or_default()
     }
 

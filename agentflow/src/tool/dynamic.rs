@@ -189,6 +189,14 @@ fn no_arguments() -> Value {
     serde_json::json!({"type": "object", "properties": {}, "additionalProperties": false})
 }
 
+/// Whether a schema is that one.
+fn takes_none(schema: &Value) -> bool {
+    schema.as_object().is_some_and(|fields| fields.len() == 3)
+        && schema["type"] == "object"
+        && schema["properties"].as_object().is_some_and(serde_json::Map::is_empty)
+        && schema["additionalProperties"] == false
+}
+
 /// The schema with a word that there are no other arguments, where it lists them all: one that nobody knows is a
 /// mistake.
 fn closed(mut schema: Value) -> Value {
@@ -206,7 +214,7 @@ fn closed(mut schema: Value) -> Value {
 pub(crate) fn read_whole<A: DeserializeOwned>(arguments: &str, schema: &Value) -> Result<A, ToolError> {
     let text = given(arguments);
     let names = names_in(text)?;
-    if *schema == no_arguments()
+    if takes_none(schema)
         && let Ok(arguments) = A::deserialize(Value::Null)
     {
         return match names.is_empty() {

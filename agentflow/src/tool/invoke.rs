@@ -102,16 +102,6 @@ pub(crate) async fn hooked(
     granted: &[Arc<str>],
     seen_to: SeenTo,
 ) -> ToolResult {
-    let invoked = |call: Arc<ToolCall>| async move {
-        if is_call_of_step(tool) {
-            return invoke(tool, cx, &call, granted, seen_to).await;
-        }
-        let content = cx.host().trace_content && cx.host().redactor.is_none();
-        let span = telemetry::tool_span(&call, Some(tool.definition()), content);
-        let result = invoke(tool, cx, &call, granted, seen_to).instrument(span.clone()).await;
-        telemetry::record_tool(&span, &result, content);
-        result
-    };
     match ToolHooks::of_host(cx.host()) {
         Some(hooks) if refusal(tool.definition(), granted).is_none() && !is_call_of_step(tool) => {
             let step = ToolStep::new(Arc::new(call.clone()), Some(Arc::clone(tool.definition())), None, cx.clone());
@@ -119,7 +109,7 @@ pub(crate) async fn hooked(
                 let mut hooked = hooks.before(step).await?;
                 let mut answer = match hooked.answer.take() {
                     Some(answer) => answer,
-                    None => HookedAnswer::of_tool(invoked(hooked.call()).await),
+                    None => HookedAnswer::of_tool(traced(tool, cx, &hooked.call(), granted, seen_to).await),
                 };
                 hooked.after(&mut answer).await?;
                 Ok(answer.result)
@@ -130,8 +120,20 @@ pub(crate) async fn hooked(
                 Err(error) => ToolResult::new(call, ToolStatus::Error, error.to_string()),
             }
         }
-        _ => invoked(Arc::new(call.clone())).await,
+        _ => traced(tool, cx, call, granted, seen_to).await,
     }
+}
+
+/// The same within its span, without hooks.
+async fn traced(tool: &dyn Tool, cx: &Context, call: &ToolCall, granted: &[Arc<str>], seen_to: SeenTo) -> ToolResult {
+    if is_call_of_step(tool) {
+        return invoke(tool, cx, call, granted, seen_to).await;
+    }
+    let content = cx.host().trace_content && cx.host().redactor.is_none();
+    let span = telemetry::tool_span(call, Some(tool.definition()), content);
+    let result = invoke(tool, cx, call, granted, seen_to).instrument(span.clone()).await;
+    telemetry::record_tool(&span, &result, content);
+    result
 }
 
 /// Whether the function of a tool is a call of the step that polls the caller: that has the span, the hooks, the attempts

@@ -294,6 +294,11 @@ impl Mapping {
                 Ok(item.clone())
             }
             Self::First(all) => Self::first_of(all, scope)?.encoded(scope, most),
+            Self::Template(template)
+                if let Some(output) = template.only().and_then(|only| scope.whole_output(only)) =>
+            {
+                Ok(output.clone())
+            }
             Self::Template(template) => {
                 let value = scope.filled(template, most())?;
                 Encoded::new(&value).map_err(|error| Unmade::Problem(error.to_string()))
@@ -314,7 +319,7 @@ impl Mapping {
                 let mut before = "{";
                 for (name, value) in fields.iter().filter(|(_, value)| !value.is_left_out(scope)) {
                     text.push(before)?;
-                    text.push(&Value::from(name.as_str()).to_string())?;
+                    text.push_name(name)?;
                     text.push(":")?;
                     value.write(scope, text)?;
                     before = ",";
@@ -408,6 +413,17 @@ impl Text {
         self.json.push_str(part);
         Ok(())
     }
+
+    /// The name of a field, as JSON.
+    fn push_name(&mut self, name: &str) -> Result<(), Unmade> {
+        let is_plain = name.bytes().all(|byte| byte >= b' ' && byte != b'"' && byte != b'\\');
+        if !is_plain {
+            return self.push(&Value::from(name).to_string());
+        }
+        self.push("\"")?;
+        self.push(name)?;
+        self.push("\"")
+    }
 }
 
 /// The part of a value at a JSON Pointer.
@@ -440,27 +456,39 @@ impl Scope<'_> {
         part(state?.get(key)??, at).ok()?
     }
 
+    /// The output that a placeholder is all of.
+    fn whole_output(&self, placeholder: &Placeholder) -> Option<&Encoded> {
+        match placeholder.parts() {
+            [node] => self.output(node),
+            parts => match Root::of(placeholder, &|name| self.names.contains_key(name)) {
+                (Root::Node(node), []) if parts.len() == 2 => self.output(node),
+                _ => None,
+            },
+        }
+    }
+
     /// The text of a template.
     fn filled(&self, template: &Template, most: usize) -> Result<Value, String> {
         let is_node = |name: &str| self.names.contains_key(name);
         let filled = template.filled(most, |placeholder| {
             let (root, parts) = Root::of(placeholder, &is_node);
-            let (what, value) = match root {
-                Root::Node(node) => {
-                    (format!("the output of `{node}`"), self.output(node).map(Encoded::decode::<Value>))
-                }
-                Root::State { key, .. } => {
-                    let value = self.outputs.state().and_then(|state| state.get(key)).flatten();
-                    (format!("the value of `{key}` in the state"), value.map(Encoded::decode::<Value>))
-                }
+            let what = || match &root {
+                Root::Node(node) => format!("the output of `{node}`"),
+                Root::State { key, .. } => format!("the value of `{key}` in the state"),
             };
-            let value = value.transpose().map_err(|error| format!("{what} is not JSON: {error}"))?;
+            let value = match root {
+                Root::Node(node) => self.output(node),
+                Root::State { key, .. } => self.outputs.state().and_then(|state| state.get(key)).flatten(),
+            };
+            let value = value.map(Encoded::decode::<Value>).transpose();
+            let value = value.map_err(|error| format!("{} is not JSON: {error}", what()))?;
             match value.as_ref().map(|value| part_of(value, parts).cloned()) {
                 Some(Some(part)) => Ok(Some(part)),
                 _ if placeholder.is_optional() => Ok(None),
-                Some(None) => Err(format!("{what} has nothing at `{}`", parts.join("."))),
+                Some(None) => Err(format!("{} has nothing at `{}`", what(), parts.join("."))),
                 None => Err(format!(
-                    "there is nothing as {what}; write `?` before the closing brace where it may be missing"
+                    "there is nothing as {}; write `?` before the closing brace where it may be missing",
+                    what()
                 )),
             }
         });

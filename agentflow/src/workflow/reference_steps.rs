@@ -265,16 +265,21 @@ async fn call_tool(tool: ToolRef, cx: Context, given: Encoded, seen_to: SeenTo) 
     if let Some(failure) = missing_scope(&cx, definition) {
         return Err(StepError::recorded(failure));
     }
-    // A person was asked by the node.
-    let agreed = format!("approve:{}", definition.name).into();
-    let granted: Vec<Arc<str>> = cx.grants().iter().cloned().chain([agreed]).collect();
+    let granted = match definition.policy.approve {
+        false => Arc::clone(cx.grants()),
+        // A person was asked by the node.
+        true => {
+            let agreed = format!("approve:{}", definition.name).into();
+            cx.grants().iter().cloned().chain([agreed]).collect()
+        }
+    };
     let call = ToolCall::new(cx.call_key(), &*definition.name, given.as_str());
     let called = invoke_undoable(&*tool, &cx, &call, &granted, seen_to).await;
     let result = called.map_err(|error| StepError::recorded(Failure::from(&Error::Store(error))))?;
     match result.status.is_success() {
-        true => Encoded::from_json(result.output.to_string())
+        true => Encoded::from_json(result.output)
             .map_err(|error| StepError::value(&format!("the answer of `{}` is not JSON", definition.name), &error)),
-        false => Err(StepError::new(FailureKind::from(result.status.as_str()), result.output.to_string())),
+        false => Err(StepError::new(FailureKind::from(result.status.as_str()), result.output)),
     }
 }
 

@@ -15,6 +15,10 @@ pub(super) const FIELDS: &str = "*";
 /// # Errors
 /// When what is to be saved field by field is not an object, or a field has a name that is not one of a key.
 pub(super) fn saved_of(saves: &BTreeMap<String, String>, output: &Encoded) -> Result<Vec<(String, Encoded)>, String> {
+    // A whole output is copied and not read.
+    if saves.iter().all(|(key, at)| at.is_empty() && key != FIELDS) {
+        return Ok(saves.keys().map(|key| (key.clone(), output.clone())).collect());
+    }
     let whole: Value = output.decode().map_err(|error| format!("the output is not JSON: {error}"))?;
     let mut values: BTreeMap<&str, &Value> = BTreeMap::new();
     // The fields come first: a key that is named counts more.

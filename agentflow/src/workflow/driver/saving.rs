@@ -182,10 +182,12 @@ impl WorkflowRun {
             states.discard(path);
             return kind;
         };
+        let mut has_parts = false;
         if unit.child.is_none() {
             // Items, rounds and branches, in their order.
             for (place, child) in self.machine.units(unit.node).enumerate() {
                 if child.child.is_some() {
+                    has_parts = true;
                     states.hand_up(&self.path(child), path, place);
                 }
             }
@@ -196,9 +198,11 @@ impl WorkflowRun {
         if is_own || unit.child.is_none() && is_over() {
             states.forget(path, EXIT);
         }
-        // On top of what was written within it.
-        for (key, value) in self.values_to_save(unit, &output).unwrap_or_default() {
-            states.change(path, &key, Some(value));
+        if has_parts {
+            // On top of what was written within it.
+            for (key, value) in self.values_to_save(unit, &output).unwrap_or_default() {
+                states.change(path, &key, Some(value));
+            }
         }
         let saved = states.end(path, is_own.then_some(unit.node.into()));
         if unit.child.is_none()
