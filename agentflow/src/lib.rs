@@ -7,6 +7,8 @@ pub mod a2a;
 pub mod a2a_server;
 pub mod agent;
 pub mod artifact;
+#[cfg(any(feature = "a2a-server", feature = "mcp-server-http"))]
+mod caller_slots;
 mod context;
 pub mod definition;
 #[cfg(feature = "documents")]

@@ -1,9 +1,11 @@
 //! `A2aServerError`: why a server cannot be made. It says nothing of requests, whose errors their client reads.
 
-use crate::error::Error;
+use std::fmt;
+
+use crate::error::{Error, with_causes};
 
 /// Why a server of the Agent2Agent protocol cannot serve what it is to offer.
-#[derive(Clone, Debug, thiserror::Error)]
+#[derive(Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum A2aServerError {
     /// The runtime has no store, so no task could be found again.
@@ -46,4 +48,10 @@ pub enum A2aServerError {
         /// Why, and what to do.
         problem: String,
     },
+}
+
+impl fmt::Debug for A2aServerError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        with_causes(self, f)
+    }
 }

@@ -95,6 +95,7 @@ async fn begin(shared: &Shared, caller: &A2aCaller, skill: Option<&str>, message
         }
         None => id.to_string(),
     };
+    check_open(shared, caller).await?;
     let grants = settings.grants.iter().chain(&caller.scopes).cloned();
     let begun = match offer.kind {
         EntryKind::Agent => {
@@ -124,6 +125,20 @@ async fn begin(shared: &Shared, caller: &A2aCaller, skill: Option<&str>, message
         )),
         Err(error @ Error::Input { .. }) => Err(Fault::params(error.to_string())),
         Err(error) => Err(Fault::internal(&error)),
+    }
+}
+
+/// Whether a caller may begin a further task.
+async fn check_open(shared: &Shared, caller: &A2aCaller) -> Result<(), Fault> {
+    let most = shared.settings.max_open_tasks;
+    let open = RunFilter::unfinished().caller(Arc::clone(&caller.name)).tag(SERVER_TAG, &shared.settings.name);
+    let open = shared.runtime.runs(open.limit(most)).await.map_err(|error| Fault::internal(&error))?;
+    match open.len() < most {
+        true => Ok(()),
+        false => {
+            let problem = format!("{most} tasks of this caller have not ended; answer what they ask, or cancel them");
+            Err(Fault::new(A2aErrorCode::UnsupportedOperation, problem))
+        }
     }
 }
 
@@ -160,7 +175,7 @@ async fn answer(
     };
     let value = read_answer(question, message)?;
     let value = Encoded::from_json(whole_numbers(&value)).map_err(|error| Fault::params(error.to_string()))?;
-    match runtime.answer_here(&record.run_id, &question.id, value, &caller.name).await {
+    match runtime.answer_here(&record.run_id, &question.id, value, &caller.name).await.map(drop) {
         Ok(()) => Ok(record.run_id),
         Err(Error::Control(error)) => Err(Fault::params(format!("the answer is refused: {error}"))),
         Err(error) => Err(Fault::internal(&error)),

@@ -10,6 +10,7 @@ use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::Instant;
 
 use super::task_updates::TaskUpdates;
+use crate::caller_slots::CallerSlot;
 
 /// How long nothing is sent before a comment says that the connection lives.
 const QUIET: Duration = Duration::from_secs(15);
@@ -19,7 +20,7 @@ struct Sent {
     id: Option<Value>,
     until: Instant,
     is_over: bool,
-    _permit: OwnedSemaphorePermit,
+    _permits: (OwnedSemaphorePermit, CallerSlot),
 }
 
 /// The body; with an id each event is a response of JSON-RPC. It ends with the updates, or when `longest` has passed.
@@ -27,9 +28,9 @@ pub(super) fn event_body(
     updates: TaskUpdates,
     id: Option<Value>,
     longest: Duration,
-    permit: OwnedSemaphorePermit,
+    permits: (OwnedSemaphorePermit, CallerSlot),
 ) -> Body {
-    let sent = Sent { updates, id, until: Instant::now() + longest, is_over: false, _permit: permit };
+    let sent = Sent { updates, id, until: Instant::now() + longest, is_over: false, _permits: permits };
     Body::from_stream(futures_util::stream::unfold(sent, |mut sent| async move {
         let piece = sent.piece().await?;
         Some((Ok::<_, Infallible>(Bytes::from(piece)), sent))

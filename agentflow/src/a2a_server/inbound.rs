@@ -18,6 +18,7 @@ use super::fault::Fault;
 use super::operations::{Done, execute};
 use super::served_card::{FOLDER, card};
 use super::served_settings::Shared;
+use super::task_updates::TaskUpdates;
 use crate::a2a::{A2A_VERSION, A2aErrorCode, VERSION_HEADER};
 use crate::strict;
 
@@ -48,9 +49,7 @@ type Early = Box<Response>;
 pub(super) async fn entry(State(served): State<Served>, request: Request) -> Response {
     let shared = served.shared;
     let Ok(permit) = Arc::clone(&shared.requests).try_acquire_owned() else {
-        let mut response = plain(StatusCode::SERVICE_UNAVAILABLE, "too many requests at once; try again later");
-        response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
-        return response;
+        return *busy(StatusCode::SERVICE_UNAVAILABLE, "too many requests at once; try again later");
     };
     let response = answer(&shared, request).await.unwrap_or_else(|early| *early);
     drop(permit);
@@ -84,6 +83,9 @@ async fn answer(shared: &Arc<Shared>, request: Request) -> Result<Response, Earl
         return Ok(json_response(StatusCode::OK, RPC_TYPE, &json!(card(shared, &base, only.as_deref(), false))));
     }
     let caller = caller_of(shared, &parts.headers)?;
+    let _slot = shared.requests_of.take(&caller.name).ok_or_else(|| {
+        busy(StatusCode::TOO_MANY_REQUESTS, "too many requests of this caller at once; try again later")
+    })?;
     let at = At { caller, skill: only.as_ref().map(|offer| &*offer.name), base };
     if path.is_empty() {
         if parts.method != Method::POST {
@@ -118,7 +120,7 @@ async fn rpc(shared: &Arc<Shared>, at: &At<'_>, parts: &Parts, body: Body) -> Re
             let response = json!({"jsonrpc": "2.0", "id": id, "result": result});
             Ok(json_response(StatusCode::OK, RPC_TYPE, &response))
         }
-        Ok(Done::Stream(updates)) => stream(shared, updates, Some(id)),
+        Ok(Done::Stream(updates)) => stream(shared, at, updates, Some(id)),
         Err(fault) => answered(&id, fault),
     }
 }
@@ -213,7 +215,7 @@ async fn rest(shared: &Arc<Shared>, at: &At<'_>, path: &str, parts: &Parts, body
     };
     match done {
         Ok(Done::Value(value)) => Ok(json_response(StatusCode::OK, REST_TYPE, &value)),
-        Ok(Done::Stream(updates)) => stream(shared, updates, None),
+        Ok(Done::Stream(updates)) => stream(shared, at, updates, None),
         Err(problem) => Ok(fault(problem)),
     }
 }
@@ -227,11 +229,14 @@ fn of_task(params: Value, task: &str) -> Result<Value, Fault> {
     }
 }
 
-fn stream(shared: &Shared, updates: super::task_updates::TaskUpdates, id: Option<Value>) -> Result<Response, Early> {
+fn stream(shared: &Shared, at: &At<'_>, updates: TaskUpdates, id: Option<Value>) -> Result<Response, Early> {
+    let slot = shared.streams_of.take(&at.caller.name).ok_or_else(|| {
+        busy(StatusCode::TOO_MANY_REQUESTS, "too many streams of this caller at once; get the task instead")
+    })?;
     let Ok(permit) = Arc::clone(&shared.streams).try_acquire_owned() else {
-        return Err(early(StatusCode::SERVICE_UNAVAILABLE, "too many streams at once; get the task instead"));
+        return Err(busy(StatusCode::SERVICE_UNAVAILABLE, "too many streams at once; get the task instead"));
     };
-    let body = event_body(updates, id, shared.settings.max_stream, permit);
+    let body = event_body(updates, id, shared.settings.max_stream, (permit, slot));
     let headers = [(header::CONTENT_TYPE, "text/event-stream"), (header::CACHE_CONTROL, "no-store")];
     Ok((headers, body).into_response())
 }
@@ -391,6 +396,13 @@ fn json_response(status: StatusCode, kind: &'static str, value: &Value) -> Respo
 
 fn plain(status: StatusCode, problem: &str) -> Response {
     (status, [(header::CONTENT_TYPE, "text/plain; charset=utf-8")], problem.to_owned()).into_response()
+}
+
+/// A request that can be sent again in a moment.
+fn busy(status: StatusCode, problem: &str) -> Early {
+    let mut response = early(status, problem);
+    response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+    response
 }
 
 fn early(status: StatusCode, problem: &str) -> Early {

@@ -209,6 +209,26 @@ impl A2aServer {
         self.set(|settings| settings.max_streams = streams)
     }
 
+    /// The most requests at once of one caller, streams not counted once they have begun. Default: 64. A further one is refused
+    /// with 429. Without
+    /// [`auth`](Self::auth) all clients are one caller, so this does not count.
+    pub fn max_requests_of_caller(self, requests: usize) -> Self {
+        self.set(|settings| settings.max_requests_of_caller = requests)
+    }
+
+    /// The most streams at once of one caller. Default: 64. A further one is refused with 429; its task continues. Without
+    /// [`auth`](Self::auth) this does not count.
+    pub fn max_streams_of_caller(self, streams: usize) -> Self {
+        self.set(|settings| settings.max_streams_of_caller = streams)
+    }
+
+    /// The most tasks of one caller that have not ended, at least 1: a client can leave what a task asks unanswered. Default:
+    /// 1000. A message that would begin a further one is refused. Messages that arrive at the same moment can exceed it, by
+    /// the requests of the caller at most. Without [`auth`](Self::auth) all clients are one caller.
+    pub fn max_open_tasks(self, tasks: usize) -> Self {
+        self.set(|settings| settings.max_open_tasks = tasks.max(1))
+    }
+
     /// How long a message without a stream is waited on before its client is given the task as it is. Default: 5 minutes.
     pub fn max_wait(self, wait: Duration) -> Self {
         self.set(|settings| settings.max_wait = wait)

@@ -10,6 +10,7 @@ use tokio::sync::Semaphore;
 use super::a2a_caller::{A2aCaller, ANYBODY, AuthHook};
 use super::skill_offer::SkillOffer;
 use crate::a2a::A2aProvider;
+use crate::caller_slots::CallerSlots;
 use crate::runtime::Runtime;
 
 #[derive(Clone, Debug)]
@@ -34,6 +35,9 @@ pub(super) struct Settings {
     pub(super) body_timeout: Duration,
     pub(super) max_requests: usize,
     pub(super) max_streams: usize,
+    pub(super) max_requests_of_caller: usize,
+    pub(super) max_streams_of_caller: usize,
+    pub(super) max_open_tasks: usize,
     pub(super) max_wait: Duration,
     pub(super) max_stream: Duration,
     /// How notifications are sent, of a server that sends some.
@@ -70,6 +74,9 @@ impl Default for Settings {
             body_timeout: Duration::from_secs(30),
             max_requests: 256,
             max_streams: 256,
+            max_requests_of_caller: 64,
+            max_streams_of_caller: 64,
+            max_open_tasks: 1000,
             max_wait: Duration::from_secs(300),
             max_stream: Duration::from_secs(3600),
             #[cfg(feature = "a2a-push")]
@@ -89,6 +96,9 @@ pub(super) struct Shared {
     pub(super) offers: Vec<Arc<SkillOffer>>,
     pub(super) requests: Arc<Semaphore>,
     pub(super) streams: Arc<Semaphore>,
+    /// The same of single callers.
+    pub(super) requests_of: Arc<CallerSlots>,
+    pub(super) streams_of: Arc<CallerSlots>,
     #[cfg(feature = "a2a-push")]
     pub(super) push: Option<super::push::Push>,
 }
@@ -97,6 +107,9 @@ impl Shared {
     pub(super) fn new(runtime: Runtime, settings: Settings, offers: Vec<Arc<SkillOffer>>) -> Self {
         let permits = |most: usize| Arc::new(Semaphore::new(most.min(Semaphore::MAX_PERMITS)));
         let (requests, streams) = (permits(settings.max_requests), permits(settings.max_streams));
+        // Where nobody says who is who, all clients are one caller.
+        let slots = |most: usize| CallerSlots::new(if settings.auth.is_some() { most } else { usize::MAX });
+        let (requests_of, streams_of) = (slots(settings.max_requests_of_caller), slots(settings.max_streams_of_caller));
         #[cfg(feature = "a2a-push")]
         let push = settings
             .push
@@ -109,6 +122,8 @@ impl Shared {
             offers,
             requests,
             streams,
+            requests_of,
+            streams_of,
             #[cfg(feature = "a2a-push")]
             push,
         }

@@ -75,9 +75,17 @@ pub(super) async fn offers(runtime: &Runtime, settings: &Settings) -> Result<Vec
     let named = agents.chain(settings.workflows.iter().map(|name| (EntryKind::Workflow, name)));
     let mut offers: Vec<Arc<SkillOffer>> = Vec::new();
     for (kind, name) in named {
-        let entry = catalogue.get(kind, name).map_err(|error| A2aServerError::Offer(error.into()))?;
         let unusable =
             |problem: String| A2aServerError::Unusable { kind: kind.as_str(), name: name.to_string(), problem };
+        let is = |other: EntryKind| kind != other && catalogue.get(other, name).is_ok();
+        let entry = catalogue.get(kind, name).map_err(|error| match () {
+            () if is(EntryKind::Agent) => unusable("it is an agent; name it with `agents`".to_owned()),
+            () if is(EntryKind::Workflow) => unusable("it is a workflow; name it with `workflows`".to_owned()),
+            () if is(EntryKind::Tool) => {
+                unusable("it is a tool, which is not a skill; offer an agent or a workflow that calls it".to_owned())
+            }
+            () => A2aServerError::Offer(error.into()),
+        })?;
         if offers.iter().any(|other| other.name == *name) {
             return Err(unusable("an agent has this name, too; leave one of them out".to_owned()));
         }

@@ -109,6 +109,10 @@ impl Run {
         plan.check(&shared, &request.options.resources)?;
         let shared = Arc::new(shared);
         plan.host.running.begin(&shared)?;
+        #[cfg(feature = "mcp-server")]
+        if let Some(first) = request.first_events.take() {
+            first.begin(&shared);
+        }
         Ok(Self::begin(plan, request, shared))
     }
 
@@ -194,7 +198,7 @@ impl Run {
         segment: Segment<OfAgent>,
         recorded: Vec<(Timestamp, StepPath, EventKind)>,
     ) -> Self {
-        let RunRequest { conversation, max_steps, options, session } = request;
+        let RunRequest { conversation, max_steps, options, session, .. } = request;
         let (shared, base) = (&segment.shared, &segment.base);
         // The last beginning: a further one may be of another version.
         let began = recorded.iter().rev().find_map(|(_, path, kind)| kind.agent_started().filter(|_| path == base));

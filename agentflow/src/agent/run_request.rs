@@ -24,6 +24,9 @@ pub struct RunRequest {
     pub(crate) max_steps: Option<u32>,
     pub(crate) options: RunOptions,
     pub(crate) session: Option<Box<Session>>,
+    /// Where its events are listened to from the first moment on.
+    #[cfg(feature = "mcp-server")]
+    pub(crate) first_events: Option<crate::run::FirstEvents>,
 }
 
 impl RunRequest {

@@ -89,6 +89,8 @@ fn with_token(server: A2aServer, token: &str) -> A2aServer {
             false => Err(A2aRefusal::bearer()),
         }
     });
+    // So limits of one caller would be those of all.
+    let server = server.max_requests_of_caller(usize::MAX).max_streams_of_caller(usize::MAX);
     let scheme = serde_json::json!({"httpAuthSecurityScheme": {"scheme": "Bearer"}});
     let requirement = serde_json::json!({"schemes": {"bearer": {"list": []}}});
     server.security([("bearer".to_owned(), scheme)].into(), vec![requirement])

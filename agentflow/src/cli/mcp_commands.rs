@@ -84,7 +84,8 @@ fn with_key(server: McpServer, variable: &str) -> Result<McpServer, Stop> {
         Stop::failed("mcp", format!("the environment has no key under `{variable}`; set it, or leave `--key-from` out"))
     })?;
     let expected: Arc<str> = format!("Bearer {key}").into();
-    Ok(server.authenticate(move |headers| {
+    // All clients are one caller, so its limit would be that of all.
+    Ok(server.max_sessions_of_caller(usize::MAX).authenticate(move |headers| {
         let expected = Arc::clone(&expected);
         async move {
             let sent = headers.get("authorization").map_or(&b""[..], |value| value.as_bytes());
@@ -133,9 +134,9 @@ async fn tools(server: &McpServerArgs, json: bool) -> Result<(), Stop> {
     let is_its = |origin: &Origin| matches!(origin, Origin::Toolset { name } if **name == *format!("mcp.{SERVER}"));
     let tools = catalogue.of_kind(EntryKind::Tool).filter(|entry| is_its(&entry.origin));
     if tools.clone().next().is_none() {
-        report(&catalogue);
         // Without a list there is nothing to print.
         catalogue.clone().check()?;
+        report(&catalogue);
     }
     list_of(tools, json, "the server has no tools")
 }

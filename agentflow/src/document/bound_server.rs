@@ -26,10 +26,13 @@ pub(super) struct BoundServer<'t> {
     pub(super) tool: Option<&'t str>,
     /// Of a resource its address, where the document says one.
     pub(super) resource: Option<&'t str>,
+    /// Of a prompt its name.
+    pub(super) prompt: Option<&'t str>,
 }
 
-/// The tool by which resources of a server are read, where the program offers them as tools.
+/// The tools by which resources of a server are read and prompts are got, where the program offers them as tools.
 pub(super) const READ_RESOURCE: &str = "read_resource";
+const GET_PROMPT: &str = "get_prompt";
 
 /// Candidates, of which a model picks one when the node begins: servers, or agents.
 pub(super) struct Pool<'t> {
@@ -45,6 +48,7 @@ pub(super) struct Candidate<'t> {
     pub(super) agent: Option<&'t str>,
     pub(super) endpoint: Option<&'t str>,
     resource: Option<&'t str>,
+    prompt: Option<&'t str>,
 }
 
 impl<'t> Bound<'t> {
@@ -80,11 +84,11 @@ impl<'t> Bound<'t> {
             return;
         }
         let refused = match (kind, mode) {
-            (Some("mcp_prompt"), _) => {
-                Some("a node that gets a prompt of a server is not read; bind a tool with `mcp_tool`")
-            }
             (Some("mcp_resource"), "pool") => {
                 Some("a pool has servers with their tools, or agents; bind a resource with `resolution_mode: fixed`")
+            }
+            (Some("mcp_prompt"), "pool") => {
+                Some("a pool has servers with their tools, or agents; bind a prompt with `resolution_mode: fixed`")
             }
             _ => None,
         };
@@ -171,9 +175,13 @@ impl<'t> Bound<'t> {
                 problems.note(&place, format!("the server `{id}` {problem}"));
             }
             ("mcp_resource", Some(id)) => {
-                self.servers.push(BoundServer { id, tool: Some(READ_RESOURCE), resource: of.resource });
+                let (tool, resource) = (Some(READ_RESOURCE), of.resource);
+                self.servers.push(BoundServer { id, tool, resource, prompt: None });
             }
-            (_, Some(id)) => self.servers.push(BoundServer { id, tool: of.tool, resource: None }),
+            ("mcp_prompt", Some(id)) => {
+                self.servers.push(BoundServer { id, tool: Some(GET_PROMPT), resource: None, prompt: of.prompt });
+            }
+            (_, Some(id)) => self.servers.push(BoundServer { id, tool: of.tool, resource: None, prompt: None }),
             (_, None) => {}
         }
     }
@@ -189,8 +197,7 @@ impl<'t> Candidate<'t> {
         let mut fields = Fields::of(tree, "a reference", problems)?.or_camel();
         let mut text = |name| fields.text(name, problems).and_then(Tree::text);
         let (server, tool, agent) = (text("server_id"), text("tool_name"), text("agent_id"));
-        let (resource, endpoint) = (text("resource_uri"), text("endpoint"));
-        text("prompt_name");
+        let (resource, prompt, endpoint) = (text("resource_uri"), text("prompt_name"), text("endpoint"));
         fields.end(problems);
         let missing = match kind {
             "a2a_agent" if agent.is_none() => "an agent needs `agent_id`, the name that the program gave the agent",
@@ -198,7 +205,11 @@ impl<'t> Candidate<'t> {
             "mcp_resource" if server.is_none() => {
                 "a resource needs `server_id`, the name that the program gave the server"
             }
-            _ => return Some(Self { server, tool, agent, endpoint, resource }),
+            "mcp_prompt" if server.is_none() => "a prompt needs `server_id`, the name that the program gave the server",
+            "mcp_prompt" if prompt.is_none() => {
+                "a prompt needs `prompt_name`, the name that the server gives the prompt"
+            }
+            _ => return Some(Self { server, tool, agent, endpoint, resource, prompt }),
         };
         problems.note(&tree.at, format!("{what} of {missing}"));
         None

@@ -320,11 +320,18 @@ fn mcp<'t>(
     let direct = servers
         .first()
         .filter(|_| servers.len() == 1)
-        .and_then(|server| Some((server.id, server.tool?, server.resource)));
-    if let Some((server, tool, resource)) = direct {
-        let with = match resource {
-            Some(uri) => Mapping::object([("uri", Mapping::Value(json!(uri)))]),
-            None => mapped(inputs),
+        .and_then(|server| Some((server.id, server.tool?, (server.resource, server.prompt))));
+    if let Some((server, tool, (resource, prompt))) = direct {
+        let with = match (resource, prompt) {
+            (Some(uri), _) => Mapping::object([("uri", Mapping::Value(json!(uri)))]),
+            (_, Some(name)) => {
+                let name = Mapping::Value(json!(name));
+                match inputs.is_empty() {
+                    true => Mapping::object([("name", name)]),
+                    false => Mapping::object([("name", name), ("arguments", mapped(inputs))]),
+                }
+            }
+            (None, None) => mapped(inputs),
         };
         if let (Some(_), Some((_, _, at))) = (resource, inputs.first()) {
             let problem = "reads one resource, so it is given nothing; remove `input_mapping`, or `resource_uri`";

@@ -52,7 +52,7 @@ fn node() -> Value {
             "server_id": text("a server of MCP, by the name that the program gave it"),
             "tool_name": text("a tool of it, which is called at once; without it a model chooses"),
             "resource_uri": text("of `mcp_resource`: the address of the resource; without it `input_mapping` gives `uri`"),
-            "prompt_name": text("is not read"),
+            "prompt_name": text("of `mcp_prompt`: the name of the prompt; `input_mapping` gives its arguments"),
             "agent_id": text("an agent of another program, by the name that the program gave it"),
             "endpoint": text("where the agent is; the program knows it by its name"),
         }),
@@ -62,7 +62,7 @@ fn node() -> Value {
         &["dependency_id", "dependency_type"],
         json!({
             "dependency_id": name("its id"),
-            "dependency_type": word("what it is", &["mcp_tool", "mcp_resource", "a2a_agent"]),
+            "dependency_type": word("what it is", &["mcp_tool", "mcp_resource", "mcp_prompt", "a2a_agent"]),
             "resolution_mode": word("one that is named, or one of a pool, which a model picks in the run", &["fixed", "pool"]),
             "required": flag("whether the node needs it"),
             "fixed_ref": reference,

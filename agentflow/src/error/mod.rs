@@ -534,14 +534,23 @@ impl Error {
 
 impl fmt::Debug for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{self}")?;
-        let mut cause = std::error::Error::source(self);
-        while let Some(error) = cause {
-            write!(f, "\n  because {error}")?;
-            cause = error.source();
-        }
-        Ok(())
+        with_causes(self, f)
     }
+}
+
+/// An error as a `main` prints that returns it: its sentence, and those of its causes which that does not say.
+pub(crate) fn with_causes(error: &dyn std::error::Error, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    let said = error.to_string();
+    f.write_str(&said)?;
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let because = error.to_string();
+        if !said.contains(&because) {
+            write!(f, "\n  because {because}")?;
+        }
+        cause = error.source();
+    }
+    Ok(())
 }
 
 impl From<ModelError> for Error {

@@ -22,6 +22,7 @@ use tokio::time::Instant;
 use super::bounded_lines::BoundedLines;
 use super::child_server::ChildServer;
 use super::connection::{Connection, Ending};
+use super::heard_answers::HeardAnswers;
 use super::list_versions::ListVersions;
 use super::mcp_error::McpError;
 use super::mcp_settings::{Described, Origin};
@@ -172,6 +173,7 @@ async fn attempt(
         Origin::Http(address) => {
             let transport = super::http_transport::transport(address, described)
                 .map_err(|problem| McpError::Connect { server: Arc::clone(name), problem })?;
+            let transport = HeardAnswers::new(transport, Arc::clone(&questions));
             (serve(described, &ending, events, transport, attempt).await?, None)
         }
         Origin::Memory(connect) => {
@@ -195,6 +197,7 @@ async fn handshake(
     let output = BoundedLines::new(output, described.settings.max_message, ending.clone());
     // The reader has the limit.
     let transport = AsyncRwTransport::new(output, input).with_max_line_length(usize::MAX);
+    let transport = HeardAnswers::new(transport, Arc::clone(&events.questions));
     serve(described, ending, events, transport, attempt).await
 }
 
@@ -231,7 +234,7 @@ where
                 let error = McpError::Connect { server, problem: refused.problem() };
                 return Err(Refusal { refused: Some(refused), ..Refusal::from(error) });
             }
-            let problem = ending.reason().unwrap_or_else(|| described.masked(&reasons(&error)));
+            let problem = ending.reason().unwrap_or_else(|| described.masked(&problem_of(&error)));
             let problem = head(&problem, MOST_WORDS).to_owned();
             let was_misread = attempt.discovers && matches!(error, ClientInitializeError::ExpectedInitResult(_));
             Err(Refusal { was_misread, ..Refusal::from(McpError::Connect { server, problem }) })
@@ -240,6 +243,16 @@ where
             let (server, limit) = (Arc::clone(name), settings.connect_timeout);
             Err(McpError::Silent { server, request: "initialize", limit }.into())
         }
+    }
+}
+
+/// Why a handshake failed: of both eras the one with a handshake, in which servers say more of what is wrong.
+fn problem_of(error: &ClientInitializeError) -> String {
+    match error {
+        // Without the name of the type of the transport.
+        ClientInitializeError::TransportError { error, .. } => reasons(&*error.error),
+        ClientInitializeError::LegacyFallbackFailed { fallback, .. } => problem_of(fallback),
+        other => reasons(other),
     }
 }
 
@@ -254,7 +267,11 @@ fn cause_of(error: &ClientInitializeError) -> Option<&(dyn std::error::Error + '
 }
 
 /// An error with its causes, each once.
-pub(super) fn reasons(error: &dyn std::error::Error) -> String {
+pub(super) fn reasons(error: &(dyn std::error::Error + 'static)) -> String {
+    #[cfg(feature = "mcp-http")]
+    if let Some(error) = super::http_failures::of_client(error) {
+        return reasons(error);
+    }
     let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(error) = cause {

@@ -43,6 +43,14 @@ pub(super) fn never_arrived(error: &(dyn std::error::Error + 'static)) -> bool {
     matches!(of_transport(error), Some(StreamableHttpError::Client(error)) if error.is_connect())
 }
 
+/// The failure of the HTTP client itself, which the transport does not name as its cause.
+pub(super) fn of_client<'e>(error: &'e (dyn std::error::Error + 'static)) -> Option<&'e reqwest::Error> {
+    match error.downcast_ref()? {
+        StreamableHttpError::Client(error) => Some(error),
+        _ => None,
+    }
+}
+
 /// The failure of a login before a request was sent.
 #[cfg(feature = "mcp-auth")]
 pub(super) fn without_login(error: &(dyn std::error::Error + 'static)) -> Option<super::mcp_error::McpError> {

@@ -1,5 +1,6 @@
 //! The HTTP client of one connection: it sends the token of the login with each request, and asks for nothing in a session before
-//! the stream of its server is open. It logs nobody in: what a server refuses is for whoever asked.
+//! the stream of its server is open. The transport also has a form of its methods that is given the limit of an event; it calls these
+//! then, which know it. It logs nobody in: what a server refuses is for whoever asked.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -31,6 +32,8 @@ const OPENS_WITHIN: Duration = Duration::from_secs(2);
 #[derive(Clone)]
 pub(super) struct HttpSender {
     client: Client,
+    /// The most bytes of an event.
+    most: usize,
     /// Whether the request for the stream of the session was answered. What a server asks before, it may lose.
     has_stream: watch::Sender<bool>,
     #[cfg(feature = "mcp-auth")]
@@ -38,10 +41,10 @@ pub(super) struct HttpSender {
 }
 
 impl HttpSender {
-    #[cfg_attr(not(feature = "mcp-auth"), allow(unused_variables, reason = "nobody logs in"))]
     pub(super) fn new(client: Client, described: &Described) -> Self {
         Self {
             client,
+            most: described.settings.max_message,
             has_stream: watch::Sender::new(false),
             #[cfg(feature = "mcp-auth")]
             login: described.login.clone(),
@@ -89,21 +92,7 @@ impl StreamableHttpClient for HttpSender {
     ) -> Result<StreamableHttpPostResponse, Failure> {
         self.ready(&message, session.as_ref()).await;
         let key = self.key(key).await?;
-        self.client.post_message(uri, message, session, key, headers).await
-    }
-
-    async fn post_message_with_max_sse_event_size(
-        &self,
-        uri: Arc<str>,
-        message: ClientJsonRpcMessage,
-        session: Option<Arc<str>>,
-        key: Option<String>,
-        headers: Headers,
-        most: usize,
-    ) -> Result<StreamableHttpPostResponse, Failure> {
-        self.ready(&message, session.as_ref()).await;
-        let key = self.key(key).await?;
-        self.client.post_message_with_max_sse_event_size(uri, message, session, key, headers, most).await
+        self.client.post_message_with_max_sse_event_size(uri, message, session, key, headers, self.most).await
     }
 
     async fn delete_session(
@@ -126,22 +115,8 @@ impl StreamableHttpClient for HttpSender {
         headers: Headers,
     ) -> Result<Events, Failure> {
         let key = self.key(key).await?;
-        let events = self.client.get_stream(uri, session, last_event, key, headers).await;
-        self.has_stream.send_replace(true);
-        events
-    }
-
-    async fn get_stream_with_max_sse_event_size(
-        &self,
-        uri: Arc<str>,
-        session: Option<Arc<str>>,
-        last_event: Option<String>,
-        key: Option<String>,
-        headers: Headers,
-        most: usize,
-    ) -> Result<Events, Failure> {
-        let key = self.key(key).await?;
-        let events = self.client.get_stream_with_max_sse_event_size(uri, session, last_event, key, headers, most).await;
+        let events =
+            self.client.get_stream_with_max_sse_event_size(uri, session, last_event, key, headers, self.most).await;
         self.has_stream.send_replace(true);
         events
     }

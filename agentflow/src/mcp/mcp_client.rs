@@ -18,7 +18,7 @@ use super::mcp_settings::{CommandLine, Described, Origin, Settings, Streams};
 use super::server_link::{McpHealth, ServerLink};
 use super::server_list::{self, Listed};
 use super::server_reads::ServerReads;
-use super::{mirrored_tool, resource_tools};
+use super::{mirrored_tool, prompt_tools, resource_tools};
 use crate::message::Message;
 #[cfg(feature = "mcp-http")]
 use crate::model::{HttpAddress, Secret};
@@ -317,6 +317,14 @@ impl McpClientBuilder {
         self
     }
 
+    /// Adds two tools, by which a model sees the server's prompts and gets one filled in: `list_prompts` and `get_prompt`, with
+    /// the policies of [`resources_as_tools`](Self::resources_as_tools). A node of a document is bound to a prompt by the second.
+    /// Default: no such tools.
+    pub fn prompts_as_tools(mut self) -> Self {
+        self.settings.prompt_tools = true;
+        self
+    }
+
     /// The longest that connecting may take, the start of the process included. Default: 25 seconds, of the 30 in which the
     /// tools of a toolset must be there.
     pub fn connect_timeout(mut self, limit: Duration) -> Self {
@@ -442,15 +450,15 @@ impl Toolset for ServerTools {
                 }
             }
         }
-        if settings.resource_tools {
-            for tool in resource_tools::tools(&self.reads) {
-                match tools.iter().any(|of: &ToolRef| of.catalogue_name() == tool.catalogue_name()) {
-                    false => tools.push(tool),
-                    true => left_out.push((
-                        tool.catalogue_name().to_string(),
-                        "the server's own tool of this name is there in its place".to_owned(),
-                    )),
-                }
+        let of_resources = settings.resource_tools.then(|| resource_tools::tools(&self.reads));
+        let of_prompts = settings.prompt_tools.then(|| prompt_tools::tools(&self.reads));
+        for tool in of_resources.into_iter().chain(of_prompts).flatten() {
+            match tools.iter().any(|of: &ToolRef| of.catalogue_name() == tool.catalogue_name()) {
+                false => tools.push(tool),
+                true => left_out.push((
+                    tool.catalogue_name().to_string(),
+                    "the server's own tool of this name is there in its place".to_owned(),
+                )),
             }
         }
         link.health().left_out = left_out;

@@ -1,14 +1,16 @@
 //! `McpError`: what can be wrong with a server of the Model Context Protocol. It says nothing of the arguments of calls.
 
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::error::with_causes;
 use crate::message::ToolStatus;
 use crate::tool::ToolError;
 
 /// Why a server of the Model Context Protocol did not do what it was asked. A [`Toolset`](crate::tool::Toolset) fails with
 /// it as [`Error::Toolset`](crate::Error::Toolset), a call of a tool as a result that the model sees.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum McpError {
     /// Its process or connection could not be begun.
@@ -109,6 +111,12 @@ pub enum McpError {
         /// What is wrong with it.
         problem: String,
     },
+}
+
+impl fmt::Debug for McpError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        with_causes(self, f)
+    }
 }
 
 impl McpError {

@@ -50,6 +50,7 @@ pub(super) struct Settings {
     pub(super) trusts_hints: bool,
     /// Whether there are tools that list and read its resources.
     pub(super) resource_tools: bool,
+    pub(super) prompt_tools: bool,
     pub(super) restarts: u32,
 }
 
@@ -66,6 +67,7 @@ impl Default for Settings {
             policies: BTreeMap::new(),
             trusts_hints: false,
             resource_tools: false,
+            prompt_tools: false,
             restarts: 5,
         }
     }

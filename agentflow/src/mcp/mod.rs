@@ -9,6 +9,7 @@ mod child_server;
 mod connection;
 mod elicited;
 mod handshake;
+mod heard_answers;
 #[cfg(feature = "mcp-http")]
 mod http_failures;
 #[cfg(feature = "mcp-http")]
@@ -28,6 +29,7 @@ mod mirrored_call;
 mod mirrored_tool;
 mod open_questions;
 mod progress_routes;
+mod prompt_tools;
 mod resource_tools;
 mod server_link;
 mod server_list;

@@ -1,7 +1,8 @@
 //! Questions that a server asks while it is called: to the call that they belong to. Which call that is the protocol does not
 //! say. Over HTTP the stream says it on which a question comes; elsewhere a question is only asked while one call alone runs
-//! and none was given up before, since the server may still be at that one.
+//! and each that was given up before has its answer after all, since the server may still be at one that has none.
 
+use std::collections::HashSet;
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -25,9 +26,14 @@ pub(super) struct OpenQuestions(Mutex<Calls>);
 struct Calls {
     next: u64,
     running: Vec<Running>,
-    /// How many calls ended here before the server had answered them. It was told, and need not have stopped.
-    given_up: u64,
+    /// The calls that ended here before the server had answered them. It was told, and need not have stopped.
+    given_up: HashSet<RequestId>,
+    /// Whether they were more than are kept.
+    is_over: bool,
 }
+
+/// The most calls without an answer that are kept.
+const MOST_GIVEN_UP: usize = 1024;
 
 struct Running {
     number: u64,
@@ -35,6 +41,8 @@ struct Running {
     request: Option<RequestId>,
     /// Where its questions are taken, when it can wait for a person.
     questions: Option<mpsc::Sender<Open>>,
+    /// Whether the server has answered it, which it may not know yet itself.
+    is_answered: bool,
 }
 
 /// A call that runs, until it is dropped: one that has no answer by then was given up.
@@ -53,9 +61,23 @@ impl OpenQuestions {
         let mut calls = self.calls();
         let number = calls.next;
         calls.next += 1;
-        calls.running.push(Running { number, request: None, questions: can_wait.then_some(sender) });
+        calls.running.push(Running {
+            number,
+            request: None,
+            questions: can_wait.then_some(sender),
+            is_answered: false,
+        });
         let call = OpenCall { all: Arc::clone(self), number, has_answer: false };
         (call, QuestionsOfCall(questions))
+    }
+
+    /// The server has answered a request, whether or not somebody still waits for that.
+    pub(super) fn is_answered(&self, request: &RequestId) {
+        let mut calls = self.calls();
+        calls.given_up.remove(request);
+        if let Some(call) = calls.running.iter_mut().find(|call| call.request.as_ref() == Some(request)) {
+            call.is_answered = true;
+        }
     }
 
     fn calls(&self) -> std::sync::MutexGuard<'_, Calls> {
@@ -104,7 +126,7 @@ impl Calls {
         }
         match &*self.running {
             [] => Ok(None),
-            _ if self.given_up > 0 => Err(
+            _ if self.is_over || !self.given_up.is_empty() => Err(
                 "a call over this connection was given up before and may be the one that asks; connect again to be asked",
             ),
             [call] => Ok(call.questions.clone()),
@@ -183,9 +205,13 @@ impl Drop for OpenCall {
     fn drop(&mut self) {
         let mut calls = self.all.calls();
         let Some(at) = calls.running.iter().position(|call| call.number == self.number) else { return };
+        let call = calls.running.remove(at);
         // The server knows nothing of a call that was not sent.
-        let is_sent = calls.running.remove(at).request.is_some();
-        calls.given_up += u64::from(is_sent && !self.has_answer);
+        let Some(request) = call.request.filter(|_| !self.has_answer && !call.is_answered) else { return };
+        match calls.given_up.len() < MOST_GIVEN_UP {
+            true => drop(calls.given_up.insert(request)),
+            false => calls.is_over = true,
+        }
     }
 }
 
@@ -248,7 +274,27 @@ mod tests {
         assert!(asking(None).unwrap_err().contains("given up"));
         // The stream says that it is the other one.
         assert_eq!(asking(Some(&on_stream_of(2))), Ok(true));
+        // Its answer comes after all, and that of the other one just before nobody waits for it any more.
+        all.is_answered(&RequestId::Number(1));
+        assert_eq!(asking(None), Ok(true));
+        all.is_answered(&RequestId::Number(2));
         drop(next);
         assert_eq!(asking(None), Ok(false));
+        let (_alone, _) = all.of_call(true);
+        assert_eq!(asking(None), Ok(true));
+    }
+
+    #[test]
+    fn calls_without_an_answer_are_kept_up_to_a_number() {
+        let all = Arc::new(OpenQuestions::default());
+        let most = i64::try_from(MOST_GIVEN_UP).unwrap();
+        for request in 0..=most {
+            let (call, _) = all.of_call(true);
+            call.is_sent_as(Some(RequestId::Number(request)));
+        }
+        (0..=most).for_each(|request| all.is_answered(&RequestId::Number(request)));
+        let (_alone, _) = all.of_call(true);
+        // Which one was not kept is unknown.
+        assert!(all.calls().asking(None).is_err() && all.calls().given_up.is_empty());
     }
 }

@@ -92,8 +92,8 @@ fn output(contents: Vec<McpContent>) -> ToolOutput {
     files.into_iter().fold(ToolOutput::text(texts.join("\n")), ToolOutput::with_media)
 }
 
-/// What the program says of the tool, which reads.
-fn policy(reads: &ServerReads, name: &str) -> ToolPolicy {
+/// What the program says of such a tool, which reads.
+pub(super) fn policy(reads: &ServerReads, name: &str) -> ToolPolicy {
     let settings = &reads.link.described.settings;
     let mut policy = settings.policies.get(name).unwrap_or(&settings.policy).clone().effects(Effects::Read);
     policy.timeout = policy.timeout.or(Some(settings.call_timeout));

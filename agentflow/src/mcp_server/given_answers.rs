@@ -13,7 +13,7 @@ use super::served_question::{self, Said, is_approval};
 use super::served_run::{SOMEBODY, may_approve, own, unreadable};
 use super::server_settings::Shared;
 use crate::error::Error;
-use crate::run::RunHandle;
+use crate::run::{Events, RunHandle};
 use crate::store::RunRecord;
 use crate::value::Encoded;
 
@@ -55,6 +55,8 @@ pub(super) struct Given {
     pub(super) is_declined: bool,
     /// How many were given to the run.
     pub(super) count: usize,
+    /// The events of the run, where an answer had it continue here.
+    events: Option<Events>,
 }
 
 /// When answers were sent.
@@ -96,7 +98,10 @@ pub(super) async fn give(
             Err(problem) => drop(given.problems.insert(question.id, problem)),
             Ok(Said::Declined) => given.is_declined = true,
             Ok(Said::Answer(answer)) => match runtime.answer_here(&record.run_id, &question.id, answer, by).await {
-                Ok(()) => given.count += 1,
+                Ok(continued) => {
+                    given.count += 1;
+                    given.events = given.events.or_else(|| continued.map(|run| run.events()));
+                }
                 Err(Error::Control(error)) => drop(given.problems.insert(question.id, error.to_string())),
                 Err(error) => return Err(internal(error)),
             },
@@ -105,9 +110,11 @@ pub(super) async fn give(
     Ok(given)
 }
 
-/// The run of an earlier request, with what the client has answered.
-pub(super) struct Continued {
+/// The run of a call, with what the client of an earlier request has answered.
+pub(super) struct CalledRun {
     pub(super) run: RunHandle<Encoded>,
+    /// Its events, listened to before it began or had an answer: what it emits then is shown.
+    pub(super) events: Events,
     pub(super) given: Given,
 }
 
@@ -121,14 +128,16 @@ pub(super) async fn continued(
     state: &str,
     mut responses: InputResponses,
     context: &RequestContext<RoleServer>,
-) -> Result<Continued, ErrorData> {
+) -> Result<CalledRun, ErrorData> {
     let unknown = || ErrorData::invalid_params("`requestState` is not one that this server gave for this call", None);
     let (state, round) = state.rsplit_once(ROUND).ok_or_else(unknown)?;
     if round.len() != 8 || !round.bytes().all(|byte| byte.is_ascii_hexdigit()) {
         return Err(unknown());
     }
     let record = own(shared, state, context).await?.filter(|record| record.name == offer.name).ok_or_else(unknown)?;
-    let given = give(shared, &record, &mut responses, Sent::Asked, context).await?;
+    let before = shared.runtime.events_here(&record.run_id);
+    let mut given = give(shared, &record, &mut responses, Sent::Asked, context).await?;
     let run = shared.runtime.attach(&record.run_id).await.map_err(|error| unreadable(shared, &error))?;
-    Ok(Continued { run, given })
+    let events = before.or_else(|| given.events.take()).unwrap_or_else(|| run.events());
+    Ok(CalledRun { run, events, given })
 }

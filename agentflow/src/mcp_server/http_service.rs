@@ -134,7 +134,9 @@ impl McpHttpService {
         };
         let in_session = self.sessions.as_ref().filter(|of| of.takes(&mut head, &body));
         let session = head.headers.get(SESSION).filter(|id| **id != NO_SESSION).cloned();
-        let request = Request::from_parts(head, Full::new(body));
+        let kind = head.headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+        let is_json = kind.split(';').next().is_some_and(|kind| kind.trim().eq_ignore_ascii_case("application/json"));
+        let request = Request::from_parts(head, Full::new(body.clone()));
         let response = match in_session {
             Some(of) => {
                 let response = of.inner.handle(request).await;
@@ -146,7 +148,11 @@ impl McpHttpService {
             }
             None => self.inner.handle(request).await,
         };
-        response.map(McpHttpBody)
+        match response.status() {
+            // It says so of a body that it cannot read, too.
+            StatusCode::UNSUPPORTED_MEDIA_TYPE if is_json => unread(&body),
+            _ => response.map(McpHttpBody),
+        }
     }
 }
 
@@ -169,16 +175,18 @@ impl WithSessions {
                 }
                 true
             }
-            None if head.method == Method::POST && is_initialize(body) => match self.sessions.room() {
-                Some(room) => {
-                    head.extensions.insert(room);
-                    true
+            None if head.method == Method::POST && is_initialize(body) => {
+                match self.sessions.room(head.extensions.get()) {
+                    Some(room) => {
+                        head.extensions.insert(room);
+                        true
+                    }
+                    None => {
+                        tracing::warn!("no room for a further session; its client is served without one");
+                        false
+                    }
                 }
-                None => {
-                    tracing::warn!("no room for a further session; its client is served without one");
-                    false
-                }
-            },
+            }
             None => false,
         }
     }
@@ -193,6 +201,18 @@ fn is_initialize(body: &[u8]) -> bool {
     }
     let message: Option<Message<'_>> = serde_json::from_slice(body).ok();
     message.is_some_and(|message| message.method.as_deref() == Some("initialize"))
+}
+
+/// The answer to a body that is not a message.
+fn unread(body: &[u8]) -> Response<McpHttpBody> {
+    let (code, problem) = match serde_json::from_slice::<serde::de::IgnoredAny>(body) {
+        Err(error) => (-32700, format!("the body is not JSON: {error}")),
+        Ok(_) => (-32600, "the body is not one message of JSON-RPC 2.0; several at once are not read".to_owned()),
+    };
+    let error = serde_json::json!({"jsonrpc": "2.0", "id": null, "error": {"code": code, "message": problem}});
+    let mut response = plain(StatusCode::BAD_REQUEST, HeaderMap::new(), error.to_string());
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    response
 }
 
 /// A response of text.

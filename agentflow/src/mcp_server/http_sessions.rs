@@ -25,6 +25,7 @@ use tokio_util::sync::CancellationToken;
 use super::http_callers::McpCaller;
 use super::served_run;
 use super::server_settings::HttpSettings;
+use crate::caller_slots::{CallerSlot, CallerSlots};
 use crate::mcp::{CLOSED, Ending};
 
 /// The shortest time after which a session is looked at again.
@@ -41,6 +42,8 @@ pub(super) struct HttpSessions(Arc<Sessions>);
 struct Sessions {
     open: Mutex<HashMap<SessionId, Arc<Session>>>,
     room: Arc<Semaphore>,
+    /// The same of single callers.
+    of_callers: Arc<CallerSlots>,
     idle: Duration,
     age: Duration,
     /// What `rmcp`, which logs it, knows the next one as.
@@ -66,7 +69,9 @@ struct Used {
 
 /// Room for one session, kept in the head of the request that opens it.
 #[derive(Clone)]
-pub(super) struct Room(#[expect(dead_code, reason = "held until the session has ended")] Arc<OwnedSemaphorePermit>);
+pub(super) struct Room(
+    #[expect(dead_code, reason = "held until the session has ended")] Arc<(OwnedSemaphorePermit, Option<CallerSlot>)>,
+);
 
 /// What a request knows of its session: why it has ended.
 #[derive(Clone)]
@@ -154,12 +159,17 @@ impl HttpSessions {
     pub(super) fn new(settings: &HttpSettings) -> Self {
         let room = Arc::new(Semaphore::new(settings.max_sessions.min(Semaphore::MAX_PERMITS)));
         let (idle, age) = (settings.session_idle.max(SHORTEST), settings.session_age.clamp(SHORTEST, FAR));
-        Self(Arc::new(Sessions { open: Mutex::default(), room, idle, age, number: AtomicU64::new(0) }))
+        let of_callers = CallerSlots::new(settings.max_sessions_of_caller);
+        Self(Arc::new(Sessions { open: Mutex::default(), room, of_callers, idle, age, number: AtomicU64::new(0) }))
     }
 
-    /// Room for one more; `None` when the most are open.
-    pub(super) fn room(&self) -> Option<Room> {
-        Arc::clone(&self.0.room).try_acquire_owned().ok().map(|permit| Room(Arc::new(permit)))
+    /// Room for one more; `None` when the most are open, or the most of this caller.
+    pub(super) fn room(&self, caller: Option<&McpCaller>) -> Option<Room> {
+        let slot = match caller {
+            Some(caller) => Some(self.0.of_callers.take(caller.name())?),
+            None => None,
+        };
+        Arc::clone(&self.0.room).try_acquire_owned().ok().map(|permit| Room(Arc::new((permit, slot))))
     }
 
     /// Whether there is such a session, whoever has opened it.
@@ -347,5 +357,52 @@ impl Transport<RoleServer> for SessionTransport {
     async fn close(&mut self) -> Result<(), Self::Error> {
         // The transport may wait for somebody who reads its messages, which nobody does any more; it ends when it is dropped.
         tokio::time::timeout(CLOSING, self.inner.close()).await.unwrap_or(Ok(()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rmcp::model::RequestId;
+    use serde_json::json;
+
+    use super::super::server_settings::Settings;
+    use super::*;
+
+    fn message<M: serde::de::DeserializeOwned>(message: serde_json::Value) -> M {
+        serde_json::from_value(message).unwrap()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_session_that_nobody_reads_ends_and_gives_its_room_back() {
+        let sessions = HttpSessions::new(&HttpSettings { max_sessions: 1, ..Settings::default().http });
+        let (id, mut transport) = sessions.create_session().await.unwrap();
+        let client = json!({"name": "by hand", "version": "1"});
+        let params = json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": client});
+        let mut begin: ClientJsonRpcMessage =
+            message(json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params}));
+        let (mut head, ()) = http::Request::new(()).into_parts();
+        head.extensions.insert(sessions.room(None).unwrap());
+        begin.insert_extension(head);
+        let begun = sessions.initialize_session(&id, begin);
+        let served = async {
+            let Some(JsonRpcMessage::Request(request)) = transport.receive().await else { panic!("no request") };
+            assert_eq!(request.id, RequestId::Number(0));
+            let answer = json!({"protocolVersion": "2025-11-25", "capabilities": {}, "serverInfo": client});
+            transport.send(message(json!({"jsonrpc": "2.0", "id": 0, "result": answer}))).await.unwrap();
+        };
+        let (begun, ()) = tokio::join!(begun, served);
+        begun.unwrap();
+        let unread = sessions.create_standalone_stream(&id).await.unwrap();
+        // More than the transport takes in without somebody who reads it.
+        for _ in 0..24 {
+            let said = message(json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
+            sessions.accept_message(&id, said).await.unwrap();
+        }
+        assert!(sessions.room(None).is_none());
+        sessions.close_session(&id).await.unwrap();
+        assert!(sessions.room(None).is_some() && !sessions.is_open(&id));
+        assert!(transport.receive().await.is_none());
+        transport.close().await.unwrap();
+        drop(unread);
     }
 }

@@ -1,9 +1,11 @@
 //! `McpServerError`: why a server could not serve. It says nothing of calls, whose errors their client reads.
 
-use crate::error::Error;
+use std::fmt;
+
+use crate::error::{Error, with_causes};
 
 /// Why a server of the Model Context Protocol could not serve a client.
-#[derive(Clone, Debug, thiserror::Error)]
+#[derive(Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum McpServerError {
     /// Something that it is to offer is not there.
@@ -38,4 +40,10 @@ pub enum McpServerError {
         /// What was wrong.
         problem: String,
     },
+}
+
+impl fmt::Debug for McpServerError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        with_causes(self, f)
+    }
 }

@@ -35,6 +35,7 @@ mod served_subscriptions;
 mod served_task;
 mod server_settings;
 mod service;
+mod unread_request;
 mod uri_template;
 
 use std::collections::BTreeSet;

@@ -102,7 +102,21 @@ impl Shared {
         kind: EntryKind,
         name: &str,
     ) -> Result<&'c CatalogueEntry, McpServerError> {
-        catalogue.get(kind, name).map_err(|error| McpServerError::Offer(error.into()))
+        catalogue.get(kind, name).map_err(|error| {
+            let others = [
+                (EntryKind::Tool, "a tool; name it with `tools`"),
+                (EntryKind::Agent, "an agent; name it with `agents`"),
+                (EntryKind::Workflow, "a workflow; name it with `workflows`"),
+            ];
+            match others.into_iter().find(|(other, _)| *other != kind && catalogue.get(*other, name).is_ok()) {
+                Some((_, what)) => McpServerError::Unusable {
+                    kind: kind.as_str(),
+                    name: name.to_owned(),
+                    problem: format!("it is {what}"),
+                },
+                None => McpServerError::Offer(error.into()),
+            }
+        })
     }
 
     fn offers(&self, entry: &CatalogueEntry) -> bool {

@@ -67,6 +67,12 @@ impl McpServer {
         self.set(|settings| settings.http.max_sessions = sessions)
     }
 
+    /// The most sessions at once of one caller that [`authenticate`](Self::authenticate) has found, so that no caller has all.
+    /// Default: 64. A further one of its clients is served without a session.
+    pub fn max_sessions_of_caller(self, sessions: usize) -> Self {
+        self.set(|settings| settings.http.max_sessions_of_caller = sessions)
+    }
+
     /// When a session ends that its client does not end: `idle` after its last request or open response, and `age` after it
     /// has begun, a year at most. Default: 10 minutes, and 24 hours. The client begins a new one. Its calls have a few seconds
     /// to end; then tools are stopped, runs in memory are cancelled, and runs with a store continue.

@@ -13,7 +13,7 @@ use rmcp::{ErrorData, RoleServer};
 use serde_json::{Value, json};
 
 use super::call_progress::ShownProgress;
-use super::given_answers::{Continued, Sent, give, state_of_call};
+use super::given_answers::{CalledRun, Sent, give, state_of_call};
 use super::offered::Offer;
 use super::served_log::LogLevel;
 use super::served_question::{Said, is_approval};
@@ -23,7 +23,7 @@ use super::{request_kind, served_answer, served_call, served_question};
 use crate::agent::RunRequest;
 use crate::error::Error;
 use crate::event::{EventKind, PauseReason, RunId};
-use crate::run::RunHandle;
+use crate::run::{Events, FirstEvents, RunHandle};
 use crate::runtime::{EntryKind, OpenQuestion, StartRun};
 use crate::store::{RunFilter, RunRecord, StoreErrorKind};
 use crate::value::Encoded;
@@ -37,29 +37,33 @@ const MOST_ASKED: u32 = 3;
 /// Who answers where nobody has found out who calls.
 pub(super) const SOMEBODY: &str = "a client of the MCP server";
 
-/// Starts the run of an agent or a workflow.
+/// Starts the run of an agent or a workflow, whose events are listened to from its first moment on.
 pub(super) async fn start(
     shared: &Shared,
     offer: &Offer,
     arguments: String,
     context: &RequestContext<RoleServer>,
-) -> Result<RunHandle<Encoded>, Error> {
+) -> Result<(RunHandle<Encoded>, Events), Error> {
+    let first = FirstEvents::default();
     let (runtime, grants) = (&shared.runtime, served_call::grants(shared, context));
     let server = &*shared.settings.name;
     let token = token();
     let caller = served_call::caller(context);
-    match offer.kind {
+    let run = match offer.kind {
         EntryKind::Agent => {
             let request = RunRequest::default().grant(grants).tag(TAG, server).tag(CONTINUES, &token);
-            let request = caller.into_iter().fold(request, RunRequest::caller);
-            runtime.start_agent_with(&offer.name, &arguments, request).await
+            let mut request = caller.into_iter().fold(request, RunRequest::caller);
+            request.first_events = Some(first.clone());
+            runtime.start_agent_with(&offer.name, &arguments, request).await?
         }
         _ => {
             let input = Encoded::from_json(arguments).map_err(|error| Error::value(&offer.name, &error))?;
             let run = runtime.start_named(&offer.name, input).grant(grants).tag(TAG, server).tag(CONTINUES, &token);
-            caller.into_iter().fold(run, StartRun::caller).await
+            caller.into_iter().fold(run, StartRun::caller).first_events(first.clone()).await?
         }
-    }
+    };
+    let events = first.take().unwrap_or_else(|| run.events());
+    Ok((run, events))
 }
 
 /// What a client must know to continue a call, beside the id of its run: others know that.
@@ -213,34 +217,32 @@ pub(super) struct Followed<'r, 's> {
 }
 
 impl Followed<'_, '_> {
-    /// Waits for the end of a run, and asks the client what it asks meanwhile. What the client has answered beforehand is not
-    /// asked. Dropping the future cancels nothing.
+    /// Waits for the end of a run, and asks the client what it asks meanwhile. What the client has answered `beforehand` is
+    /// not asked. Dropping the future cancels nothing.
     ///
     /// # Errors
     /// When the run asks what the client does not say that it can be asked, or its answers cannot be given.
-    pub(super) async fn begun(&self, beforehand: InputResponses) -> Result<CallToolResponse, ErrorData> {
-        self.further(BTreeMap::new(), beforehand).await
-    }
-
-    /// The same of one that the client continues.
-    ///
-    /// # Errors
-    /// As [`begun`](Self::begun).
-    pub(super) async fn continued(&self, Continued { given, .. }: Continued) -> Result<CallToolResponse, ErrorData> {
-        match (given.is_declined, self.run.asked().await) {
-            (true, Ok(Some(question))) => Ok(self.left(&question).into()),
-            _ => self.further(given.problems, InputResponses::new()).await,
+    pub(super) async fn to_its_answer(
+        &self,
+        CalledRun { events, given, .. }: CalledRun,
+        beforehand: InputResponses,
+    ) -> Result<CallToolResponse, ErrorData> {
+        if given.is_declined
+            && let Ok(Some(question)) = self.run.asked().await
+        {
+            return Ok(self.left(&question).into());
         }
+        self.further(events, given.problems, beforehand).await
     }
 
     async fn further(
         &self,
+        mut events: Events,
         mut problems: BTreeMap<String, String>,
         mut beforehand: InputResponses,
     ) -> Result<CallToolResponse, ErrorData> {
         let asks = Asks::of(self.shared, self.reach, self.context);
         let mut shown = ShownProgress::of(self.context, self.level, &self.offer.tool.name);
-        let mut events = self.run.events();
         let (mut problem, mut asked_again) = (None::<(String, String)>, 0);
         loop {
             let mut asked = pin!(self.run.asked());

@@ -90,7 +90,7 @@ pub(super) async fn update(
             }
         };
         let Said::Answer(answer) = answer else { continue };
-        match runtime.answer_here(&record.run_id, &question.id, answer, by).await {
+        match runtime.answer_here(&record.run_id, &question.id, answer, by).await.map(drop) {
             Ok(()) => {}
             Err(Error::Control(error)) if error.kind() == ControlErrorKind::WrongAnswer => {
                 problems.push(format!("`{key}` does not fit: {error}"));

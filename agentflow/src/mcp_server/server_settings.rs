@@ -54,6 +54,7 @@ pub(super) struct HttpSettings {
     pub(super) authenticate: Option<Authenticate>,
     pub(super) max_connections: usize,
     pub(super) max_sessions: usize,
+    pub(super) max_sessions_of_caller: usize,
     pub(super) session_idle: Duration,
     pub(super) session_age: Duration,
 }
@@ -67,6 +68,7 @@ impl Default for HttpSettings {
             authenticate: None,
             max_connections: 256,
             max_sessions: 256,
+            max_sessions_of_caller: 64,
             session_idle: Duration::from_secs(10 * 60),
             session_age: Duration::from_secs(24 * 60 * 60),
         }

@@ -5,12 +5,12 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use rmcp::model::{
-    CallToolRequestParams, CallToolResponse, CancelTaskParams, CancelledNotificationParam, GetPromptRequestParams,
-    GetPromptResponse, GetTaskParams, GetTaskResult, Implementation, InitializeRequestParams, InitializeResult,
-    InputResponses, JsonObject, ListPromptsRequestMethod, ListPromptsResult, ListResourceTemplatesRequestMethod,
-    ListResourceTemplatesResult, ListResourcesRequestMethod, ListResourcesResult, ListToolsResult,
-    PaginatedRequestParams, PromptsCapability, ReadResourceRequestParams, ReadResourceResponse, RequestId,
-    ResourcesCapability, ServerCapabilities, ServerConfig, SetLevelRequestMethod, SubscribeRequestMethod,
+    CallToolRequestParams, CallToolResponse, CancelTaskParams, CancelledNotificationParam, CustomRequest, CustomResult,
+    GetPromptRequestParams, GetPromptResponse, GetTaskParams, GetTaskResult, Implementation, InitializeRequestParams,
+    InitializeResult, InputResponses, JsonObject, ListPromptsRequestMethod, ListPromptsResult,
+    ListResourceTemplatesRequestMethod, ListResourceTemplatesResult, ListResourcesRequestMethod, ListResourcesResult,
+    ListToolsResult, PaginatedRequestParams, PromptsCapability, ReadResourceRequestParams, ReadResourceResponse,
+    RequestId, ResourcesCapability, ServerCapabilities, ServerConfig, SetLevelRequestMethod, SubscribeRequestMethod,
     SubscribeRequestParams, SubscriptionFilter, TASKS_EXTENSION_ID, UnsubscribeRequestMethod, UnsubscribeRequestParams,
     UpdateTaskParams,
 };
@@ -19,12 +19,15 @@ use rmcp::{ErrorData, RoleServer, ServerHandler};
 use serde_json::Value;
 
 use super::call_progress::ShownProgress;
+use super::given_answers::{CalledRun, Given};
 use super::offered::Offer;
 use super::resource_updates::ResourceUpdates;
 use super::served_log::LogLevel;
 use super::served_run::Followed;
 use super::server_settings::{BUSY, Shared};
-use super::{given_answers, request_kind, served_answer, served_call, served_reads, served_run, served_task};
+use super::{
+    given_answers, request_kind, served_answer, served_call, served_reads, served_run, served_task, unread_request,
+};
 use crate::mcp::Ending;
 use crate::run::RunHandle;
 use crate::runtime::EntryKind;
@@ -166,35 +169,32 @@ impl Service {
         // A call whose person thinks has no turn, so that turns bound nothing.
         let open = self.opened(&context.id)?;
         let responses = given_answers::checked(shared, request.input_responses)?;
-        let (earlier, beforehand) = match request.request_state {
+        let (called, beforehand) = match request.request_state {
             Some(state) => {
-                let earlier = given_answers::continued(shared, &offer, &state, responses, context).await?;
-                (Some(earlier), InputResponses::new())
+                let called = given_answers::continued(shared, &offer, &state, responses, context).await?;
+                (called, InputResponses::new())
             }
-            None => (None, responses),
-        };
-        let run = match &earlier {
-            Some(earlier) => earlier.run.clone(),
             None => {
                 if let Err(problem) = fitting(&offer, &arguments) {
                     return Ok(served_answer::error(problem).into());
                 }
                 served_run::check_open(shared, context).await?;
-                match served_run::start(shared, &offer, text, context).await {
-                    Ok(run) => run,
+                let (run, events) = match served_run::start(shared, &offer, text, context).await {
+                    Ok(begun) => begun,
                     Err(error) => return Ok(served_answer::error(served_run::said_of(shared, &error)).into()),
+                };
+                if served_task::is_wanted(shared, context)
+                    && let Ok(record) = shared.runtime.run_record(run.run_id()).await
+                    && let Some(task) = served_task::begun(&record)
+                    // Nobody would get its id.
+                    && !context.ct.is_cancelled()
+                {
+                    return Ok(task.into());
                 }
+                (CalledRun { run, events, given: Given::default() }, responses)
             }
         };
-        if earlier.is_none()
-            && served_task::is_wanted(shared, context)
-            && let Ok(record) = shared.runtime.run_record(run.run_id()).await
-            && let Some(task) = served_task::begun(&record)
-            // Nobody would get its id.
-            && !context.ct.is_cancelled()
-        {
-            return Ok(task.into());
-        }
+        let run = called.run.clone();
         self.runs().insert(open.id.clone(), Some(run.clone()));
         let followed = Followed { shared, offer: &offer, run: &run, context, reach: self.reach, turn: &turn, level };
         tokio::select! {
@@ -206,12 +206,7 @@ impl Service {
                 }
                 Ok(stopped)
             }
-            response = async {
-                match earlier {
-                    Some(earlier) => followed.continued(earlier).await,
-                    None => followed.begun(beforehand).await,
-                }
-            } => response,
+            response = followed.to_its_answer(called, beforehand) => response,
         }
     }
 
@@ -415,6 +410,14 @@ impl ServerHandler for Service {
     ) -> Result<(), ErrorData> {
         // It is short, and ends what others wait for.
         served_task::cancel(&self.shared, request, &context).await
+    }
+
+    async fn on_custom_request(
+        &self,
+        request: CustomRequest,
+        _: RequestContext<RoleServer>,
+    ) -> Result<CustomResult, ErrorData> {
+        Err(unread_request::refused(&request))
     }
 
     async fn on_cancelled(&self, said: CancelledNotificationParam, _: NotificationContext<RoleServer>) {

@@ -311,6 +311,7 @@ async fn wait_for(store: &Arc<dyn Store>, run: &RunId, message: MessageId) -> Re
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::event::ApprovalRequest;
     use crate::middleware::{Middleware, redact};
     use crate::value::Encoded;
 
@@ -337,5 +338,23 @@ mod tests {
             assert!(!is_done(&request, &event));
             assert!(is_done(&request.recorded_by(&redactor), &event), "{request:?}");
         }
+    }
+
+    #[test]
+    fn an_answer_counts_for_the_question_that_it_answered() {
+        let (yes, ask) = (Encoded::from_json("true".to_owned()).unwrap(), |id: &str| {
+            let mut asked = ApprovalRequest::new("sure?".to_owned(), Encoded::null(), Encoded::null());
+            asked.id = id.into();
+            EventKind::ApprovalRequested(Arc::new(asked))
+        });
+        let answered = || EventKind::ApprovalResolved { answer: yes.clone(), by: "ada".into() };
+        let kinds = [ask("00000001"), answered(), ask("00000002"), answered(), ask("00000003")];
+        let time = crate::time::Timestamp::from_millis(0);
+        let event =
+            |(seq, kind)| Event { run_id: RunId::new("r"), seq, part: 0, time, path: "gate".parse().unwrap(), kind };
+        let events: Vec<Event> = (1..).zip(kinds).map(event).collect();
+        let done = |named: &str, after| was_done(&ControlRequest::answer(named, yes.clone(), "ada"), &events, after);
+        assert!(done("gate@00000001", 0) && done("gate@00000002", 2) && done("gate", 2));
+        assert!(!done("gate@00000001", 2) && !done("gate@00000003", 0) && !done("gate", 4));
     }
 }

@@ -4,6 +4,8 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
+#[cfg(feature = "mcp-server")]
+use std::sync::{Mutex, PoisonError};
 use std::task::{Context, Poll, ready};
 
 use futures_util::Stream;
@@ -105,6 +107,24 @@ impl Drop for Events {
 impl fmt::Debug for Events {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Events").field("delivered", &self.delivered).finish_non_exhaustive()
+    }
+}
+
+/// The events of a run that is about to begin: they are listened to before anything of it is executed, so that nothing is
+/// lost which it emits before there is a handle of it. Dropping it ends that.
+#[cfg(feature = "mcp-server")]
+#[derive(Clone, Debug, Default)]
+pub(crate) struct FirstEvents(Arc<Mutex<Option<Events>>>);
+
+#[cfg(feature = "mcp-server")]
+impl FirstEvents {
+    pub(crate) fn begin(&self, run: &Arc<RunShared>) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(Events::new(Arc::clone(run), 0));
+    }
+
+    /// What is listened to; `None` when nothing has begun.
+    pub(crate) fn take(&self) -> Option<Events> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 }
 

@@ -63,6 +63,8 @@ pub(crate) use self::control_request::{Asked, ControlRequest, Reply};
 pub(crate) use self::deadline::within;
 pub(crate) use self::done_calls::{DoneCall, DoneCalls, OUTPUT, Undo, UndoState, is_of_undo};
 pub use self::events::Events;
+#[cfg(feature = "mcp-server")]
+pub(crate) use self::events::FirstEvents;
 pub(crate) use self::forgotten::Void;
 pub(crate) use self::handle::{Ended, Life};
 pub use self::handle::{RunHandle, RunStream};

@@ -11,6 +11,8 @@ use super::Runtime;
 use crate::error::{Error, Result};
 use crate::event::RunId;
 use crate::message::Message;
+#[cfg(any(feature = "a2a-server", feature = "mcp-server"))]
+use crate::run::RunHandle;
 use crate::run::{Approval, ControlRequest, control_by_id};
 use crate::value::Encoded;
 
@@ -104,19 +106,27 @@ impl Runtime {
         self.control(run, ControlRequest::answer(node, answer, by)).await
     }
 
-    /// Answers a question, and continues the run here when no process executes it.
+    /// Answers a question, and continues the run here when no process executes it: the handle is that of a run that continues.
     #[cfg(any(feature = "a2a-server", feature = "mcp-server"))]
-    pub(crate) async fn answer_here(&self, run: &RunId, node: &str, answer: Encoded, by: &str) -> Result<()> {
+    pub(crate) async fn answer_here(
+        &self,
+        run: &RunId,
+        node: &str,
+        answer: Encoded,
+        by: &str,
+    ) -> Result<Option<RunHandle<Encoded>>> {
         use crate::store::{RunStatus, StoreErrorKind};
 
         self.answer_encoded(run, node, answer, by).await?;
         if self.run_record(run).await?.status != RunStatus::Queued {
-            return Ok(());
+            return Ok(None);
         }
         match self.resume(run).await {
             // Another process was first, or it has ended meanwhile.
-            Err(Error::Store(error)) if matches!(error.kind(), StoreErrorKind::Busy | StoreErrorKind::Ended) => Ok(()),
-            resumed => resumed.map(drop),
+            Err(Error::Store(error)) if matches!(error.kind(), StoreErrorKind::Busy | StoreErrorKind::Ended) => {
+                Ok(None)
+            }
+            resumed => resumed.map(Some),
         }
     }
 

@@ -53,6 +53,13 @@ impl Runtime {
         Ok(self.attach(run).await?.events_after(after))
     }
 
+    /// The events of a run that this process executes, deltas included.
+    #[cfg(feature = "mcp-server")]
+    pub(crate) fn events_here(&self, run: &RunId) -> Option<Events> {
+        let shared = self.host().live.as_ref()?.get(run)?;
+        Some(Events::new(shared, 0))
+    }
+
     /// The output of a run by its id, as soon as it has ended: [`attach`](Self::attach), then
     /// [`result`](RunHandle::result). [`inspect`](Self::inspect) says whether it has.
     ///

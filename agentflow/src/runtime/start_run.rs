@@ -10,7 +10,7 @@ use super::Runtime;
 use crate::error::Result;
 use crate::event::RunId;
 use crate::future::BoxFuture;
-use crate::run::{Ended, RunHandle, RunOptions};
+use crate::run::{Ended, RunHandle, RunOptions, RunShared};
 use crate::value::Encoded;
 use crate::workflow::spec::Spec;
 
@@ -66,11 +66,21 @@ pub struct StartRun<'r, T> {
     described: Described,
     decode: Decode<T>,
     options: RunOptions,
+    /// Where its events are listened to from the first moment on.
+    #[cfg(feature = "mcp-server")]
+    first_events: Option<crate::run::FirstEvents>,
 }
 
 impl<'r, T> StartRun<'r, T> {
     pub(super) fn new(runtime: &'r Runtime, described: Described, decode: Decode<T>) -> Self {
-        Self { runtime, described, decode, options: RunOptions::default() }
+        Self {
+            runtime,
+            described,
+            decode,
+            options: RunOptions::default(),
+            #[cfg(feature = "mcp-server")]
+            first_events: None,
+        }
     }
 
     /// Names the run, so that the same request is not started twice: when the store has a run of this id, starting it is
@@ -99,6 +109,13 @@ impl<'r, T> StartRun<'r, T> {
     /// [`Context::tags`](crate::Context::tags) in all of its steps. A second one of the same key replaces the first.
     pub fn tag(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
         self.options.tags.insert(key.into(), value.into());
+        self
+    }
+
+    /// Listens to its events before anything of it is executed.
+    #[cfg(feature = "mcp-server")]
+    pub(crate) fn first_events(mut self, events: crate::run::FirstEvents) -> Self {
+        self.first_events = Some(events);
         self
     }
 
@@ -186,13 +203,20 @@ impl<'r, T: 'static> IntoFuture for StartRun<'r, T> {
     type IntoFuture = BoxFuture<'r, Self::Output>;
 
     fn into_future(self) -> Self::IntoFuture {
-        let Self { runtime, described, decode, options } = self;
+        let Self { runtime, described, decode, options, .. } = self;
+        #[cfg(feature = "mcp-server")]
+        let begins = {
+            let first = self.first_events;
+            move |run: &Arc<RunShared>| first.iter().for_each(|first| first.begin(run))
+        };
+        #[cfg(not(feature = "mcp-server"))]
+        let begins = |_: &Arc<RunShared>| ();
         Box::pin(async move {
             let (spec, inputs) = match described {
                 Described::Workflow(workflow) => workflow?,
                 Described::Named(name, input) => runtime.named(&name, &input?).await?,
             };
-            runtime.start_spec(options, &spec, inputs, decode).await
+            runtime.start_spec(options, &spec, inputs, decode, begins).await
         })
     }
 }

@@ -89,6 +89,7 @@ impl Runtime {
         spec: &Arc<Spec>,
         inputs: Vec<Encoded>,
         decode: Decode<T>,
+        begins: impl FnOnce(&Arc<RunShared>),
     ) -> Result<RunHandle<T>> {
         self.host().running.check()?;
         self.check_compensations(spec, &options).await?;
@@ -106,6 +107,7 @@ impl Runtime {
         }
         let shared = Arc::new(shared);
         self.host().running.begin(&shared)?;
+        begins(&shared);
         let started = WorkflowRun::new(spec, inputs, Arc::clone(&shared), terms);
         // Requests find it from now on, and wait for its first commit.
         if let Some(reservation) = reservation {

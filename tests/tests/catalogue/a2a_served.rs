@@ -267,6 +267,15 @@ async fn what_cannot_be_offered_is_an_error_with_a_remedy() {
     assert!(matches!(server.check().await.unwrap_err(), A2aServerError::Empty));
     let error = server.clone().workflows(["dubble"]).check().await.unwrap_err();
     assert!(error.to_string().contains("`double`"), "{error}");
+    // A `main` that returns an error prints this of it.
+    assert_eq!(format!("{error:?}"), error.to_string());
+    for (server, says) in [
+        (server.clone().agents(["double"]), "the agent `double`: it is a workflow; name it with `workflows`"),
+        (server.clone().workflows(["add"]), "the workflow `add`: it is a tool, which is not a skill"),
+    ] {
+        let error = server.check().await.unwrap_err().to_string();
+        assert!(error.contains(says), "{error}");
+    }
     let section: Value = json!({"skills": [{"name": "no id"}]});
     let error = server.clone().workflows(["double"]).card_section("double", section).check().await.unwrap_err();
     assert!(error.to_string().contains("`id`"), "{error}");

@@ -2,6 +2,7 @@
 //! as tools.
 
 mod a2a_agents;
+mod a2a_callers;
 mod a2a_files;
 mod a2a_json;
 mod a2a_processes;
@@ -36,6 +37,7 @@ mod mcp_resources;
 mod mcp_servers;
 mod mcp_tools;
 mod names;
+mod nested_protocols;
 mod open_api_tools;
 mod raw_http;
 mod run_programs;

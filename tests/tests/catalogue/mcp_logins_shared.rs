@@ -84,6 +84,67 @@ async fn a_token_that_another_process_has_renewed_is_not_used_again() {
 }
 
 #[tokio::test]
+async fn of_two_processes_that_renew_at_once_one_does() {
+    let site = site_with_families().await;
+    let (_folder, logins) = folder();
+    site.client(site.person().logins(logins.clone())).login().await.unwrap();
+    // What ends soon is renewed before it is used, and what was refused after that.
+    for is_refused in [false, true] {
+        let before = site.refreshed();
+        if is_refused {
+            site.forget_tokens();
+        } else {
+            let login = kept_with(&site, &logins, "renew_at", json!(0)).await;
+            logins.save(&site.url(), Some(&login)).await.unwrap();
+        }
+        let clients: Vec<_> = (0..4).map(|_| site.client(McpAuthorization::stored(logins.clone()))).collect();
+        let said = futures_util::future::join_all(clients.iter().map(work)).await;
+        assert!(said.iter().all(|said| &*said.text() == "done"), "{is_refused}: {said:?}");
+        assert_eq!(site.refreshed(), before + 1, "{is_refused}");
+    }
+    // Logins in memory that several clients of a program share.
+    let site = site_with_families().await;
+    let shared = site.person();
+    let clients: Vec<_> = (0..4).map(|_| site.client(shared.clone())).collect();
+    clients[0].login().await.unwrap();
+    futures_util::future::join_all(clients.iter().map(work)).await;
+    site.forget_tokens();
+    let said = futures_util::future::join_all(clients.iter().map(work)).await;
+    assert!(said.iter().all(|said| &*said.text() == "done"), "{said:?}");
+    assert_eq!(site.refreshed(), 1);
+}
+
+#[tokio::test]
+async fn a_login_that_another_process_renews_is_waited_for() {
+    let site = site_with_families().await;
+    let (folder, logins) = folder();
+    site.client(site.person().logins(logins.clone())).login().await.unwrap();
+    let ends_soon = kept_with(&site, &logins, "renew_at", json!(0)).await;
+    logins.save(&site.url(), Some(&ends_soon)).await.unwrap();
+    let renewed = kept_with(&site, &logins, "renew_at", json!(u64::MAX)).await;
+    // Another process, until it has kept what it was given.
+    let other = logins.lock(&site.url()).await.unwrap();
+    let client = site.client(McpAuthorization::stored(logins.clone()));
+    let renews = async {
+        // As far as the client comes.
+        for _ in 0..1000 {
+            tokio::task::yield_now().await;
+        }
+        logins.save(&site.url(), Some(&renewed)).await.unwrap();
+        drop(other);
+    };
+    let (said, ()) = tokio::join!(work(&client), renews);
+    assert_eq!((&*said.text(), site.refreshed()), ("done", 0));
+    // A lock of a login that was removed locks nothing, and the file of it is gone.
+    let before = logins.lock(&site.url()).await.unwrap();
+    logins.save(&site.url(), None).await.unwrap();
+    let after = logins.lock(&site.url()).await.unwrap();
+    drop((before, after));
+    logins.save(&site.url(), None).await.unwrap();
+    assert!(std::fs::read_dir(folder.path().join("logins")).unwrap().next().is_none());
+}
+
+#[tokio::test]
 async fn who_is_refused_leaves_what_another_process_has_kept() {
     let site = Site::new(|_, _| None).await;
     let (_folder, logins) = folder();

@@ -234,6 +234,8 @@ async fn one_that_is_not_there_says_so_and_nothing_is_unknown() {
     drop(listener);
     let error = far(&url).build().unwrap().connect().await.unwrap_err();
     assert!(matches!(error, McpError::Connect { .. }), "{error}");
+    // With the cause, which its HTTP client has.
+    assert!(error.to_string().contains("(Connect)"), "{error}");
 }
 
 #[tokio::test]
@@ -266,6 +268,10 @@ async fn an_answer_over_the_limit_is_an_error() {
 async fn redirects_are_not_followed_and_pages_are_not_answers() {
     let url = server(|_| Some(Response::Status("307 Temporary Redirect\r\nlocation: http://127.0.0.1:1/", ""))).await;
     assert!(far(&url).bearer("sk-1234567").build().unwrap().connect().await.is_err());
+    // What is said of an address where nothing is served.
+    let url = server(|_| Some(Response::Status("404 Not Found", "nothing here"))).await;
+    let error = far(&url).build().unwrap().connect().await.unwrap_err().to_string();
+    assert!(error.contains("404") && !error.contains("::"), "{error}");
     let url = server(|_| Some(Response::Status("200 OK", "<html>hello</html>"))).await;
     let error = far(&url).build().unwrap().connect().await.unwrap_err();
     assert!(matches!(error, McpError::Connect { .. }), "{error}");

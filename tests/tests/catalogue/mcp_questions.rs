@@ -320,6 +320,73 @@ async fn a_question_that_its_server_takes_back_is_closed() {
     check_events(&runtime.journal(run.run_id()).await.unwrap()).unwrap();
 }
 
+/// A server whose tool `wait` answers nothing until the call is cancelled, and then does all the same, and whose tool `book` asks.
+fn answering_late() -> McpClient {
+    let serves = async |stream: DuplexStream| {
+        let (read, mut write) = tokio::io::split(stream);
+        let mut lines = BufReader::new(read).lines();
+        let mut booked = Value::Null;
+        while let Ok(Some(line)) = lines.next_line().await {
+            let message: Value = serde_json::from_str(&line).unwrap();
+            let result = |id: &Value, result: Value| json!({"jsonrpc": "2.0", "id": id, "result": result});
+            let id = &message["id"];
+            let said = match message["method"].as_str().unwrap_or_default() {
+                "initialize" => result(
+                    id,
+                    json!({
+                        "protocolVersion": "2025-11-25", "capabilities": {"tools": {}},
+                        "serverInfo": {"name": "s", "version": "1"},
+                    }),
+                ),
+                "server/discover" => {
+                    json!({"jsonrpc": "2.0", "id": id, "error": {"code": -32601, "message": "no"}})
+                }
+                "tools/list" => {
+                    let tools = ["book", "wait"].map(|name| ScriptedMcp::tool(name, json!({})));
+                    result(id, json!({"tools": tools}))
+                }
+                "tools/call" if message["params"]["name"] == "wait" => continue,
+                "tools/call" => {
+                    booked = id.clone();
+                    let schema = json!({"type": "object", "properties": {"seat": {"type": "string"}}});
+                    json!({
+                        "jsonrpc": "2.0", "id": "q1", "method": "elicitation/create",
+                        "params": {"message": "Which seat?", "requestedSchema": schema},
+                    })
+                }
+                "notifications/cancelled" => {
+                    let error = json!({"code": 0, "message": "Request cancelled"});
+                    json!({"jsonrpc": "2.0", "id": message["params"]["requestId"], "error": error})
+                }
+                _ if message["id"] == "q1" => {
+                    let text = message["result"]["content"]["seat"].as_str().unwrap_or("nobody asked");
+                    result(&booked, json!({"content": [{"type": "text", "text": text}]}))
+                }
+                _ => continue,
+            };
+            write.write_all(format!("{said}\n").as_bytes()).await.unwrap();
+        }
+    };
+    let connect = move || {
+        let (near, far) = tokio::io::duplex(1 << 16);
+        tokio::spawn(serves(far));
+        near
+    };
+    let wait = ToolPolicy::default().timeout(Duration::from_secs(5));
+    McpClient::in_memory("flights", connect).tool_policy("wait", wait).build().unwrap()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_was_given_up_and_is_answered_after_all_keeps_nobody_from_being_asked() {
+    let runtime = Runtime::builder().store(MemoryStore::new()).build();
+    let call = |name: &str| Turn::call(format!("mcp__flights__{name}"), json!({}));
+    let model = ScriptedModel::new([call("wait"), call("book"), Turn::text("done")]);
+    let run = Agent::new(model).tools(answering_late()).runtime(&runtime).start("Go.").unwrap();
+    let question = run.asked().await.unwrap().unwrap_or_else(|| panic!("nobody was asked: {:?}", run.recorded()));
+    run.answer(&question.id, &json!({"seat": "window"}), "ada").await.unwrap();
+    assert_eq!(run.result().await.unwrap().output(), "done");
+}
+
 /// A process with a run whose tool waits, at the store of others.
 async fn asked(server: &ScriptedMcp, store: &MemoryStore) -> (Runtime, RunId) {
     let runtime = Runtime::builder().store(store.clone()).agent(&agent(server).name("booking")).build();

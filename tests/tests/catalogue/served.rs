@@ -202,6 +202,9 @@ async fn what_is_named_and_not_there_is_an_error_before_anything_is_served() {
         assert!(matches!(error, McpServerError::Offer(_)), "{error:?}");
         assert!(error.to_string().contains(expected), "{error}");
     }
+    let wrong = McpServer::from_runtime(&runtime()).agents(["double"]).check().await.unwrap_err();
+    let says = "the MCP server cannot offer the agent `double`: it is a workflow; name it with `workflows`";
+    assert_eq!((wrong.to_string().as_str(), format!("{wrong:?}").as_str()), (says, says));
     let add = Agent::new(ScriptedModel::new([])).name("add");
     let server = McpServer::from_runtime(&Runtime::builder().agent(&add).build()).agents(["add"]);
     let error = server.check().await.unwrap_err().to_string();

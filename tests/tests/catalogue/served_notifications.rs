@@ -5,11 +5,12 @@ use agentflow::mcp_server::{McpCaller, McpServer, ServedResource};
 use agentflow::prelude::*;
 use agentflow::serde_json::{Value, json};
 use agentflow::store::MemoryStore;
+use agentflow_testing::{ScriptedModel, Turn};
 
 use crate::http_session::{Client, send};
 use crate::served::Lines;
 use crate::served_over_http::served;
-use crate::served_tasks::with_meta;
+use crate::served_tasks::{only, with_meta};
 
 /// Says what it does, at several levels.
 #[tool(effects = "none")]
@@ -21,7 +22,14 @@ fn served_chatter(cx: &Context) -> String {
     "done".to_owned()
 }
 
-/// Asks before it chatters, so that it is followed by then.
+/// Chatters at once.
+#[workflow]
+async fn served_chatting_at_once(cx: &Context) -> Result<String> {
+    let said = served_chatter(cx);
+    Ok(said)
+}
+
+/// Asks before it chatters.
 #[workflow]
 async fn served_chatting(cx: &Context) -> Result<String> {
     let go: bool = gate!("Go?", answer = bool).await?;
@@ -96,6 +104,68 @@ async fn a_run_logs_what_its_steps_say() {
     let said = messages(&before_answer(&mut lines).await);
     assert_eq!(said.iter().map(|said| &*said.0).collect::<Vec<_>>(), ["info", "error"]);
     assert!(said.iter().all(|said| said.2 == "served_chatting"), "{said:?}");
+}
+
+/// The same of a runtime in memory and of one with a store, with an agent whose first turn calls the tool.
+fn chatting_at_once(has_store: bool) -> McpServer {
+    let model = ScriptedModel::from_fn(|request| match request.messages.len() {
+        1 => Turn::call("served_chatter", json!({})),
+        _ => Turn::text("done"),
+    });
+    let agent = Agent::new(model).name("served_chatterbox").tools(tools![served_chatter]);
+    let runtime = Runtime::builder().agent(&agent);
+    let runtime = if has_store { runtime.store(MemoryStore::new()) } else { runtime }.build();
+    McpServer::from_runtime(&runtime).agents(["served_chatterbox"]).workflows(["served_chatting_at_once"])
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn what_a_run_says_in_its_first_moment_is_shown() {
+    for has_store in [true, false] {
+        let mut lines = Lines::greeted(&chatting_at_once(has_store)).await;
+        lines.ask(1, "logging/setLevel", json!({"level": "debug"})).await;
+        for times in 0..20 {
+            for (name, arguments) in
+                [("served_chatting_at_once", json!({})), ("served_chatterbox", json!({"message": "Go."}))]
+            {
+                let meta = json!({"progressToken": times});
+                lines.send(2, "tools/call", json!({"name": name, "arguments": arguments, "_meta": meta})).await;
+                let said = before_answer(&mut lines).await;
+                let shown = |method: &str| said.iter().filter(|said| said["method"] == method).count();
+                let of_both = (shown("notifications/message"), shown("notifications/progress"));
+                assert_eq!(of_both, (3, 1), "{name} {has_store} {times}: {said:?}");
+            }
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn what_a_run_says_as_soon_as_it_is_answered_is_shown() {
+    for restarts in [false, true] {
+        let store = MemoryStore::new();
+        let server = || {
+            let runtime = Runtime::builder().store(store.clone()).build();
+            (McpServer::from_runtime(&runtime).tools([""; 0]).workflows(["served_chatting"]), runtime)
+        };
+        for times in 0..20 {
+            let ((served, mut runtime), level) = (server(), "io.modelcontextprotocol/logLevel");
+            let mut lines = Lines::of(&served);
+            let mut params = with_meta(json!({"name": "served_chatting", "arguments": {}}));
+            params["_meta"]["io.modelcontextprotocol/clientCapabilities"] = json!({"elicitation": {}});
+            params["_meta"][level] = json!("debug");
+            let asked = lines.ask(1, "tools/call", params.clone()).await;
+            if restarts {
+                runtime.drain(std::time::Duration::from_secs(3600)).await;
+                let (served, next) = server();
+                (lines, runtime) = (Lines::of(&served), next);
+            }
+            let (key, _) = only(&asked["result"]);
+            params["requestState"] = asked["result"]["requestState"].clone();
+            params["inputResponses"] = json!({(key): {"action": "accept", "content": {"answer": true}}});
+            lines.send(2, "tools/call", params).await;
+            assert_eq!(messages(&before_answer(&mut lines).await).len(), 3, "{restarts} {times}");
+            drop(runtime);
+        }
+    }
 }
 
 #[tokio::test]

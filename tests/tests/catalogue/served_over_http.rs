@@ -145,8 +145,34 @@ async fn requests_of_other_hosts_and_origins_are_refused() {
 #[tokio::test]
 async fn hostile_requests_get_errors_and_never_a_hang() {
     let address = served(server().max_message(2000)).await;
-    for (body, status) in [("", 415), ("not json", 415), ("[]", 415), ("{}", 415), ("\"\"", 415)] {
-        assert_eq!(post(address, "", body).await.0, status, "{body}");
+    let ping = json!({"jsonrpc": "2.0", "id": 1, "method": "ping"});
+    let several = json!([ping]).to_string();
+    for (body, code) in [
+        ("", -32700),
+        ("not json", -32700),
+        ("[]", -32600),
+        ("{}", -32600),
+        ("\"\"", -32600),
+        (&*several, -32600),
+        (r#"{"jsonrpc": "2.0", "id": null, "method": "ping"}"#, -32600),
+    ] {
+        let (status, answer) = post(address, "", body).await;
+        let error: Value = serde_json::from_str(answer.rsplit("\r\n").next().unwrap()).unwrap();
+        assert_eq!(
+            (status, &error["error"]["code"], &error["id"]),
+            (400, &json!(code), &Value::Null),
+            "{body}: {answer}"
+        );
+    }
+    let other = head(address, "", 2).replace("application/json\r\naccept", "text/html\r\naccept") + "{}";
+    assert!(raw(address, other.as_bytes()).await.starts_with("HTTP/1.1 415 "), "{other}");
+    for (method, params, code, says) in [
+        ("tools/call", json!({"name": 5}), "-32602", "`tools/call` do not fit: invalid type: integer `5`"),
+        ("tools/cal", json!({}), "-32601", "no method `tools/cal`"),
+    ] {
+        let body = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).to_string();
+        let (_, answer) = post(address, "", &body).await;
+        assert!(answer.contains(code) && answer.contains(says), "{answer}");
     }
     let (status, answer) = post(address, "", &call("add", json!({"a": "x".repeat(3000)}))).await;
     assert_eq!(status, 413);

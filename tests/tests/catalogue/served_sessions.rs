@@ -178,6 +178,19 @@ async fn a_client_without_room_for_a_session_is_served_without_one() {
 }
 
 #[tokio::test]
+async fn a_caller_has_so_many_sessions_and_others_have_theirs() {
+    let server = with_callers(server(&MemoryStore::new()).max_sessions(3).max_sessions_of_caller(2));
+    let address = served(server).await;
+    let begin = async |who: &str| Client::begin(address, &format!("x-who: {who}\r\n"), &json!({})).await.1;
+    let (one, two) = (begin("ann").await.unwrap(), begin("ann").await);
+    assert!(two.is_some() && begin("ann").await.is_none());
+    let other = begin("eve").await;
+    assert!(other.is_some() && begin("eve").await.is_none());
+    one.send("DELETE", "").await;
+    while begin("ann").await.is_none() {}
+}
+
+#[tokio::test]
 async fn a_session_ends_when_it_is_idle_or_old() {
     let short = Duration::from_millis(50);
     // Idle: as soon as it has ended there is room for another one.

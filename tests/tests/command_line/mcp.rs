@@ -47,7 +47,12 @@ fn what_cannot_be_served_or_reached_is_one_sentence() {
         let lost = agentwf(&[&["mcp", "tools"], server].concat());
         assert_eq!((lost.code, lost.stdout.as_str()), (Some(1), ""), "{server:?}");
         assert!(lost.stderr.contains("MCP server"), "{}", lost.stderr);
+        // Once, and without names of types.
+        assert_eq!(lost.stderr.lines().count(), 1, "{}", lost.stderr);
     }
+    let ended = agentwf(&["mcp", "tools", "--", "false"]);
+    assert_eq!((ended.code, ended.stdout.as_str()), (Some(1), ""));
+    assert!(ended.stderr.contains("its process ended") && !ended.stderr.contains("::"), "{}", ended.stderr);
     assert_eq!(agentwf(&["mcp", "tools"]).code, Some(2));
 }
 

@@ -328,8 +328,8 @@ async fn a_node_reads_a_resource_of_a_server() {
             "`a` reads one resource, so it is given nothing; remove `input_mapping`, or `resource_uri`",
         ),
         (
-            node(", prompt_name: x", "").replace("mcp_resource", "mcp_prompt"),
-            "`mcp_prompt`: a node that gets a prompt of a server is not read; bind a tool with `mcp_tool`",
+            node("", "").replace("mcp_resource", "mcp_prompt"),
+            "the `fixed_ref` of a prompt needs `prompt_name`, the name that the server gives the prompt",
         ),
     ] {
         let error = Document::read("it.yaml", text).unwrap_err();
@@ -457,4 +457,54 @@ async fn arms_that_nobody_named_do_not_collide() {
     let output = output_of(&document(&nodes, &edges), json!({"n": false, "a": false, "b": true, "c": true})).await;
     assert_eq!((&output["x"], &output["second"], &output["none"]), (&json!("echo"), &json!("echo"), &Value::Null));
     assert_eq!(output["after"], "echo");
+}
+
+#[tokio::test]
+async fn a_node_gets_a_prompt_of_a_server() {
+    let said = |role: &str, text: &str| json!({"role": role, "content": {"type": "text", "text": text}});
+    let arguments = json!([{"name": "style", "required": true}, {"name": "lines"}]);
+    let server = ScriptedMcp::new([])
+        .prompts([json!({"name": "sum-up", "arguments": arguments}), json!({"name": "greet"})])
+        .answers_prompts([
+            ("sum-up", McpAnswer::Result(json!({"messages": [said("user", "Sum it up."), said("assistant", "How?")]}))),
+            ("greet", McpAnswer::prompt("Say hello.")),
+        ]);
+    let client = {
+        let server = server.clone();
+        McpClient::in_memory("notes", move || server.connect()).prompts_as_tools().build().unwrap()
+    };
+    let node = |prompt: &str, more: &str| {
+        document(
+            &format!(
+                "  - {{node_id: a, kind: mcp, dependencies: [{{dependency_id: d, dependency_type: mcp_prompt, fixed_ref: \
+                 {{server_id: notes, prompt_name: {prompt}}}}}]{more}}}\n"
+            ),
+            "[]",
+        )
+        .replace("edges:\n[]", "edges: []")
+    };
+    for (text, output) in [
+        (
+            node("sum-up", ", input_mapping: {style: how, lines: n, more: missing}"),
+            "user: Sum it up.\n\nassistant: How?",
+        ),
+        (node("greet", ""), "Say hello."),
+    ] {
+        let document = read(&text);
+        let runtime = Runtime::builder().toolset(client.toolset()).document(document.clone()).build();
+        runtime.check(&document).await.unwrap_or_else(|error| panic!("{error}"));
+        let found = run(&runtime, "it", json!({"input": {"how": "short", "n": 3}})).await;
+        let expected =
+            json!({"how": "short", "n": 3, "output": output, "tool_used": "get_prompt", "server_id": "notes"});
+        assert_eq!(found, expected);
+    }
+    let asked = [("sum-up", json!({"style": "short", "lines": "3"})), ("greet", Value::Null)];
+    assert_eq!(server.prompted(), asked.map(|(name, given)| (name.to_owned(), given)));
+    server.finish();
+    let pool =
+        node("x", "").replace("fixed_ref: {server_id: notes, prompt_name: x}", "resolution_mode: pool, pool_refs: []");
+    let error = Document::read("it.yaml", pool).unwrap_err();
+    let problem =
+        "`mcp_prompt`: a pool has servers with their tools, or agents; bind a prompt with `resolution_mode: fixed`";
+    assert_eq!(error.problems()[0].message, problem);
 }

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 /// Every room, from the vocabulary to the surfaces.
-const ROOMS: [&str; 52] = [
+const ROOMS: [&str; 53] = [
     // The vocabulary.
     "tuples",
     "text",
@@ -18,6 +18,7 @@ const ROOMS: [&str; 52] = [
     "mask",
     "process_group",
     "strict",
+    "caller_slots",
     "text_tree",
     "wire",
     "value",

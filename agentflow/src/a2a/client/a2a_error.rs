@@ -1,15 +1,17 @@
 //! `A2aError`: what can be wrong with an agent of another program. It says nothing of the texts of messages.
 
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::super::A2aErrorCode;
+use crate::error::with_causes;
 use crate::message::ToolStatus;
 use crate::tool::ToolError;
 
 /// Why an agent of another program did not do what it was asked. A [`Toolset`](crate::tool::Toolset) fails with it as
 /// [`Error::Toolset`](crate::Error::Toolset), a call of the agent's tool as a result that the model sees.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum A2aError {
     /// What the program says of the agent cannot be used.
@@ -90,6 +92,12 @@ pub enum A2aError {
         /// What is wrong with the answer.
         problem: String,
     },
+}
+
+impl fmt::Debug for A2aError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        with_causes(self, f)
+    }
 }
 
 impl A2aError {

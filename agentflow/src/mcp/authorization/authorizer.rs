@@ -323,6 +323,17 @@ impl Shared {
         is_by_whom && is_of_given && is_of_document
     }
 
+    /// Locks the login where it is kept: of two processes the later one then finds what the other was given.
+    pub(super) async fn locked(&self) -> Option<Box<dyn Send>> {
+        match self.says.logins.lock(self.url.as_str()).await {
+            Ok(locked) => Some(locked),
+            Err(error) => {
+                tracing::warn!(server = %self.server, %error, "the login of an MCP server cannot be locked");
+                None
+            }
+        }
+    }
+
     /// Takes the login of another process, if there is another, and has none if another one has logged out.
     async fn reload(&self) -> Result<Kept, McpError> {
         if !self.state().is_saved {
@@ -382,7 +393,7 @@ impl Shared {
         if self.reload().await? == Kept::Another {
             return Ok(());
         }
-        let login = self.login();
+        let mut login = self.login();
         let (renewed, logged_in) = {
             let state = self.state();
             (state.renewed, state.logged_in)
@@ -420,11 +431,20 @@ impl Shared {
                 let issuer = login.as_ref().map_or("", |login| head(&login.issuer, 200)).to_owned();
                 return Err(self.error(format!("it refuses the token that `{issuer}` has just given for it")));
             }
-            if let Some(login) = login.as_ref().filter(|login| login.refresh_token.is_some() && renewed <= first) {
-                match self.renew(login).await {
-                    Ok(()) => return Ok(()),
-                    Err(failed) if failed.is_final() => {}
-                    Err(failed) => return Err(self.error(format!("its login cannot be renewed: {}", failed.problem))),
+            if renewed <= first && login.as_ref().is_some_and(|login| login.refresh_token.is_some()) {
+                let _locked = self.locked().await;
+                if self.reload().await? == Kept::Another {
+                    return Ok(());
+                }
+                login = self.login();
+                if let Some(login) = login.as_ref().filter(|login| login.refresh_token.is_some()) {
+                    match self.renew(login).await {
+                        Ok(()) => return Ok(()),
+                        Err(failed) if failed.is_final() => {}
+                        Err(failed) => {
+                            return Err(self.error(format!("its login cannot be renewed: {}", failed.problem)));
+                        }
+                    }
                 }
             }
         }
@@ -446,6 +466,7 @@ impl Shared {
 
     /// Renews the login that ends soon, unless another process has done so or has logged out.
     async fn renew_early(&self) -> Result<(), McpError> {
+        let _locked = self.locked().await;
         self.reload().await?;
         let Some(login) = self.login().filter(|login| self.ends_soon(login)) else { return Ok(()) };
         self.renew(&login).await.map_err(|failed| self.error(failed.problem))
@@ -521,6 +542,7 @@ impl Shared {
     }
 
     async fn removed(&self) -> Result<(), McpError> {
+        let _locked = self.locked().await;
         self.load().await?;
         let is_of_others = self.kept_of_anybody().await?.is_some_and(|login| !self.is_ours(&login));
         self.reload().await?;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
@@ -32,25 +32,46 @@ pub trait McpLogins: Send + Sync {
     /// # Errors
     /// When it cannot be kept. The login is used all the same, as long as the client is there, and a warning is logged.
     async fn save(&self, server: &str, login: Option<&Secret>) -> io::Result<()>;
+
+    /// Waits until nobody else has the login of a server locked, and locks it until the value that it gives is dropped. Held while
+    /// a login is read again, renewed and saved, or removed, so that of two processes one uses a refresh token and the other
+    /// has what the first was given. A store that several processes have locks for all of them; one that waits long gives up,
+    /// and dropping the future does, too. Default: nothing is locked, which is right for a store of one client.
+    ///
+    /// # Errors
+    /// When it cannot be locked. A warning is logged, and the login is renewed or removed all the same.
+    async fn lock(&self, server: &str) -> io::Result<Box<dyn Send>> {
+        let _ = server;
+        Ok(Box::new(()))
+    }
 }
 
-/// Logins in memory.
+/// Logins in memory, and who has one of them locked.
 #[derive(Default)]
-pub(super) struct InMemory(Mutex<BTreeMap<String, Secret>>);
+pub(super) struct InMemory {
+    logins: Mutex<BTreeMap<String, Secret>>,
+    locks: Mutex<BTreeMap<String, Arc<tokio::sync::Mutex<()>>>>,
+}
 
 #[async_trait]
 impl McpLogins for InMemory {
     async fn load(&self, server: &str) -> io::Result<Option<Secret>> {
-        Ok(self.0.lock().unwrap_or_else(PoisonError::into_inner).get(server).cloned())
+        Ok(self.logins.lock().unwrap_or_else(PoisonError::into_inner).get(server).cloned())
     }
 
     async fn save(&self, server: &str, login: Option<&Secret>) -> io::Result<()> {
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = self.logins.lock().unwrap_or_else(PoisonError::into_inner);
         match login {
             Some(login) => all.insert(server.to_owned(), login.clone()),
             None => all.remove(server),
         };
         Ok(())
+    }
+
+    async fn lock(&self, server: &str) -> io::Result<Box<dyn Send>> {
+        let lock =
+            Arc::clone(self.locks.lock().unwrap_or_else(PoisonError::into_inner).entry(server.to_owned()).or_default());
+        Ok(Box::new(lock.lock_owned().await))
     }
 }
 

@@ -4,6 +4,7 @@ use std::fmt;
 use std::fs::{self, File};
 use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use ring::digest::{SHA256, digest};
@@ -13,12 +14,19 @@ use crate::model::Secret;
 
 /// The most bytes of a login.
 const MOST_BYTES: u64 = 256 << 10;
+/// How long another process may have a login locked before nobody waits for it any more: longer than a renewal takes, which is
+/// two requests at most.
+const LONGEST_LOCK: Duration = Duration::from_secs(40);
+/// How long is waited before it is tried again.
+const LOOKS_AGAIN: Duration = Duration::from_millis(25);
 
 /// Logins in the files of a folder, one for each server; `agentwf mcp login` keeps them in [`of_user`](Self::of_user).
 ///
 /// On Unix the folder and the files that are made here can be read by their user alone; elsewhere as the folder above says.
 /// A folder of somebody else, or one that others can write to, is refused, and so is what is a link or not a file. Logins are
 /// not encrypted; one folder is for one person. A login is replaced in one step, so a process that ends in between leaves the one before.
+/// Beside a login that was renewed there is a file with the ending `.lock`, which one process at a time has locked; it is removed with the
+/// login.
 #[derive(Clone)]
 pub struct McpLoginFolder {
     folder: PathBuf,
@@ -41,6 +49,7 @@ impl McpLoginFolder {
         data.map(|data| Self::new(data.join("agentflow/mcp-logins")))
     }
 
+    /// Where the login of a server is.
     fn file(&self, server: &str) -> PathBuf {
         let name = digest(&SHA256, server.as_bytes());
         let name: String = name.as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
@@ -68,6 +77,35 @@ impl McpLogins for McpLoginFolder {
             None => remove(&folder, &file),
         })
         .await
+    }
+
+    async fn lock(&self, server: &str) -> io::Result<Box<dyn Send>> {
+        let begun = tokio::time::Instant::now();
+        loop {
+            let (folder, file) = (self.folder.clone(), lock_of(&self.file(server)));
+            match on_files(move || try_lock(&folder, &file)).await? {
+                Some(lock) => return Ok(lock),
+                None if begun.elapsed() >= LONGEST_LOCK => {
+                    let problem = format!("another process has had it locked for {LONGEST_LOCK:?}");
+                    return Err(io::Error::new(io::ErrorKind::TimedOut, problem));
+                }
+                None => tokio::time::sleep(LOOKS_AGAIN).await,
+            }
+        }
+    }
+}
+
+/// The file that is locked while a login is renewed or removed.
+fn lock_of(file: &Path) -> PathBuf {
+    file.with_extension("lock")
+}
+
+/// Locks a file, unless another process has it locked, as long as the value is there. Without the folder there is no
+/// login that could be renewed, and nothing to lock.
+fn try_lock(folder: &Path, file: &Path) -> io::Result<Option<Box<dyn Send>>> {
+    match is_of_user(folder)? {
+        true => Ok(locked_file(file)?.map(|locked| Box::new(locked) as Box<dyn Send>)),
+        false => Ok(Some(Box::new(()))),
     }
 }
 
@@ -112,7 +150,10 @@ fn remove(folder: &Path, file: &Path) -> io::Result<()> {
     if !is_of_user(folder)? {
         return Ok(());
     }
-    match fs::remove_file(file) {
+    let removed = fs::remove_file(file);
+    // Whoever waits for it makes another one.
+    let _ = fs::remove_file(lock_of(file));
+    match removed {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
         _ => Ok(()),
     }
@@ -156,6 +197,44 @@ fn existing_file(path: &Path) -> io::Result<File> {
         true => File::open(path),
         false => Err(io::Error::other(format!("`{}` is not a file", path.display()))),
     }
+}
+
+/// Opens a file, or makes it, and locks it, unless another process has it locked. A link is not followed.
+#[cfg(unix)]
+fn locked_file(path: &Path) -> io::Result<Option<File>> {
+    use std::os::unix::fs::MetadataExt as _;
+
+    use rustix::fs::{FlockOperation, Mode, OFlags, flock, open};
+    use rustix::io::Errno;
+
+    let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let file = File::from(open(path, flags, Mode::RUSR | Mode::WUSR)?);
+    match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => {}
+        Err(Errno::WOULDBLOCK) => return Ok(None),
+        Err(error) => return Err(error.into()),
+    }
+    // Whoever removed the login has removed the file, too: a lock of what is not there any more locks nothing.
+    let (locked, now) = (file.metadata()?, fs::symlink_metadata(path));
+    Ok(now.is_ok_and(|now| (now.dev(), now.ino()) == (locked.dev(), locked.ino())).then_some(file))
+}
+
+/// The same: nobody else opens it as long as it is open here.
+#[cfg(windows)]
+fn locked_file(path: &Path) -> io::Result<Option<File>> {
+    use std::os::windows::fs::OpenOptionsExt as _;
+
+    /// `ERROR_SHARING_VIOLATION`.
+    const SHARED: i32 = 32;
+    match File::options().write(true).create(true).truncate(false).share_mode(0).open(path) {
+        Err(error) if error.raw_os_error() == Some(SHARED) => Ok(None),
+        opened => opened.map(Some),
+    }
+}
+
+#[cfg(not(any(unix, windows)))]
+fn locked_file(_: &Path) -> io::Result<Option<File>> {
+    Err(io::ErrorKind::Unsupported.into())
 }
 
 #[cfg(unix)]

@@ -67,7 +67,10 @@ impl Shared {
         self.is_asking.store(true, Ordering::SeqCst);
         let agreed = self.within(self.agreed(challenge)).await;
         drop(is_asking);
-        self.given(agreed?).await
+        let agreed = agreed?;
+        // What another process renews at this moment does not replace it.
+        let _locked = self.locked().await;
+        self.given(agreed).await
     }
 
     /// Logs in as a client with a secret.
