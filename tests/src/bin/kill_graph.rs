@@ -1,6 +1,6 @@
 //! A process that the kill test kills: a workflow that is nothing but data, over a store file. Its nodes refer to a tool
 //! that is made at run time from a JSON Schema, to a `#[workflow]` and to an agent; its router takes a set of arms, and
-//! two of three must come through before it continues.
+//! two of three must come through before it continues. A decider skips one of its nodes and gives another one something else.
 //!
 //! `kill-graph STORE EFFECTS` starts the run, or resumes an existing one, and prints its outcome, after the problem of a
 //! graph that is wrong. Every effect adds a line to the file EFFECTS. It lets interrupted calls run again, as an operator
@@ -92,6 +92,7 @@ fn graph(arm: &str) -> Graph {
     let ship = |what: &str| call("shop.ship", json!({"what": {"value": what}}));
     let graph = json!({
         "version": 1, "name": "order", "output": "receipt", "concurrency": 3,
+        "decider": {"kind": "agent", "name": "guide"},
         "nodes": [
             {"name": "order", "kind": "input", "schema": {
                 "type": "object",
@@ -114,13 +115,14 @@ fn graph(arm: &str) -> Graph {
             {"name": "courier", "does": ship("by courier"), "edges": [{"from": "way", "arm": arm}]},
             {"name": "ribbon", "does": ship("with a ribbon"), "edges": [{"from": "way", "arm": "gift"}]},
             {"name": "truck", "does": ship("by truck"), "edges": [{"from": "way", "arm": "heavy"}]},
+            {"name": "letter", "does": ship("by letter"), "edges": [{"from": "reserved"}]},
             {"name": "sent", "begins": {"join": 2},
              "edges": [{"from": "courier"}, {"from": "ribbon"}, {"from": "truck"}],
              "does": {"value": {"list": [
                 {"from": "courier", "at": "/shipped", "or": null},
                 {"from": "ribbon", "at": "/shipped", "or": null},
                 {"from": "truck", "at": "/shipped", "or": null}]}}},
-            {"name": "words", "edges": [{"from": "sent"}],
+            {"name": "words", "edges": [{"from": "sent"}, {"from": "letter"}],
              "does": {"call": {"kind": "agent", "name": "clerk", "with": {"from": "sent"}}}},
             {"name": "receipt", "does": {"value": {"object": {
                 "reserved": {"from": "reserved"}, "price": {"from": "price"}, "sent": {"from": "sent", "or": null},
@@ -133,7 +135,19 @@ fn graph(arm: &str) -> Graph {
 fn runtime(arm: &str, effects: &str, store: SqliteStore) -> Runtime {
     let effects = Arc::new(PathBuf::from(effects));
     let clerk = Agent::new(ScriptedModel::from_fn(|_| Turn::text("Thank you."))).name("clerk");
+    let guide = Agent::new(ScriptedModel::from_fn(|request| {
+        let asked: String = request.messages.messages().iter().map(|message| message.text().replace(' ', "")).collect();
+        Turn::text(match &asked {
+            asked if asked.contains(r#""node":"letter""#) => r#"{"decision": "skip", "reason": "a parcel is enough"}"#,
+            asked if asked.contains(r#""node":"ribbon""#) => {
+                r#"{"decision": "revise", "arguments": {"what": "with a red ribbon"}, "reason": "red is left"}"#
+            }
+            _ => r#"{"decision": "continue"}"#,
+        })
+    }))
+    .name("guide");
     Runtime::builder()
+        .agent(&guide)
         .store(store)
         .tools(reserve(Arc::clone(&effects)))
         .tools(ship(effects))

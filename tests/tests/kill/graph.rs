@@ -38,7 +38,7 @@ fn a_process_that_executes_a_graph_is_killed() {
                         `courier`; did you mean `express`?";
         assert_eq!(problem, expected);
         let receipt: serde_json::Value = serde_json::from_str(output).unwrap();
-        assert_eq!(receipt["sent"], serde_json::json!(["by courier", "with a ribbon", null]));
+        assert_eq!(receipt["sent"], serde_json::json!(["by courier", "with a red ribbon", null]));
         assert_eq!((&receipt["price"], &receipt["words"]), (&400.into(), &"Thank you.".into()));
         kills += report.kills();
         eprintln!("{report}");
@@ -63,7 +63,7 @@ fn check(store: &Path, effects: &Path) -> Result<(), String> {
     }
     let shipped: Vec<&str> = of("ship ").iter().map(|(line, _)| **line).collect();
     if shipped != ["ship courier", "ship ribbon"] {
-        return Err(format!("by courier and with a ribbon, and not {shipped:?}"));
+        return Err(format!("by courier and with a ribbon, and nothing by letter, and not {shipped:?}"));
     }
     Ok(())
 }
