@@ -1,7 +1,12 @@
-//! How much work it is to read a document: twice as much of it takes about twice as much memory in all, in each form and
-//! whichever way it is written. A test program of its own, since it counts what is allocated.
+//! How much work it is to read a document, and to run one whose list is revised: twice as much of it takes about twice as much
+//! memory in all, in each form and whichever way it is written. A test program of its own, since it counts what is allocated.
 
 use agentflow::document::{Document, DocumentForm};
+use agentflow::prelude::*;
+use agentflow::value::Encoded;
+use agentflow::workflow::{NextNode, NodeDecision};
+use agentflow_testing::test_runtime;
+use serde_json::json;
 
 /// What reading allocates in all, in bytes. A list that grows to twice its size allocates twice as much.
 fn work(text: &str, form: DocumentForm) -> u64 {
@@ -214,4 +219,49 @@ fn so_many_mistakes_are_listed() {
         "{:?}",
         problems[300]
     );
+}
+
+/// Revise a list to what it is.
+#[tool(effects = "none", max_output = 1_000_000)]
+async fn work_decide(next: NextNode) -> NodeDecision {
+    match next.node.as_str() {
+        "each" => NodeDecision::Revise { arguments: json!({"items": next.outputs["items"]}), reason: String::new() },
+        _ => NodeDecision::Continue,
+    }
+}
+
+/// Count the bytes of a text.
+#[tool(effects = "none")]
+async fn work_length(text: String) -> usize {
+    text.len()
+}
+
+#[test]
+fn the_items_of_a_revised_list_are_read_once() {
+    let text = "name: it
+output: each
+decider: {kind: tool, name: work_decide}
+nodes:
+  - {name: items, kind: input, schema: {type: array, items: {type: string}}}
+  - name: each
+    does: {map: {items: items, call: {kind: tool, name: work_length, with: {object: {text: {item: ''}}}}}}
+";
+    let document = Document::read("it.yaml", text).unwrap_or_else(|error| panic!("{error}"));
+    // All of it runs on this thread, whose memory is counted.
+    let tokio = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let work = |count: usize| {
+        let counted = allocation_counter::measure(|| {
+            let ended = tokio.block_on(async {
+                let runtime = test_runtime().document(document.clone()).build();
+                let input = Encoded::new(&json!({"items": vec!["x".repeat(400); count]})).unwrap();
+                runtime.start_named("it", input).await.unwrap().result().await.unwrap()
+            });
+            assert_eq!(ended.decode::<Vec<usize>>().unwrap(), vec![400; count]);
+        });
+        counted.bytes_total
+    };
+    // What is made once for a process is made before.
+    work(1);
+    let [once, twice] = [300, 600].map(work);
+    assert!(twice < once * 5 / 2, "{once} and {twice} bytes");
 }

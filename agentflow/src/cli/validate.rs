@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::document_args::{DocumentArgs, ExportArgs, ValidateArgs};
 use super::print::{BOLD, DIM, Stop, json_line, line, note};
-use crate::document::{Document, DocumentError, to_yaml};
+use crate::document::{Document, DocumentError, DocumentForm, to_yaml};
 use crate::runtime::Runtime;
 use crate::text::OneLine;
 
@@ -62,7 +62,11 @@ pub(super) fn export(host: &Runtime, args: &ExportArgs) -> Result<(), Stop> {
     let document = read.iter().flatten().find(|document| document.name() == args.name);
     let exported = match (document, host.given_graph(&args.name)) {
         (Some(document), _) => document.export(args.form),
-        (None, Some(graph)) => args.form.export(&graph),
+        (None, Some(graph)) => {
+            // Only a tree holds them; the others name them.
+            let inner = if args.form == DocumentForm::Tree { host.graphs_within(&graph) } else { Vec::new() };
+            args.form.export_with(&graph, &inner)
+        }
         (None, None) => args.form.export(&host.workflow_graph(&args.name)?),
     };
     let exported = exported.map_err(|error| Stop::failed("export", error.to_string()))?;

@@ -5,8 +5,9 @@ use std::fmt;
 
 use serde_json::{Value, json};
 
+use super::agents_document::MESSAGE;
 use super::{Document, DocumentForm, export_edges, export_tools, export_tree};
-use crate::workflow::{Graph, GraphNode, NodeKind};
+use crate::workflow::{Graph, GraphNode, NodeKind, ReferenceKind};
 
 /// Why a workflow cannot be written in a form: one sentence that names the node, where there is one.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -27,20 +28,20 @@ impl Document {
         if form == self.form {
             return Ok(self.source.tree.to_json());
         }
-        let refused = |problem: String| Err(ExportError::new(&self.graph, form, problem));
-        if let Some(agent) = self.agents.first() {
-            return refused(format!(
-                "the document describes the agent `{}`, and a document of that form only names agents",
-                agent.name
-            ));
+        if let Some(agent) = self.agents.first().filter(|_| form != DocumentForm::Agents) {
+            let says = match form {
+                DocumentForm::Edges | DocumentForm::Steps => {
+                    "the agents of that form choose among the tools of a server"
+                }
+                _ => "a document of that form only names agents",
+            };
+            let (agent, own) = (&agent.name, self.form);
+            let problem = format!(
+                "the document describes the agent `{agent}`, and {says}; the form `{own}`, in which it is written, can say it"
+            );
+            return Err(ExportError::new(&self.graph, form, problem));
         }
-        if let Some(inner) = self.inner.first() {
-            return refused(format!(
-                "it calls the workflow `{}`, which belongs to it; a document of that form describes one workflow",
-                inner.name
-            ));
-        }
-        form.export(&self.graph)
+        form.export_with(&self.graph, &self.inner)
     }
 }
 
@@ -50,24 +51,44 @@ impl DocumentForm {
     /// # Errors
     /// When the form cannot say what the workflow is: nodes that are code, and what the form has no words for.
     pub fn export(self, graph: &Graph) -> Result<Value, ExportError> {
-        let refused = |problem: String| {
-            let other = if self == Self::Tree { "; the form `graph` can say it" } else { "" };
-            ExportError::new(graph, self, problem + other)
-        };
+        self.export_with(graph, &[])
+    }
+
+    /// The same of a workflow with those that belong to it, as [`Pipeline::graphs`](crate::Pipeline::graphs) gives them: those
+    /// that a [`Tree`](Self::Tree) holds as parts. A document of another form describes one workflow.
+    ///
+    /// # Errors
+    /// As [`export`](Self::export).
+    pub fn export_with(self, graph: &Graph, inner: &[Graph]) -> Result<Value, ExportError> {
+        self.written(graph, inner).map_err(|mut problem| {
+            // A form is named that was tried.
+            let others = [Self::Graph, Self::Tree].into_iter().filter(|other| *other != self);
+            if let Some(other) = others.into_iter().find(|other| other.written(graph, inner).is_ok()) {
+                problem.push_str(&format!("; the form `{other}` can say it"));
+            }
+            ExportError::new(graph, self, problem)
+        })
+    }
+
+    fn written(self, graph: &Graph, inner: &[Graph]) -> Result<Value, String> {
         let is_code = |node: &&GraphNode| node.does.is_none() && !matches!(node.kind, NodeKind::Input | NodeKind::Join);
-        if let Some(node) = graph.nodes.iter().find(is_code) {
-            let problem = format!("the node `{}` is code, and documents are data", node.name);
-            return Err(ExportError::new(graph, self, problem));
+        if let Some(node) = inner.iter().chain([graph]).flat_map(|graph| &graph.nodes).find(is_code) {
+            return Err(format!("the node `{}` is code, and documents are data", node.name));
         }
-        let written = match self {
-            Self::Graph => Ok(graph.to_json()),
-            Self::Tools => export_tools::written(graph),
-            Self::Edges => export_edges::written(graph),
-            Self::Steps => export_edges::steps_written(graph),
-            Self::Agents => Err("it describes its agents, and a workflow only names them".to_owned()),
-            Self::Tree => export_tree::written(graph),
+        if let Some(inner) = inner.first().filter(|_| self != Self::Tree) {
+            return Err(format!(
+                "it calls the workflow `{}`, which belongs to it; a document of that form describes one workflow",
+                inner.name
+            ));
+        }
+        let mut written = match self {
+            Self::Graph => graph.to_json(),
+            Self::Tools => export_tools::written(graph)?,
+            Self::Edges => export_edges::written(graph)?,
+            Self::Steps => export_edges::steps_written(graph)?,
+            Self::Agents => return Err(no_agents(graph)),
+            Self::Tree => export_tree::written(graph, inner)?,
         };
-        let mut written = written.map_err(refused)?;
         if let (Some(decider), Value::Object(fields)) = (&graph.decider, &mut written) {
             fields.insert("decider".to_owned(), json!(decider));
         }
@@ -77,12 +98,44 @@ impl DocumentForm {
         // What the form would say otherwise than it was meant is not written.
         let again = Document::read("written", written.to_string()).map_err(|error| {
             let problem = error.problems().first().map(|problem| problem.message.clone()).unwrap_or_default();
-            refused(format!("it would not be read again: {problem}"))
+            format!("it would not be read again: {problem}")
         })?;
-        match again.graph.hash() == graph.hash() {
-            true => Ok(written),
-            false => Err(refused(first_difference(graph, &again.graph))),
+        if again.graph.hash() != graph.hash() {
+            return Err(first_difference(graph, &again.graph));
         }
+        let is_same = |of: &Graph| again.inner.iter().any(|other| other.name == of.name && other.hash() == of.hash());
+        match inner.iter().find(|of| !is_same(of)) {
+            None if inner.len() == again.inner.len() => Ok(written),
+            None => Err("it would have more workflows that belong to it".to_owned()),
+            Some(of) => Err(format!("`{}`, which belongs to it, would be another one there", of.name)),
+        }
+    }
+}
+
+/// Why no document of agents says a workflow: it describes its agents, and the nodes of a workflow name them.
+fn no_agents(graph: &Graph) -> String {
+    let called = graph.nodes.iter().flat_map(|node| {
+        let callees = node.does.iter().flat_map(|does| does.callees());
+        callees.map(move |(kind, name)| (node, kind, name))
+    });
+    let called: Vec<_> = called.collect();
+    if let Some((node, kind, name)) = called.iter().find(|(_, kind, _)| *kind != ReferenceKind::Agent) {
+        let (node, kind) = (&node.name, kind.as_str());
+        return format!("the node `{node}` calls the {kind} `{name}`, and a document of that form consists of agents");
+    }
+    let inputs: Vec<&str> = graph.inputs().map(|input| input.name.as_str()).collect();
+    if inputs != [MESSAGE] {
+        let inputs =
+            if inputs.is_empty() { "no inputs".to_owned() } else { format!("the inputs `{}`", inputs.join("`, `")) };
+        return format!("it has {inputs}, and that of a document of that form is `{MESSAGE}`, a text");
+    }
+    match called.first() {
+        Some((node, _, name)) => format!(
+            "the node `{}` names the agent `{name}`, and a document of that form describes its agents, with model, \
+             instruction and tools",
+            node.name
+        ),
+        None => "it calls no agent, and a document of that form consists of agents".to_owned(),
     }
 }
 

@@ -1,10 +1,14 @@
 //! One node as a part of the form `tree`, with its values and conditions, which call the value before it `input`. It puts no
 //! parts together: `export_tree.rs` does.
 
+use std::cell::Cell;
+
 use serde_json::{Map, Value, json};
 
-use super::export_tree::described;
-use crate::workflow::{Condition, GraphBody, GraphNode, Mapping, NodePolicy, NodeSchema, OnError, Reference};
+use super::export_tree::{Inner, body, own_workflow};
+use super::export_tree_labels::named;
+use super::export_tree_walk::Part;
+use crate::workflow::{Condition, GraphBody, GraphNode, Mapping, NodePolicy, NodeSchema, OnError};
 
 /// The input of such a workflow, and what a part calls the value that it is given.
 pub(super) const INPUT: &str = "input";
@@ -13,17 +17,27 @@ pub(super) const INPUT: &str = "input";
 ///
 /// # Errors
 /// What there is no word for.
-pub(super) fn part(node: &GraphNode, given: &str) -> Result<Value, String> {
+pub(super) fn part(node: &GraphNode, given: &str, inner: &Inner<'_>) -> Result<Part, String> {
     let name = &node.name;
     let of_node = |problem: String| format!("the node `{name}` {problem}");
     let does = node.does.as_ref().ok_or_else(|| format!("there is no word for the node `{name}`"))?;
     let (from_given, item) = (Mapping::from(given), Mapping::Item(String::new()));
+    if let GraphBody::Call(call) = does
+        && !node.policy.tap
+        && let Some(part) = own_workflow(node, call, given, inner)?
+    {
+        return Ok(part);
+    }
     let mut policy = node.policy.clone();
-    let mut fields = Map::new();
+    let (mut fields, depth) = (Map::new(), Cell::new(0));
+    let within = |part: Part| {
+        depth.set(depth.get().max(part.depth + 1));
+        part.json
+    };
     let mut say = |field: &str, value: Value| drop(fields.insert(field.to_owned(), value));
     match does {
         GraphBody::Call(call) if node.policy.tap => {
-            say("tap", bare(call, &from_given).map_err(of_node)?);
+            say("tap", within(body(call, &from_given, inner).map_err(of_node)?));
             // A tap is one that observes and whose failure is nobody's.
             policy.tap = false;
             if policy.on_error == OnError::Skip {
@@ -32,7 +46,9 @@ pub(super) fn part(node: &GraphNode, given: &str) -> Result<Value, String> {
         }
         _ if node.policy.tap => return Err(of_node("observes and calls nothing, and a `tap` is a call".to_owned())),
         GraphBody::Call(call) => {
-            no_gives(call).map_err(of_node)?;
+            if call.gives.is_some() {
+                return Err(of_node(format!("makes something else of the answer of `{}` (`gives`)", call.name)));
+            }
             say(call.kind.as_str(), json!(call.name));
             if call.with != from_given {
                 say("with", value(&call.with, given).map_err(|what| of_node(format!("is given {what}")))?);
@@ -50,10 +66,10 @@ pub(super) fn part(node: &GraphNode, given: &str) -> Result<Value, String> {
         },
         GraphBody::Transform(transforms) => say("transform", json!(transforms)),
         GraphBody::Map { items, call } if items == given => {
-            say("map_over", bare(call, &item).map_err(of_node)?);
+            say("map_over", within(body(call, &item, inner).map_err(of_node)?));
         }
         GraphBody::Repeat { first, call, until, max } if first == given => {
-            say("loop", bare(call, &item).map_err(of_node)?);
+            say("loop", within(body(call, &item, inner).map_err(of_node)?));
             say("max", json!(max));
             if let Some(until) = until {
                 say("until", condition(name, until, INPUT)?);
@@ -66,8 +82,8 @@ pub(super) fn part(node: &GraphNode, given: &str) -> Result<Value, String> {
         }
         GraphBody::Race(calls) | GraphBody::Fallback(calls) => {
             let word = if matches!(does, GraphBody::Race(_)) { "race" } else { "fallback" };
-            let parts: Result<Vec<Value>, String> = calls.iter().map(|call| bare(call, &from_given)).collect();
-            say(word, Value::Array(parts.map_err(of_node)?));
+            let parts = calls.iter().map(|call| body(call, &from_given, inner).map(within));
+            say(word, Value::Array(parts.collect::<Result<_, _>>().map_err(of_node)?));
         }
         GraphBody::Route(_) => return Err(of_node("is a router that stands in no `route`".to_owned())),
         GraphBody::Ask(_) => {
@@ -76,7 +92,30 @@ pub(super) fn part(node: &GraphNode, given: &str) -> Result<Value, String> {
         GraphBody::Decide(_) => return Err(of_node("asks a decider; a document says `decider` at its top".to_owned())),
     }
     described(node, &policy, &mut fields)?;
-    Ok(Value::Object(fields))
+    Ok(Part { json: named(Value::Object(fields), name)?, depth: depth.get() })
+}
+
+/// What is said of a node beside what it does.
+///
+/// # Errors
+/// What there is no word for.
+pub(super) fn described(node: &GraphNode, policy: &NodePolicy, fields: &mut Map<String, Value>) -> Result<(), String> {
+    let name = &node.name;
+    let mut saves = node.saves.iter();
+    if let Some((key, at)) = saves.next() {
+        if !at.is_empty() || saves.next().is_some() {
+            return Err(format!("the node `{name}` saves more than its whole output under one key"));
+        }
+        fields.insert("save".to_owned(), json!(key));
+    }
+    if *policy != NodePolicy::default() {
+        fields.insert("policy".to_owned(), json!(policy));
+    }
+    let schema = node.schema.to_value();
+    if schema != NodeSchema::default().to_value() {
+        fields.insert("output".to_owned(), schema);
+    }
+    Ok(())
 }
 
 /// Checks that nothing is said of a node that puts parts together: what is said of several is said of a workflow of its own.
@@ -92,31 +131,11 @@ pub(super) fn said(node: &GraphNode, what: &str) -> Result<(), String> {
     }
 }
 
-fn no_gives(call: &Reference) -> Result<(), String> {
-    match &call.gives {
-        Some(_) => Err(format!("makes something else of the answer of `{}` (`gives`)", call.name)),
-        None => Ok(()),
-    }
-}
-
-/// A call that is given the value as it is.
-fn bare(call: &Reference, given: &Mapping) -> Result<Value, String> {
-    no_gives(call)?;
-    match call.with == *given {
-        true => Ok(json!({call.kind.as_str(): call.name})),
-        false => Err(format!(
-            "calls the {} `{}` with something else than the value there, which a tree only says of a call that stands alone",
-            call.kind.as_str(),
-            call.name
-        )),
-    }
-}
-
 /// A value with templates over the value that is given.
 ///
 /// # Errors
 /// What is in it that is not one.
-fn value(mapping: &Mapping, given: &str) -> Result<Value, String> {
+pub(super) fn value(mapping: &Mapping, given: &str) -> Result<Value, String> {
     let unsaid = || format!("`{}`, which no template of a tree says", Value::from(mapping.clone()));
     Ok(match mapping {
         Mapping::From { node, at, or: None } if node == given && at.is_empty() => json!(format!("{{{INPUT}}}")),

@@ -17,7 +17,9 @@ mod edges_wiring;
 mod export_edges;
 mod export_tools;
 mod export_tree;
+mod export_tree_labels;
 mod export_tree_values;
+mod export_tree_walk;
 mod form_schema;
 mod graph_document;
 pub(crate) mod included;
@@ -164,6 +166,12 @@ impl Document {
     /// The workflow that it describes.
     pub fn graph(&self) -> &Graph {
         &self.graph
+    }
+
+    /// The workflows that belong to it, those first that others call: parts of a [`Tree`](DocumentForm::Tree) that are called as
+    /// one, the rounds of agents, the choices from pools.
+    pub fn inner(&self) -> &[Graph] {
+        &self.inner
     }
 
     /// The names of the agents that it describes, beside the workflow.

@@ -172,6 +172,22 @@ impl Runtime {
         let found = graphs.iter().find(|(graph, _)| graph.graph.name == name && graph.problem.is_none());
         found.map(|(graph, _)| Arc::clone(&graph.graph))
     }
+
+    /// The graphs that belong to one, such as those of the parts of a pipeline: that it calls, and that are named after it.
+    pub(crate) fn graphs_within(&self, graph: &Graph) -> Vec<Graph> {
+        let (mut found, mut seen, mut open) = (Vec::new(), BTreeSet::new(), vec![Arc::new(graph.clone())]);
+        while let Some(of) = open.pop() {
+            let calls = of.nodes.iter().filter_map(|node| node.does.as_ref()).flat_map(|does| does.callees());
+            for (_, name) in calls.filter(|(kind, _)| *kind == ReferenceKind::Workflow) {
+                let is_part = name.strip_prefix(&*graph.name).is_some_and(|rest| rest.starts_with('.'));
+                if is_part && seen.insert(name.to_owned()) {
+                    open.extend(self.given_graph(name));
+                }
+            }
+            found.push(Graph::clone(&of));
+        }
+        found.split_off(1)
+    }
 }
 
 /// The toolsets that a graph names, and the graphs that it calls.

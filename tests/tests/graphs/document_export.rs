@@ -206,13 +206,18 @@ fn a_document_is_written_in_its_own_form_as_it_stands() {
 fn what_a_form_cannot_say_is_refused() {
     let refused = |document: &Document, form: DocumentForm| document.export(form).unwrap_err().to_string();
     let says = "the workflow `review` cannot be written in the form `graph`: the document describes the agent `review.note`, \
-                and a document of that form only names agents";
+                and a document of that form only names agents; the form `edges`, in which it is written, can say it";
     assert_eq!(refused(&read(REVIEW), DocumentForm::Graph), says);
+    let agents = refused(&read(REVIEW), DocumentForm::Agents);
+    assert!(agents.contains("and a document of that form consists of agents"), "{agents}");
     let tools = read("id: t\nnodes: [{id: a, tool: x}]");
     for (form, says) in [
         (DocumentForm::Edges, "its only input is not `input`"),
         (DocumentForm::Steps, "its only input is not `input`"),
-        (DocumentForm::Agents, "it describes its agents, and a workflow only names them"),
+        (
+            DocumentForm::Agents,
+            "the node `a` calls the tool `x`, and a document of that form consists of agents; the form `graph`",
+        ),
         (DocumentForm::Tree, "it has 0 inputs, and a tree has one, `input`; the form `graph` can say it"),
     ] {
         assert!(refused(&tools, form).contains(says), "{}", refused(&tools, form));
@@ -220,13 +225,13 @@ fn what_a_form_cannot_say_is_refused() {
     let value = Graph::new("g", "v").with(GraphNode::new("v", GraphBody::Value(Mapping::Value(json!(1)))));
     let two = value.clone().with(GraphNode::new("w", GraphBody::Value(Mapping::Value(json!(1)))));
     let error = DocumentForm::Tools.export(&two).unwrap_err().to_string();
-    assert!(error.ends_with("the node `w` does not call a tool"), "{error}");
+    assert!(error.ends_with("the node `w` does not call a tool; the form `graph` can say it"), "{error}");
     // What the form would say otherwise is refused, too.
     let mut slow = read("id: t\nnodes: [{id: a, tool: x}]").graph().clone();
     slow.concurrency = 1;
     slow.nodes[0].policy.timeout_ms = Some(5);
     let error = DocumentForm::Tools.export(&slow).unwrap_err().to_string();
-    assert!(error.ends_with("the node `a` would be another one there"), "{error}");
+    assert!(error.ends_with("the node `a` would be another one there; the form `graph` can say it"), "{error}");
 }
 
 #[test]

@@ -2,41 +2,55 @@
 //! a tree is refused with its node and the form that can say it.
 
 use agentflow::document::{Document, DocumentForm, to_yaml};
+use agentflow::pipeline::{Pipeline, until};
 use agentflow::workflow::{Graph, GraphBody, GraphEdge, GraphNode, Mapping, Question, Reference};
 use serde_json::{Value, json};
 
 use crate::documents::read;
 
-/// A tree anew, from its graph; it is the same workflow, and is written the same again.
+const SEEDS: u64 = 800;
+
+/// A tree anew, from its graphs; it is the same workflow, and is written the same again.
 fn written(document: &Document) -> Value {
     let graph = document.graph();
-    let written = DocumentForm::Tree.export(graph).unwrap_or_else(|error| panic!("{error}\n{:#}", graph.to_json()));
+    let export = |document: &Document| DocumentForm::Tree.export_with(document.graph(), document.inner());
+    let written = export(document).unwrap_or_else(|error| panic!("{error}\n{:#}", graph.to_json()));
     for text in [to_yaml(&written), written.to_string()] {
         let again = read(&text);
         assert_eq!(again.form(), DocumentForm::Tree);
         assert_eq!(again.graph().hash(), graph.hash(), "{text}");
-        assert_eq!(DocumentForm::Tree.export(again.graph()).unwrap(), written);
+        assert_eq!(again.inner(), document.inner(), "{text}");
+        assert_eq!(export(&again).unwrap(), written);
     }
     // As the plan itself, and from there.
-    let plan = read(&to_yaml(&DocumentForm::Graph.export(graph).unwrap()));
-    assert_eq!(plan.export(DocumentForm::Tree).unwrap(), written);
+    if document.inner().is_empty() {
+        let plan = read(&to_yaml(&DocumentForm::Graph.export(graph).unwrap()));
+        assert_eq!(plan.export(DocumentForm::Tree).unwrap(), written);
+    }
     written
 }
 
 fn random_call(rng: &mut fastrand::Rng) -> Value {
-    json!({(["tool", "agent", "workflow"][rng.usize(..3)]): "it"})
+    json!({(["tool", "agent", "workflow"][rng.usize(..3)]): (["it", "2nd", "a.b", "item"][rng.usize(..4)])})
 }
 
 fn random_parts(rng: &mut fastrand::Rng, depth: usize, count: &mut usize) -> Vec<Value> {
     (0..rng.usize(2..4)).map(|_| random_part(rng, depth - 1, count)).collect()
 }
 
-/// A part whose graph is one workflow: loops, items, races and fallbacks of calls alone.
+/// What a loop, an item, a race or a tap consists of: a call, or a part that is a workflow of its own.
+fn random_body(rng: &mut fastrand::Rng, depth: usize, count: &mut usize) -> Value {
+    match depth == 0 || rng.bool() {
+        true => random_call(rng),
+        false => random_part(rng, depth - 1, count),
+    }
+}
+
 fn random_part(rng: &mut fastrand::Rng, depth: usize, count: &mut usize) -> Value {
     *count += 1;
     let number = *count;
     let is_named = rng.u8(..3) > 0;
-    let mut part = match rng.usize(..if depth == 0 { 7 } else { 11 }) {
+    let mut part = match rng.usize(..if depth == 0 { 7 } else { 12 }) {
         0 | 1 => {
             let mut part = random_call(rng);
             if rng.bool() {
@@ -46,30 +60,33 @@ fn random_part(rng: &mut fastrand::Rng, depth: usize, count: &mut usize) -> Valu
         }
         2 => {
             let values = [json!("{input}"), json!("so: {input}"), json!({"a": 1}), json!("c {{}}"), json!([["x"]])];
-            json!({"value": (values[rng.usize(..5)])})
+            let all = [values.as_slice(), &[json!({"a": "{input}"}), json!({"a": "{input}", "b": "{input}"})]].concat();
+            json!({"value": (all[rng.usize(..7)])})
         }
-        3 => json!({"map_over": random_call(rng)}),
-        4 => json!({"loop": random_call(rng), "max": 3, "until": "size(item) > 2"}),
-        5 => json!({(["race", "fallback"][rng.usize(..2)]): [random_call(rng), {"tool": "other"}]}),
+        3 => json!({"map_over": random_body(rng, depth, count)}),
+        4 => json!({"loop": random_body(rng, depth, count), "max": 3, "until": "size(item) > 2"}),
+        5 => {
+            let bodies = [random_body(rng, depth, count), random_body(rng, depth, count)];
+            json!({(["race", "fallback"][rng.usize(..2)]): bodies})
+        }
         6 => json!({"gate": "May: \"it\"?"}),
         7 | 8 => {
             let mut parts = random_parts(rng, depth, count);
-            let place = rng.usize(1..=parts.len());
+            let place = rng.usize(..=parts.len());
             if rng.bool() {
-                parts.insert(place, json!({"tap": random_call(rng), "as": format!("t{number}")}));
+                parts.insert(place, json!({"tap": random_body(rng, depth, count), "as": format!("t{number}")}));
             }
             if rng.bool() {
                 parts.insert(rng.usize(..=place), json!({"transform": [{"drop": ["k"]}], "as": format!("d{number}")}));
             }
-            return json!({"sequence": parts});
+            json!({"sequence": parts})
         }
-        9 => {
+        9 | 10 => {
             let mut parts = random_parts(rng, depth, count);
+            parts.truncate(rng.usize(1..4));
             for (at, part) in parts.iter_mut().enumerate() {
                 // What runs at the same time has names.
-                if part.get("sequence").is_none() {
-                    part["as"] = json!(format!("b{number}_{at}"));
-                }
+                part["as"] = json!(format!("b{number}_{at}"));
             }
             json!({"parallel": parts})
         }
@@ -88,22 +105,28 @@ fn random_part(rng: &mut fastrand::Rng, depth: usize, count: &mut usize) -> Valu
         }
     };
     if is_named {
-        part["as"] = json!(format!("p{number}"));
+        part["as"] = json!(["p", "p_2", &format!("p{number}")][rng.usize(..3)]);
     }
-    let is_one = part.get("route").is_none() && part.get("parallel").is_none();
-    if is_one && rng.u8(..4) == 0 {
+    if rng.u8(..6) == 0 {
         part["save"] = json!(format!("k{number}"));
     }
-    if is_one && part.get("gate").is_none() && rng.u8(..4) == 0 {
-        part["policy"] = json!({"retry": {"max_attempts": 3}, "timeout_ms": 5});
+    if rng.u8(..6) == 0 {
+        let policies = [json!({}), json!({"retry": {"max_attempts": 3}, "timeout_ms": 5}), json!({"on_error": "skip"})];
+        part["policy"] = policies[rng.usize(..3)].clone();
+    }
+    if rng.u8(..12) == 0 {
+        part["input"] = json!({"type": ["object", "null"]});
+    }
+    if rng.u8(..12) == 0 {
+        part["output"] = json!({"type": ["object", "string"]});
     }
     part
 }
 
 #[test]
 fn a_random_tree_is_written_again_and_is_the_same_workflow() {
-    let (mut all, mut several) = (0, 0);
-    for seed in 0..800 {
+    let (mut all, mut several, mut inner) = (0, 0, 0_u64);
+    for seed in 0..SEEDS {
         let mut rng = fastrand::Rng::with_seed(seed);
         let topology = random_part(&mut rng, 3, &mut 0);
         let document = json!({"name": "random", "description": "what it is", "topology": topology});
@@ -112,9 +135,10 @@ fn a_random_tree_is_written_again_and_is_the_same_workflow() {
         let again = std::panic::catch_unwind(|| written(&first));
         assert!(again.is_ok(), "{seed}: {document:#}");
         all += 1;
-        several += usize::from(first.graph().nodes.len() > 5);
+        several += u64::from(first.graph().nodes.len() > 5);
+        inner += u64::from(first.inner().len() > 1);
     }
-    assert!(all > 300 && several > 60, "{all} {several}");
+    assert!(all > SEEDS / 4 && several > SEEDS / 20 && inner > SEEDS / 20, "{all} {several} {inner}");
 }
 
 #[test]
@@ -175,7 +199,7 @@ fn a_plan_that_is_not_a_tree_is_refused_with_its_node_and_the_form_that_says_it(
     ]);
     let ask = GraphNode::new("last", GraphBody::Ask(Question::new("So?")));
     for (graph, says) in [
-        (diamond, "the node `b` waits for `input`, and no part of a tree that stands behind `a` does"),
+        (diamond, "the node `d` waits for `a`, `b`, and no part of a tree that stands behind `c` does"),
         (
             of(vec![call("a", from("input")), call("last", from("a")).edge(GraphEdge::from("a").failed())]),
             "the node `last` follows `a` when it fails",
@@ -185,10 +209,7 @@ fn a_plan_that_is_not_a_tree_is_refused_with_its_node_and_the_form_that_says_it(
             "the node `last` is `{\"at\":\"/x\",\"from\":\"input\"}`, which no template of a tree says",
         ),
         (of(vec![ask]), "the node `last` asks a question of its own"),
-        (
-            of(vec![call("a-b", from("input")), call("last", from("a-b"))]),
-            "the node `a-b` cannot be named so in a tree",
-        ),
+        (of(vec![call("a-b", from("input")), call("last", from("a-b"))]), "a part cannot be named `a-b` in a tree"),
         (of(vec![call("last", from("input")), call("more", from("last"))]), "its output is that of the node `last`"),
     ] {
         let refused = DocumentForm::Tree.export(&graph).unwrap_err().to_string();
@@ -197,5 +218,113 @@ fn a_plan_that_is_not_a_tree_is_refused_with_its_node_and_the_form_that_says_it(
             "{refused}"
         );
         assert!(refused.ends_with("; the form `graph` can say it"), "{refused}");
+    }
+}
+
+/// A tree of this topology, which is written as the same one.
+fn same(topology: Value) -> Value {
+    written(&read(&json!({"name": "it", "topology": topology}).to_string()))["topology"].clone()
+}
+
+#[test]
+fn parts_that_stand_deep_in_each_other_are_written() {
+    let call = |at: usize| json!({"tool": "t", "as": format!("n{at}")});
+    let deep =
+        |depth: usize, around: &dyn Fn(usize, Value) -> Value| (1..depth).fold(call(0), |part, at| around(at, part));
+    same(deep(30, &|at, part| json!({"parallel": [part, call(at)], "as": format!("p{at}")})));
+    same(deep(30, &|at, part| json!({"parallel": [call(at), part], "as": format!("p{at}")})));
+    let and_then = |at: usize, part: Value| json!({"sequence": [part, {"value": "{input}", "as": format!("v{at}")}]});
+    same(deep(15, &|at, part| and_then(at, json!({"parallel": [call(at), part], "as": format!("p{at}")}))));
+    let route = |at: usize, one: Value, other: Value| {
+        let arm = json!({"when": format!("input == {at}"), "then": one});
+        json!({"route": [arm], "otherwise": other, "as": format!("p{at}")})
+    };
+    same(deep(20, &|at, part| route(at, part, call(at))));
+    same(deep(20, &|at, part| route(at, call(at), part)));
+    same(deep(20, &|at, part| json!({"loop": {"sequence": [call(at), part]}, "max": 2})));
+    same(deep(15, &|at, part| json!({"sequence": [{"race": [part, call(at)]}], "save": format!("k{at}")})));
+    same(json!({"sequence": (0..500).map(call).collect::<Vec<_>>()}));
+    same(json!({"parallel": (0..500).map(call).collect::<Vec<_>>()}));
+}
+
+#[test]
+fn parts_keep_the_names_by_which_others_know_them() {
+    // The field, or the arm, is named after the row and not after its last part.
+    let row = json!({"sequence": [{"tool": "a"}, {"tool": "b", "as": "x"}], "as": "L"});
+    assert_eq!(same(json!({"parallel": [row, {"tool": "c"}]})), json!({"parallel": [row, {"tool": "c"}]}));
+    same(json!({"route": [{"when": "input == 1", "then": row}], "otherwise": {"tool": "b"}}));
+    same(json!({"loop": row, "max": 2, "as": "y"}));
+    // A row is named after what observes it last.
+    same(json!({"parallel": [{"sequence": [{"tool": "a"}, {"tap": {"tool": "b"}}]}, {"tool": "c"}]}));
+    // No part can be named so, and this one is not.
+    let digit = json!({"sequence": [{"tool": "2x"}, {"tool": "b", "with": {"a": "{input}"}}]});
+    assert_eq!(same(digit.clone()), digit);
+    // Arms of one name, and a number that nothing else has.
+    let arm = |when: &str, then: Value| json!({"when": when, "then": then});
+    same(json!({"route": [arm("input == 1", json!({"tool": "t"})), arm("input == 2", json!({"tool": "t"}))]}));
+    let last = json!({"sequence": [{"tool": "t", "as": "t"}], "as": "t_2"});
+    same(json!({"route": [arm("input == 1", last)], "otherwise": {"tool": "u"}}));
+    // Of one that may be skipped the object has `null`, of a row of it none.
+    let skipped = json!({"tool": "a", "policy": {"on_error": "skip"}});
+    same(json!({"parallel": [skipped, {"tool": "b"}]}));
+    same(json!({"parallel": [{"sequence": [skipped]}, {"tool": "b"}]}));
+    same(json!({"parallel": [{"tool": "b"}]}));
+    same(json!({"sequence": [{"tool": "a"}, {"parallel": [{"tool": "b"}]}, {"value": {"b": "{input}"}}]}));
+}
+
+#[test]
+fn parts_that_are_workflows_of_their_own_are_written_where_they_are_called() {
+    let (draft, check) = (|| Pipeline::agent("writer"), || Pipeline::tool("check").with(json!({"text": "{input}"})));
+    let rounds = (draft() >> check()) * until("item.score > 8").max(3);
+    let each = Pipeline::map_over(Pipeline::race([draft() >> check(), draft()]) / check());
+    let report = (rounds | each.save("all"))
+        >> (draft() >> check().save("x")).retry(2)
+        >> Pipeline::when("input.ok", check() | draft()).otherwise(draft().tap(draft() >> check()));
+    let graphs = report.graphs("report").unwrap();
+    let (graph, inner) = graphs.split_last().unwrap();
+    assert!(inner.len() > 4, "{}", inner.len());
+    let tree = DocumentForm::Tree.export_with(graph, inner).unwrap_or_else(|error| panic!("{error}"));
+    let again = read(&to_yaml(&tree));
+    assert_eq!((again.graph(), again.inner()), (graph, inner));
+    // One without its parts names them, and one with them is no other form.
+    let refused = DocumentForm::Tree.export(graph).unwrap_err().to_string();
+    let says = "calls the workflow `report.check` as a tree calls a part that is a workflow of its own, and that one is not given with \
+                it; the form `graph` can say it";
+    assert!(refused.ends_with(says), "{refused}");
+    let refused = DocumentForm::Graph.export_with(graph, inner).unwrap_err().to_string();
+    let says = "which belongs to it; a document of that form describes one workflow; the form `tree` can say it";
+    assert!(refused.ends_with(says), "{refused}");
+    // A part stands in one place, and belongs to the workflow by its name.
+    let twice = graph.clone().with(graph.nodes.last().unwrap().clone());
+    assert!(DocumentForm::Tree.export_with(&twice, inner).is_err());
+    for (other, says) in [
+        ("other.it", "`other.it` belongs to it, and the workflow of a part of a tree is named `report.PART`"),
+        ("report.it", "`report.it` belongs to it, and nothing in it calls that"),
+    ] {
+        let renamed = |name: &str| {
+            let mut graph = inner[0].clone();
+            graph.name = name.to_owned();
+            graph
+        };
+        let more = [inner, &[renamed(other)]].concat();
+        let refused = DocumentForm::Tree.export_with(graph, &more).unwrap_err().to_string();
+        assert!(refused.contains(says), "{refused}");
+    }
+}
+
+#[test]
+fn a_form_is_named_only_where_it_can_say_it() {
+    let value = GraphNode::new("last", GraphBody::Value(Mapping::Value(json!("x".repeat(5 << 20)))));
+    let large = Graph::new("g", "last").with(GraphNode::input("input", json!(true))).with(value);
+    let refused = DocumentForm::Tree.export(&large).unwrap_err().to_string();
+    assert!(refused.contains("it would not be read again: ") && !refused.contains("can say it"), "{refused}");
+    let loop_ = |name: &str, of: &str| GraphNode::new(name, GraphBody::Value(Mapping::from(of)));
+    let circle =
+        Graph::new("g", "a").with(GraphNode::input("input", json!(true))).with(loop_("a", "b")).with(loop_("b", "a"));
+    for form in
+        [DocumentForm::Tree, DocumentForm::Tools, DocumentForm::Agents, DocumentForm::Edges, DocumentForm::Steps]
+    {
+        let refused = form.export(&circle).unwrap_err().to_string();
+        assert!(!refused.contains("can say it"), "{refused}");
     }
 }

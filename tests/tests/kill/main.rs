@@ -8,6 +8,7 @@ mod forms;
 mod graph;
 mod invariants;
 mod kill_kit;
+mod written;
 
 use std::collections::BTreeMap;
 use std::path::Path;

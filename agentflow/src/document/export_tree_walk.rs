@@ -1,0 +1,368 @@
+//! The nodes of a graph as parts of the form `tree`, from the first to the last one. It keeps the rows that have begun: a node
+//! continues the last one, begins another one where one began, or puts the last ones together. It writes no values.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use serde_json::{Value, json};
+
+use super::export_tree::{Inner, MOST_DEPTH, too_deep};
+use super::export_tree_labels::{base, label, labelled, named};
+use super::export_tree_values::{INPUT, condition, part, said};
+use crate::workflow::{Begins, GraphBody, GraphEdge, GraphNode, Mapping, Routes};
+
+/// A part, and how deep others stand in it.
+pub(super) struct Part {
+    pub(super) json: Value,
+    pub(super) depth: usize,
+}
+
+/// The part that nodes are, whose output is that of one of them.
+///
+/// # Errors
+/// What the form cannot say.
+pub(super) fn walked(nodes: &[&GraphNode], output: &str, inner: &Inner<'_>) -> Result<Part, String> {
+    let places = nodes.iter().enumerate().map(|(at, node)| (node.name.as_str(), at)).collect();
+    let mut walk = Walk { places, inner, rows: Vec::new(), routers: Vec::new() };
+    nodes.iter().try_for_each(|node| walk.node(node))?;
+    walk.end(output)
+}
+
+/// A place between nodes: whose output is the value there, and the edges that lead to a node which stands there.
+#[derive(Clone, PartialEq)]
+struct Place {
+    given: String,
+    edges: Vec<GraphEdge>,
+}
+
+impl Place {
+    fn behind(node: &str) -> Self {
+        Self { given: node.to_owned(), edges: Vec::new() }
+    }
+
+    /// In an arm of a router that stands at a place.
+    fn in_arm(router: &Router<'_>, arm: &str) -> Self {
+        Self { given: router.at.given.clone(), edges: vec![GraphEdge::from(&router.node.name).arm(arm)] }
+    }
+
+    /// Whether a node that reads these stands here: it waits for what the place says, and for nothing else.
+    fn has(&self, node: &GraphNode, reads: &[&str]) -> bool {
+        reads.iter().all(|read| *read == self.given) && self.is_waited_for(node, !reads.is_empty())
+    }
+
+    fn is_waited_for(&self, node: &GraphNode, is_read: bool) -> bool {
+        let is_behind = self.edges.iter().any(|edge| edge.from == self.given);
+        let waits = (self.given != INPUT && !is_read && !is_behind).then(|| GraphEdge::from(&self.given));
+        waits.iter().chain(&self.edges).eq(&node.edges)
+    }
+}
+
+/// Parts one after another that have begun at a place.
+struct Row<'g> {
+    begin: Place,
+    parts: Vec<(Part, Place)>,
+    /// The router that its last part is, whose arms stand in the rows behind this one.
+    router: Option<Router<'g>>,
+}
+
+struct Router<'g> {
+    node: &'g GraphNode,
+    routes: &'g Routes,
+    at: Place,
+    /// How many of its arms have begun.
+    begun: usize,
+}
+
+impl<'g> Row<'g> {
+    fn new(begin: Place) -> Self {
+        Self { begin, parts: Vec::new(), router: None }
+    }
+
+    /// The place before so many of its parts, or behind all of them.
+    fn place(&self, before: usize) -> &Place {
+        before.checked_sub(1).and_then(|at| self.parts.get(at)).map_or(&self.begin, |(_, behind)| behind)
+    }
+
+    fn end(&self) -> &Place {
+        self.place(self.parts.len())
+    }
+
+    /// Whether its value is the output of this node.
+    fn ends_with(&self, node: &str) -> bool {
+        self.router.is_none() && self.end().given == node && self.end().edges.is_empty()
+    }
+
+    fn into_part(self) -> Result<Part, String> {
+        let mut parts: Vec<Part> = self.parts.into_iter().map(|(part, _)| part).collect();
+        if parts.len() == 1 {
+            return Ok(parts.swap_remove(0));
+        }
+        let depth = deeper(&parts)?;
+        let parts: Vec<Value> = parts.into_iter().map(|part| part.json).collect();
+        Ok(Part { json: json!({"sequence": parts}), depth })
+    }
+}
+
+/// How deep parts stand in one that these stand in.
+fn deeper(parts: &[Part]) -> Result<usize, String> {
+    let depth = parts.iter().map(|part| part.depth).max().unwrap_or_default() + 1;
+    if depth > MOST_DEPTH { Err(too_deep()) } else { Ok(depth) }
+}
+
+struct Walk<'g, 'i> {
+    /// Where each node stands.
+    places: HashMap<&'g str, usize>,
+    inner: &'i Inner<'i>,
+    rows: Vec<Row<'g>>,
+    /// The rows that end with a router whose arms have not met.
+    routers: Vec<usize>,
+}
+
+impl<'g> Walk<'g, '_> {
+    fn node(&mut self, node: &'g GraphNode) -> Result<(), String> {
+        match &node.does {
+            Some(GraphBody::Value(Mapping::First(ends))) if node.begins == Begins::Barrier(1) => self.meet(node, ends),
+            Some(GraphBody::Value(Mapping::Object(fields))) if self.together(node, fields)? => Ok(()),
+            _ => self.single(node),
+        }
+    }
+
+    /// The nodes and inputs that a node reads, each once.
+    fn reads(&self, node: &'g GraphNode) -> Vec<&'g str> {
+        let is_node = |name: &str| name == INPUT || self.places.contains_key(name);
+        let mut reads: Vec<&str> =
+            node.does.iter().flat_map(|does| does.reads(&is_node)).map(|(read, _)| read).collect();
+        reads.sort_unstable();
+        reads.dedup();
+        reads
+    }
+
+    /// A node that is a part by itself, or the router of a choice.
+    fn single(&mut self, node: &'g GraphNode) -> Result<(), String> {
+        let reads = self.reads(node);
+        if node.begins != Begins::All {
+            return Err(format!("the node `{}` begins when some of its edges are taken, and no part does", node.name));
+        }
+        let last = self.rows.last().filter(|row| row.router.is_none());
+        // What stands last counts: behind a tap the place is the one before it.
+        let found = last.and_then(|row| (0..=row.parts.len()).rev().find(|at| row.place(*at).has(node, &reads)));
+        match (found, last) {
+            (Some(at), Some(row)) => {
+                if at < row.parts.len() {
+                    let begin = row.place(at).clone();
+                    self.split(at);
+                    self.rows.push(Row::new(begin));
+                }
+            }
+            _ => {
+                let begin = match self.routers.last().and_then(|row| self.rows[*row].router.as_mut()) {
+                    Some(router) => router.routes.arms.get(router.begun).map(|arm| Place::in_arm(router, &arm.arm)),
+                    None => self.rows.is_empty().then(|| Place::behind(INPUT)),
+                };
+                let begin = begin.filter(|begin| begin.has(node, &reads));
+                let begin = begin.ok_or_else(|| self.misplaced(node, &reads))?;
+                if let Some(router) = self.routers.last().and_then(|row| self.rows[*row].router.as_mut()) {
+                    router.begun += 1;
+                }
+                self.rows.push(Row::new(begin));
+            }
+        }
+        self.add(node)
+    }
+
+    /// Ends the last row at a place; what stood behind it is a row of its own.
+    fn split(&mut self, at: usize) {
+        let Some(row) = self.rows.last_mut().filter(|_| at > 0) else { return };
+        let begin = row.place(at).clone();
+        let parts = row.parts.split_off(at);
+        self.rows.push(Row { begin, parts, router: None });
+    }
+
+    /// Adds a node to the last row.
+    fn add(&mut self, node: &'g GraphNode) -> Result<(), String> {
+        let (last, inner) = (self.rows.len() - 1, self.inner);
+        let row = &mut self.rows[last];
+        let at = row.end().clone();
+        if let Some(GraphBody::Route(routes)) = &node.does {
+            if routes.all {
+                let name = &node.name;
+                return Err(format!("the router `{name}` takes all arms that hold, and a `route` takes one"));
+            }
+            row.router = Some(Router { node, routes, at, begun: 0 });
+            self.routers.push(last);
+            return Ok(());
+        }
+        let part = part(node, &at.given, inner)?;
+        let behind = match &node.does {
+            Some(GraphBody::Transform(_)) => Place { edges: vec![GraphEdge::from(&node.name)], ..at },
+            _ if node.policy.tap => at,
+            _ => Place::behind(&node.name),
+        };
+        row.parts.push((part, behind));
+        Ok(())
+    }
+
+    /// Puts the last rows together where a node has the object of their outputs.
+    fn together(&mut self, node: &'g GraphNode, fields: &'g BTreeMap<String, Mapping>) -> Result<bool, String> {
+        let ends = fields.iter().map(|(label, read)| match read {
+            Mapping::From { node, at, or: None | Some(Value::Null) } if at.is_empty() => {
+                Some((*self.places.get(node.as_str())?, node, label, matches!(read, Mapping::From { or: None, .. })))
+            }
+            _ => None,
+        });
+        let Some(mut ends) = ends.collect::<Option<Vec<_>>>() else { return Ok(false) };
+        ends.sort_unstable();
+        let is_begin = |place: &Place| place.is_waited_for(node, false);
+        if let [(_, end, _, needs)] = ends.as_slice() {
+            // One alone may be a value that has it in a field.
+            let Some(row) = self.rows.last().filter(|row| row.ends_with(end)) else { return Ok(false) };
+            let begin = (0..row.parts.len()).rev().find(|at| is_begin(row.place(*at)));
+            match begin.filter(|_| !*needs || !row.end().has(node, &[end.as_str()])) {
+                Some(at) => self.split(at),
+                None => return Ok(false),
+            }
+        }
+        let Some(first) = self.rows.len().checked_sub(ends.len()) else { return Ok(false) };
+        let Some(begin) = self.rows.get(first).map(|row| row.begin.clone()).filter(is_begin) else { return Ok(false) };
+        let fits = |(row, (_, end, ..)): (&Row<'_>, &(usize, &String, &String, bool))| {
+            row.begin == begin && row.ends_with(end)
+        };
+        if !self.rows[first..].iter().zip(&ends).all(fits) {
+            return Ok(false);
+        }
+        said(node, "puts parts together that run at the same time")?;
+        let (mut parts, rows) = (Vec::new(), self.rows.split_off(first));
+        for (row, (_, _, label, needs)) in rows.into_iter().zip(ends) {
+            let Part { json, depth } = row.into_part()?;
+            // Of one that may be skipped, the object has `null`.
+            let may_miss = json.pointer("/policy/on_error").is_some_and(|what| what == "skip");
+            parts.push(Part { json: labelled(json, label, needs && may_miss)?, depth });
+        }
+        let depth = deeper(&parts)?;
+        let parts: Vec<Value> = parts.into_iter().map(|part| part.json).collect();
+        let part = Part { json: named(json!({"parallel": parts}), &node.name)?, depth };
+        let behind = Place::behind(&node.name);
+        match self.rows.last_mut().filter(|row| row.router.is_none() && *row.end() == begin) {
+            Some(row) => row.parts.push((part, behind)),
+            None => self.rows.push(Row { parts: vec![(part, behind)], ..Row::new(begin) }),
+        }
+        Ok(true)
+    }
+
+    /// Ends a choice where a node has the output of the arm that was taken.
+    fn meet(&mut self, node: &'g GraphNode, ends: &'g [Mapping]) -> Result<(), String> {
+        let name = &node.name;
+        let stray =
+            || format!("the node `{name}` takes the first of several outputs, and no choice of a tree ends there");
+        let of = self.routers.last().copied().ok_or_else(stray)?;
+        let router = self.rows[of].router.as_ref().ok_or_else(stray)?;
+        let unmet = || unmet(router.node);
+        let arms = &router.routes.arms;
+        let ends: Option<Vec<&str>> = ends.iter().map(end_of).collect();
+        let ends = ends.filter(|ends| ends.len() == arms.len() && self.rows.len() - of - 1 == arms.len());
+        let ends = ends.ok_or_else(unmet)?;
+        let rows = self.rows[of + 1..].iter().zip(arms).zip(&ends);
+        let fit = |((row, arm), end): ((&Row<'_>, &crate::workflow::Route), &&str)| {
+            row.begin == Place::in_arm(router, &arm.arm) && row.ends_with(end)
+        };
+        let edges = ends.iter().map(|end| GraphEdge::from(*end));
+        if !rows.into_iter().all(fit) || !edges.eq(node.edges.iter().cloned()) {
+            return Err(unmet());
+        }
+        said(node, "puts the arms of a `route` together")?;
+        let rows = self.rows.split_off(of + 1);
+        self.routers.pop();
+        let Some(router) = self.rows[of].router.take() else { return Err(stray()) };
+        let part = chosen(&router, rows, node)?;
+        self.rows[of].parts.push((part, Place::behind(name)));
+        Ok(())
+    }
+
+    fn end(mut self, output: &str) -> Result<Part, String> {
+        if let Some(router) = self.routers.last().and_then(|row| self.rows[*row].router.as_ref()) {
+            return Err(unmet(router.node));
+        }
+        let Some(row) = self.rows.pop() else { return Err("it has no nodes beside its input".to_owned()) };
+        if let Some(other) = self.rows.last() {
+            return Err(format!(
+                "the nodes `{}` and `{}` begin together, and no node has an object of their outputs, as parts of a tree \
+                 that run at the same time do",
+                other.end().given,
+                row.end().given
+            ));
+        }
+        if !row.ends_with(output) {
+            let (says, end) = ("and that of a tree is its last part's", &row.end().given);
+            return Err(format!("its output is that of the node `{output}`, {says}, which has that of `{end}`"));
+        }
+        row.into_part()
+    }
+
+    /// A node that stands elsewhere than parts do.
+    fn misplaced(&self, node: &GraphNode, reads: &[&str]) -> String {
+        let mut waits: Vec<&str> =
+            node.edges.iter().map(|edge| edge.from.as_str()).chain(reads.iter().copied()).collect();
+        waits.sort_unstable();
+        waits.dedup();
+        let waits = match waits.is_empty() {
+            true => "nothing".to_owned(),
+            false => format!("`{}`", waits.join("`, `")),
+        };
+        let before = self.rows.last().map_or(INPUT, |row| match &row.router {
+            Some(router) => &router.node.name,
+            None => &row.end().given,
+        });
+        format!(
+            "the node `{}` waits for {waits}, and no part of a tree that stands behind `{before}` does: parts stand one after \
+             another, or begin together and end together",
+            node.name
+        )
+    }
+}
+
+fn unmet(router: &GraphNode) -> String {
+    format!(
+        "the arms of the router `{}` do not meet in a node that has the output of the one that was taken, as those of a \
+         `route` do",
+        router.name
+    )
+}
+
+/// The node whose output is read as it is.
+fn end_of(read: &Mapping) -> Option<&str> {
+    match read {
+        Mapping::From { node, at, or: None } if at.is_empty() => Some(node),
+        _ => None,
+    }
+}
+
+/// The part that a router is with its arms, which meet in a node.
+fn chosen(router: &Router<'_>, rows: Vec<Row<'_>>, meets: &GraphNode) -> Result<Part, String> {
+    let (node, name) = (router.node, &meets.name);
+    let (mut route, mut otherwise, mut parts, mut names) = (Vec::new(), None, Vec::new(), HashSet::new());
+    for (arm, row) in router.routes.arms.iter().zip(rows) {
+        let part = row.into_part()?;
+        parts.push(Part { json: Value::Null, depth: part.depth });
+        // Several arms that are called so have numbers behind their names.
+        let own = label(&part.json);
+        let numbered = |number: usize| if number == 1 { own.clone() } else { format!("{own}_{number}") };
+        let is_own = (1..).map(numbered).find(|name| !names.contains(name)).is_some_and(|name| name == arm.arm);
+        let part = if is_own { part.json } else { labelled(part.json, &arm.arm, false)? };
+        names.insert(arm.arm.clone());
+        match &arm.when {
+            Some(when) => route.push(json!({"when": condition(&node.name, when, &router.at.given)?, "then": part})),
+            None => otherwise = Some(part),
+        }
+    }
+    // The router is named after the choice before either has a number behind it.
+    let label = match node.name == format!("{name}_of") {
+        true => name,
+        false => base(&node.name)
+            .strip_suffix("_of")
+            .ok_or_else(|| format!("the router `{}` is named otherwise than `{name}_of`, as a tree does", node.name))?,
+    };
+    let mut part = json!({"route": route});
+    if let Some(otherwise) = otherwise {
+        part["otherwise"] = otherwise;
+    }
+    Ok(Part { json: named(part, label)?, depth: deeper(&parts)? })
+}

@@ -1,0 +1,80 @@
+//! One workflow that is written as `#[workflow]`, with operators, and in three forms of documents: the same graph where it is
+//! data, the same journal apart from names, and the same result wherever its process is killed.
+
+use std::path::Path;
+use std::process::Command;
+
+use agentflow::RunId;
+use agentflow::store::{SqliteStore, Store};
+use agentflow_testing::KillTest;
+
+const WAYS: [&str; 5] = ["code", "operators", "tree", "tools", "graph"];
+
+const RESULT: &str = r#""6 5 4 3 2 1 it!!!!!!""#;
+
+/// How many processes are killed when nobody says otherwise.
+const KILLS: usize = 10;
+const ROUNDS: usize = 4;
+
+fn command(way: &str, store: &Path, effects: &Path) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_kill-written"));
+    command.arg(way).arg(store).arg(effects);
+    command
+}
+
+/// The kinds of the events of a run with their places.
+fn journal(store: &Path) -> Vec<String> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let events = runtime.block_on(async {
+        let store = SqliteStore::open(store).await.unwrap();
+        store.read(&RunId::new("run"), 0, usize::MAX).await.unwrap()
+    });
+    events.iter().map(|event| format!("{} {}", event.kind.name(), event.path)).collect()
+}
+
+#[test]
+fn one_workflow_has_one_journal_however_it_is_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let (mut journals, mut hashes) = (Vec::new(), Vec::new());
+    for way in WAYS {
+        let (store, effects) = (folder.path().join(format!("{way}.db")), folder.path().join(way));
+        let output = command(way, &store, &effects).output().unwrap();
+        let printed = String::from_utf8(output.stdout).unwrap();
+        let (result, hash) = printed.trim_end_matches('\n').rsplit_once(' ').unwrap();
+        assert_eq!(result, RESULT, "{way}: {}", String::from_utf8_lossy(&output.stderr));
+        hashes.push(hash.to_owned());
+        journals.push(journal(&store));
+    }
+    assert!(journals[0].len() > 12, "{:#?}", journals[0]);
+    for (way, (journal, hash)) in WAYS.iter().zip(journals.iter().zip(&hashes)).skip(1) {
+        assert_eq!(journal, &journals[0], "{way}");
+        assert_eq!((hash, hash.is_empty()), (&hashes[1], false), "{way}");
+    }
+}
+
+/// `AGENTFLOW_WRITTEN_KILLS=50` kills as many.
+#[test]
+#[allow(clippy::print_stderr, reason = "a test of chance says what it tried")]
+fn one_workflow_has_one_result_however_it_is_written_and_killed() {
+    let wanted = std::env::var("AGENTFLOW_WRITTEN_KILLS").ok().and_then(|kills| kills.parse().ok()).unwrap_or(KILLS);
+    let folder = tempfile::tempdir().unwrap();
+    let mut kills = 0;
+    for batch in 0..100 {
+        for way in WAYS {
+            let of = |round: usize, what: &str| folder.path().join(format!("{way}.{batch}.{round}.{what}"));
+            let report = KillTest::new(|round| command(way, &of(round, "db"), &of(round, "effects")))
+                .rounds(ROUNDS)
+                .kills(2)
+                .check(|round| super::check(&of(round, "db"), &of(round, "effects")))
+                .run();
+            let result = report.output().trim_end_matches('\n').rsplit_once(' ').map(|(result, _)| result);
+            assert_eq!(result, Some(RESULT), "{way}");
+            kills += report.kills();
+            eprintln!("{way}: {report}");
+        }
+        if kills >= wanted {
+            return;
+        }
+    }
+    panic!("only {kills} processes were killed in time");
+}
