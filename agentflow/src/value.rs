@@ -53,11 +53,7 @@ impl Encoded {
     /// # Errors
     /// When it is not JSON.
     pub fn from_json(text: String) -> Result<Self, serde_json::Error> {
-        Self::read(&text)
-    }
-
-    fn read(text: &str) -> Result<Self, serde_json::Error> {
-        Ok(Self::of_raw(serde_json::from_str(text)?))
+        Ok(Self::of_raw(serde_json::from_str(&text)?))
     }
 
     /// `null`.

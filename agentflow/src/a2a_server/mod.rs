@@ -210,8 +210,7 @@ impl A2aServer {
     }
 
     /// The most requests at once of one caller, streams not counted once they have begun. Default: 64. A further one is refused
-    /// with 429. Without
-    /// [`auth`](Self::auth) all clients are one caller, so this does not count.
+    /// with 429. Without [`auth`](Self::auth) all clients are one caller, so this does not count.
     pub fn max_requests_of_caller(self, requests: usize) -> Self {
         self.set(|settings| settings.max_requests_of_caller = requests)
     }
