@@ -69,6 +69,33 @@ fn call(name: &str, arguments: Value) -> String {
 }
 
 #[tokio::test]
+async fn a_server_is_a_route_of_a_program_with_axum() {
+    let service = server().http_service().await.unwrap();
+    let routes = axum::Router::new()
+        .route("/health", axum::routing::get(|| async { "well" }))
+        .route_service("/tools/mcp", service);
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move { axum::serve(listener, routes).await });
+    let client = McpClient::http("mounted", format!("http://{address}/tools/mcp")).build().unwrap();
+    let runtime = Runtime::builder().toolset(client.clone()).build();
+    let sum = runtime.invoke(&ToolCall::new("1", "mcp.mounted.add", r#"{"a": 1, "b": 2}"#), &[]).await.unwrap();
+    assert_eq!((sum.status, &*sum.output), (ToolStatus::Success, r#"{"result":3}"#));
+    client.close().await;
+    let health = format!("GET /health HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n\r\n");
+    assert!(raw(address, health.as_bytes()).await.ends_with("well"));
+    // What it checks does not depend on who listens.
+    let body = call("add", json!({"a": 1, "b": 2}));
+    let sent = format!(
+        "POST /tools/mcp HTTP/1.1\r\nhost: elsewhere.example\r\ncontent-type: application/json\r\naccept: \
+         application/json, text/event-stream\r\nconnection: close\r\ncontent-length: {}\r\n\r\n{body}",
+        body.len()
+    );
+    let refused = raw(address, sent.as_bytes()).await;
+    assert!(refused.starts_with("HTTP/1.1 403"), "{refused}");
+}
+
+#[tokio::test]
 async fn tools_are_called_at_an_address() {
     let address = served(server()).await;
     let client = McpClient::http("served", format!("http://{address}/mcp")).build().unwrap();

@@ -11,6 +11,7 @@ use std::{env, thread};
 
 use agentflow::Event;
 use agentflow::store::{RunFilter, RunRecord, SqliteStore, Store};
+use agentflow_testing::trace;
 use agentflow_tests::kill::{Look, WordFile};
 
 use super::invariants::{Problem, of_run};
@@ -138,7 +139,7 @@ impl Plan {
 /// One round: how many processes were killed, and the result of each run.
 fn round(folder: &Path, plan: &Plan, expected: Option<&BTreeMap<String, String>>) -> Round {
     fs::create_dir_all(folder).unwrap();
-    let mut round = Round { kills: 0, outputs: BTreeMap::new(), problems: Vec::new() };
+    let mut round = Round { kills: 0, outputs: BTreeMap::new(), problems: Vec::new(), journals: Vec::new() };
     if let Err(problem) = live(folder, plan, &mut round) {
         round.problems.push(problem);
     }
@@ -160,7 +161,11 @@ fn round(folder: &Path, plan: &Plan, expected: Option<&BTreeMap<String, String>>
         if Look::of(&events).end.is_none() && !round.problems.is_empty() {
             continue;
         }
+        let before = round.problems.len();
         let output = of_run(&run, &events, &effects, &words, &mut round.problems);
+        if round.problems.len() > before {
+            round.journals.push((run.run_id.to_string(), trace(&events)));
+        }
         let Some(output) = output else { continue };
         let form = run.run_id.as_str().trim_end_matches("-c").to_owned();
         if let Some(expected) = expected
@@ -178,6 +183,8 @@ struct Round {
     kills: usize,
     outputs: BTreeMap<String, String>,
     problems: Vec<Problem>,
+    /// The runs that have a problem, line by line: the round cannot be had again.
+    journals: Vec<(String, Vec<String>)>,
 }
 
 fn live(folder: &Path, plan: &Plan, round: &mut Round) -> Result<(), Problem> {
@@ -340,7 +347,10 @@ pub(crate) fn campaign() {
         if round.problems.is_empty() {
             fs::remove_dir_all(&of_round).unwrap();
         } else {
-            let text = format!("round {rounds} of seed {seed}, {plan:?}: {}", listed(&round.problems));
+            let mut text = format!("round {rounds} of seed {seed}, {plan:?}: {}", listed(&round.problems));
+            for (run, journal) in &round.journals {
+                let _ = write!(text, "\nthe journal of {run}:\n{}", journal.join("\n"));
+            }
             assert!(kills.is_some(), "{text}");
             fs::write(of_round.join("problems"), &text).unwrap();
             let before = found.len();

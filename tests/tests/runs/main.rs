@@ -7,6 +7,7 @@ mod asks_user;
 mod attempts;
 mod by_id;
 mod calls_below;
+mod cancelled_cut;
 mod compensation;
 mod compensation_asks;
 mod compensation_by_tools;
