@@ -2,7 +2,7 @@
 //! are servers that begin to count again with each answer, or give no ids. It calls nothing.
 
 use std::collections::HashSet;
-use std::hash::{DefaultHasher, Hash, Hasher};
+use std::hash::{BuildHasherDefault, DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
 use crate::message::{Conversation, Message, Part, ToolCall};
@@ -14,8 +14,29 @@ pub(super) struct CallIds {
     /// How many messages were looked at.
     read: usize,
     /// Hashes of their ids. An id that is taken for another one is replaced without need, and by one that is not in here.
-    ids: HashSet<u64>,
+    ids: HashSet<u64, BuildHasherDefault<Hashed>>,
 }
+
+/// Of what is a hash already.
+#[derive(Default)]
+struct Hashed(u64);
+
+impl Hasher for Hashed {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|byte| self.0 = self.0.rotate_left(8) ^ u64::from(*byte));
+    }
+
+    fn write_u64(&mut self, hash: u64) {
+        self.0 = hash;
+    }
+}
+
+/// So many ids are compared with each other sooner than looked up.
+const FEW: usize = 8;
 
 impl CallIds {
     /// The answer in which each call has an id that no other call has, here or in what was `said` before.
@@ -25,14 +46,18 @@ impl CallIds {
         turn: u32,
         said: &Conversation,
     ) -> Box<ModelResponse> {
-        let calls = || response.message.tool_calls();
-        if calls().next().is_none() {
+        let ids = || response.message.tool_calls().map(|call| call.id.as_str());
+        let calls = ids().count();
+        if calls == 0 {
             return response;
         }
         self.read(said);
-        let mut own = HashSet::new();
         let is_free = |id: &str| !id.is_empty() && !self.ids.contains(&hash(id));
-        if calls().all(|call| is_free(&call.id) && own.insert(call.id.as_str())) {
+        let are_different = || match calls {
+            ..=FEW => ids().enumerate().all(|(at, id)| ids().take(at).all(|before| before != id)),
+            _ => ids().collect::<HashSet<_>>().len() == calls,
+        };
+        if ids().all(is_free) && are_different() {
             return response;
         }
         let mut made = (1..).map(|number| format!("call_{turn}_{number}")).filter(|id| is_free(id));

@@ -353,6 +353,11 @@ impl Run {
                 self.segment.settle();
                 return Err(self.segment.shared.left().await.into());
             }
+            // Nobody dropped it with its run, which has ended.
+            None if !self.segment.is_run() && self.segment.shared.log.is_closed() => {
+                self.segment.settle();
+                return Err(Error::Cancelled { reason: self.segment.shared.cancel_reason() });
+            }
             None => {
                 let reason = self.segment.shared.cancel_reason();
                 let error = match self.compensation.is_asked() {
@@ -406,21 +411,20 @@ impl Run {
         Err(error)
     }
 
-    /// Drives the agent in its span. `None` when the run is cancelled before the end, `Some(None)` when the time limit
-    /// is reached before.
+    /// Drives the agent in its span. `None` when the run is cancelled before the end, and has ended where the agent is in a
+    /// step; `Some(None)` when the time limit is reached before.
     async fn drive_within_limit(&mut self, span: &Span) -> Option<Option<Result<RunEnd>>> {
-        let shared = self.shared();
+        let (shared, base) = (self.shared(), self.segment.base.clone());
         let left = self.machine.limits().timeout.saturating_sub(self.spent);
         // Pinned where they are made: a future that is moved into another one has room in both.
         let driven = pin!(
             async {
-                let base = self.segment.base.clone();
                 let drive = pin!(self.drive());
                 within(&shared, &base, left, drive).await
             }
             .instrument(span.clone())
         );
-        unless_cancelled(&shared, driven).await
+        unless_cancelled(&shared, &base, driven).await
     }
 
     async fn drive(&mut self) -> Result<RunEnd> {
@@ -566,6 +570,7 @@ impl Run {
 
     /// Records an end for every running step.
     fn close_steps(&mut self, reason: &str) {
+        self.segment.close_strays(reason);
         for step in self.machine.open_steps() {
             match step {
                 OpenStep::Model { path } => {

@@ -23,7 +23,7 @@ use crate::future::BoxFuture;
 use crate::message::{ToolCall, ToolResult, ToolStatus};
 use crate::middleware::{HookedAnswer, HookedCall, ToolHooks, ToolStep};
 use crate::path::StepPath;
-use crate::run::Around;
+use crate::run::{Around, unless_failed_as_cancelled};
 use crate::telemetry;
 use crate::text::panic_text;
 use crate::tool::{
@@ -85,7 +85,10 @@ impl Run {
                         running.push(call);
                     }
                 }
-                Some(Stage::Ended(ended)) => self.end_tool(ended)?,
+                Some(Stage::Ended(ended)) => {
+                    unless_failed_as_cancelled(&self.segment.shared, !ended.result.status.is_success()).await;
+                    self.end_tool(ended)?;
+                }
                 None if calls.is_empty() => return Ok(()),
                 None => {}
             }

@@ -201,6 +201,11 @@ impl EventLog {
         self.state().model_calls
     }
 
+    /// Whether an agent or a workflow in a step may have begun and not ended.
+    pub(super) fn has_nested(&self) -> bool {
+        self.state().nested > 0
+    }
+
     /// Asks what the run has spent.
     pub(crate) fn spent<T>(&self, ask: impl FnOnce(&Ledger) -> T) -> T {
         let state = &mut *self.state();

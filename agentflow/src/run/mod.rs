@@ -82,7 +82,9 @@ pub(crate) use self::replies::read_outcome;
 pub(crate) use self::result::RunEnd;
 pub use self::result::RunResult;
 pub(crate) use self::saved_values::{artifacts_of, artifacts_up_to, session_artifacts, state_of};
-pub(crate) use self::segment::{InSegment, Segment, SegmentKind, unless_cancelled, was_dropped, was_dropped_with_step};
+pub(crate) use self::segment::{
+    InSegment, Segment, SegmentKind, unless_cancelled, unless_failed_as_cancelled, was_dropped, was_dropped_with_step,
+};
 pub(crate) use self::shared::RunShared;
 pub(crate) use self::slots::Slot;
 pub(crate) use self::spending::Ledger;

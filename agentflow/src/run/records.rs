@@ -16,6 +16,9 @@ use crate::state::StateOwner;
 use crate::store::{Answered, StateWrite, StoreError};
 use crate::time::Timestamp;
 
+/// A log of fewer records grows by half of them.
+const SHORT: usize = 64;
+
 #[derive(Default)]
 pub(super) struct State {
     /// How many events of the run are not in `records`.
@@ -26,6 +29,8 @@ pub(super) struct State {
     /// How many model calls were begun, without those that middleware answered.
     pub(super) model_calls: u32,
     pub(super) deltas: u32,
+    /// How many agents and workflows in steps have begun and not ended; of what an earlier process began perhaps more.
+    pub(super) nested: u32,
     /// What was spent by the first so many records; there is one once somebody asks.
     pub(super) ledger: Option<Box<(usize, Ledger)>>,
     pub(super) rare: Option<Box<Rare>>,
@@ -89,9 +94,11 @@ impl State {
             }
             _ => {}
         }
-        if self.records.len() == self.records.capacity() {
-            // By half and not to twice: most of the memory of a run that waits is this.
-            self.records.reserve_exact((self.records.len() / 2).max(4));
+        let len = self.records.len();
+        if len == self.records.capacity() {
+            // A short one by half and not to twice: most of the memory of a run that waits is this. A long one is copied
+            // seldom.
+            self.records.reserve_exact(if len < SHORT { (len / 2).max(4) } else { len });
         }
         self.note_state(&kind);
         self.records.push(Record { time, path, kind });
@@ -145,6 +152,11 @@ impl State {
             EventKind::ModelCompleted(response) if response.answered_by.is_some() => {
                 self.model_calls = self.model_calls.saturating_sub(1);
             }
+            EventKind::AgentStarted(_) | EventKind::WorkflowStarted(_) => self.nested = self.nested.saturating_add(1),
+            EventKind::AgentCompleted(_)
+            | EventKind::AgentFailed { .. }
+            | EventKind::WorkflowCompleted(_)
+            | EventKind::WorkflowFailed { .. } => self.nested = self.nested.saturating_sub(1),
             EventKind::RunSpent(rows) => {
                 self.model_calls = rows.iter().fold(0, |calls: u32, row| calls.saturating_add(row.calls));
             }

@@ -92,6 +92,13 @@ impl<K: SegmentKind> Segment<K> {
         self.open = false;
     }
 
+    /// A run of its own gives an end to what another task polls in it: nobody dropped that with its step.
+    pub(crate) fn close_strays(&self, reason: &str) {
+        if self.is_run() {
+            self.shared.close_strays(reason);
+        }
+    }
+
     /// Sees to it that everything recorded is kept; a run of its own is then free for others.
     pub(crate) async fn keep(&self) -> Result<(), StoreError> {
         self.shared.log.commit().await?;
@@ -182,6 +189,11 @@ pub(crate) trait InSegment {
         if !segment.open {
             return;
         }
+        // Its run has ended, and has given an end to what another task polls.
+        if !segment.is_run() && segment.shared.log.is_closed() {
+            segment.open = false;
+            return;
+        }
         if segment.is_run() {
             segment.shared.cancel("the run's future was dropped");
         }
@@ -204,11 +216,28 @@ pub(crate) fn was_dropped_with_step(end: &Failure) -> bool {
     end.kind == FailureKind::Cancelled && !was_dropped(end)
 }
 
-/// The outcome of `work`; `None` when the run is cancelled before.
-pub(crate) async fn unless_cancelled<T>(shared: &RunShared, work: Pin<&mut impl Future<Output = T>>) -> Option<T> {
-    tokio::select! {
+/// The outcome of `work`; `None` when the run is cancelled before. What is in a step is not over then: its run drops it,
+/// and records how it ended. When another task polls it, which nobody drops, it is over with the run.
+pub(crate) async fn unless_cancelled<T>(
+    shared: &RunShared,
+    base: &StepPath,
+    work: Pin<&mut impl Future<Output = T>>,
+) -> Option<T> {
+    let ended = tokio::select! {
         biased;
         () = shared.cancelled() => None,
         outcome = work => Some(outcome),
+    };
+    if ended.is_none() && !base.is_root() {
+        shared.log.until_closed().await;
+    }
+    ended
+}
+
+/// A step that fails while its run is cancelled may have failed for that, so it has no outcome of its own: this never
+/// ends then, and the run drops the step.
+pub(crate) async fn unless_failed_as_cancelled(shared: &RunShared, failed: bool) {
+    if failed && shared.is_cancelled() {
+        std::future::pending().await
     }
 }

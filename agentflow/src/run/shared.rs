@@ -247,6 +247,16 @@ impl RunShared {
         any
     }
 
+    /// Gives an end to the agents and workflows in steps that have none, and to what is open in them: the run ends.
+    pub(super) fn close_strays(&self, reason: &str) {
+        if self.log.has_nested() {
+            let state = RunState::of_records(&self.log.all_below(&StepPath::root()));
+            for (path, kind) in state.strays(reason) {
+                self.record(path, kind);
+            }
+        }
+    }
+
     /// Records what happened, now.
     pub(crate) fn record(&self, path: StepPath, kind: EventKind) {
         if kind.ends_run() && path.is_root() {

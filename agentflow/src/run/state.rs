@@ -258,6 +258,20 @@ impl RunState {
         ends
     }
 
+    /// An end for every agent and workflow in a step that is open, and for what is open in it, the innermost first.
+    pub(crate) fn strays(&self, message: &str) -> Vec<(StepPath, EventKind)> {
+        let is_nested = |subject| matches!(subject, Subject::Agent | Subject::Workflow);
+        let open = self.open.0.iter().filter(|(path, kind)| !path.is_root() && is_nested(kind.shape().subject));
+        let bases: Vec<&StepPath> = open.map(|(path, _)| path).collect();
+        let mut ends = self.ends(message);
+        // The step at the same path is its workflow's or its agent's to end.
+        ends.retain(|(path, kind)| {
+            let of = |base: &&StepPath| path.is_within(base) && (path != *base || is_nested(kind.shape().subject));
+            bases.iter().any(of)
+        });
+        ends
+    }
+
     /// An end for everything that is open, the innermost first.
     pub(crate) fn closings(&self, reason: &str) -> Vec<(StepPath, EventKind)> {
         self.ends(reason)

@@ -31,7 +31,7 @@ use crate::failure::{Failure, FailureKind};
 use crate::message::{ToolCall, ToolStatus};
 use crate::middleware::{HookedAnswer, HookedCall, ToolHooks, ToolStep};
 use crate::path::StepPath;
-use crate::run::{Around, Host};
+use crate::run::{Around, Host, unless_failed_as_cancelled};
 use crate::store::StoreError;
 use crate::telemetry;
 use crate::tool_definition::Effects;
@@ -352,6 +352,8 @@ impl KnownCall {
                 let span = self.span(&open);
                 let (call, way) = (open.call(), (arguments, ways.again));
                 let made = self.attempts(&cx, (&call, &forms), way, body, fresh).instrument(span.clone()).await;
+                // One that cannot wait was not stopped in the middle.
+                unless_failed_as_cancelled(cx.run(), waits && made.answer.is_err()).await;
                 if let Err(problem) = &made.answer {
                     telemetry::record_failed(&span, problem.status().as_str());
                 }

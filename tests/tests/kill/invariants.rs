@@ -6,7 +6,6 @@ use std::fmt;
 
 use agentflow::Event;
 use agentflow::event::{EventKind, PauseReason};
-use agentflow::message::ToolStatus;
 use agentflow::path::StepPath;
 use agentflow::store::{RunRecord, RunStatus};
 use agentflow_testing::check_events;
@@ -85,19 +84,12 @@ pub(crate) fn of_run(
 }
 
 /// Steps that were done and began again, and calls with effects that were retried after they were interrupted.
-///
-/// A call that was stopped with its agent is not done when it may be repeated: it begins again when its agent continues.
-/// That is so when a process ends while it records a cancellation, of which the store has the calls and not the end.
 fn again(events: &[Event]) -> Vec<String> {
     let (mut done, mut begun) = (BTreeSet::new(), BTreeMap::<String, usize>::new());
-    let mut repeatable_calls = BTreeSet::new();
     let mut found = Vec::new();
     for event in events {
         let path = event.path.to_string();
         match &event.kind {
-            EventKind::ToolFailed { result, .. }
-                if matches!(result.status, ToolStatus::Cancelled | ToolStatus::Interrupted)
-                    && repeatable_calls.contains(&path) => {}
             EventKind::NodeCompleted { .. }
             | EventKind::ToolCompleted { .. }
             | EventKind::ToolFailed { .. }
@@ -117,12 +109,7 @@ fn again(events: &[Event]) -> Vec<String> {
                 let count = begun.entry(path.clone()).or_default();
                 *count += 1;
                 let repeatable = match &event.kind {
-                    EventKind::ToolStarted { idempotent, .. } => {
-                        if *idempotent {
-                            repeatable_calls.insert(path.clone());
-                        }
-                        *idempotent
-                    }
+                    EventKind::ToolStarted { idempotent, .. } => *idempotent,
                     EventKind::NodeStarted { repeatable, .. } => *repeatable,
                     _ => true,
                 };

@@ -8,6 +8,7 @@ mod attempts;
 mod by_id;
 mod calls_below;
 mod cancelled_cut;
+mod cancelled_in_a_poll;
 mod compensation;
 mod compensation_asks;
 mod compensation_by_tools;

@@ -185,13 +185,19 @@ impl WorkflowRun {
 
     /// Drops whatever is running, and records its end.
     fn close_steps(&mut self, message: &str) {
+        self.drop_tasks();
+        self.segment.close_strays(message);
         self.close_units(|_, _| message.to_owned());
     }
 
-    fn close_units(&mut self, message: impl Fn(&Self, Unit) -> String) {
-        // What is below a step records its end before the step does.
+    /// What is below a step records its end before the step does.
+    fn drop_tasks(&mut self) {
         self.tasks.iter_mut().for_each(Task::drop_work);
         self.tasks.clear();
+    }
+
+    fn close_units(&mut self, message: impl Fn(&Self, Unit) -> String) {
+        self.drop_tasks();
         for unit in self.machine.open_units() {
             let attempt = self.machine.attempts(unit);
             let error = Arc::new(Failure::new(FailureKind::Cancelled, message(self, unit)));

@@ -131,7 +131,13 @@ impl FarStep {
                 if stopped.as_mut().poll(cx).is_ready() {
                     return Poll::Ready(Over::Left);
                 }
-                self.poll(&shared, cx)
+                match self.poll(&shared, cx) {
+                    // It may have failed for that.
+                    Poll::Ready(Over::Ended(ended)) if ended.is_failure() && shared.is_cancelled() => {
+                        Poll::Ready(Over::Left)
+                    }
+                    over => over,
+                }
             })
             .await
         };

@@ -50,7 +50,9 @@ use crate::executor::{StepExecutor, StepsElsewhere};
 use crate::middleware::AroundRun;
 use crate::path::StepPath;
 use crate::resource::Resources;
-use crate::run::{Asked, InSegment, RunShared, Segment, SegmentKind, unless_cancelled, within};
+use crate::run::{
+    Asked, InSegment, RunShared, Segment, SegmentKind, unless_cancelled, unless_failed_as_cancelled, within,
+};
 use crate::store::StoreError;
 use crate::telemetry;
 use crate::time::Timestamp;
@@ -310,15 +312,17 @@ impl WorkflowRun {
         let shared = Arc::clone(&self.segment.shared);
         let is_run = self.segment.is_run();
         let (time, base) = (self.time, self.segment.base.clone());
+        let is_body = self.is_body;
         let ended = {
             let driven = pin!(self.drive().instrument(span.clone()));
-            match (is_run, time) {
-                (true, Some((limit, spent))) => {
+            match time {
+                Some((limit, spent)) if is_run => {
                     let driven = pin!(within(&shared, &base, limit.saturating_sub(spent), driven));
-                    unless_cancelled(&shared, driven).await.map(|ended| ended.ok_or(limit))
+                    unless_cancelled(&shared, &base, driven).await.map(|ended| ended.ok_or(limit))
                 }
-                (true, None) => unless_cancelled(&shared, driven).await.map(Ok),
-                (false, _) => Some(Ok(driven.await)),
+                // The workflow around it polls it.
+                _ if is_body => Some(Ok(driven.await)),
+                _ => unless_cancelled(&shared, &base, driven).await.map(Ok),
             }
         };
         let ended = match ended {
@@ -327,6 +331,11 @@ impl WorkflowRun {
             None if is_run && shared.is_stopping() => {
                 self.segment.settle();
                 Err(shared.left().await.into())
+            }
+            // Nobody dropped it with its run, which has ended.
+            None if !is_run => {
+                self.segment.settle();
+                Err(Error::Cancelled { reason: shared.cancel_reason() }.into())
             }
             None => {
                 let reason = shared.cancel_reason();
@@ -399,7 +408,10 @@ impl WorkflowRun {
             self.begin_commit();
             match self.next().await {
                 Happened::Quiet => self.leave().await?,
-                Happened::Task(ended) => self.ended(ended)?,
+                Happened::Task(ended) => {
+                    unless_failed_as_cancelled(&self.segment.shared, ended.is_failure()).await;
+                    self.ended(ended)?;
+                }
                 Happened::Asked(request) => self.requested(request),
                 Happened::Committed(committed) => {
                     self.commit = None;

@@ -73,6 +73,13 @@ pub(super) enum Ended {
     Uncommitted(StoreError),
 }
 
+impl Ended {
+    /// Whether a step has failed.
+    pub(super) fn is_failure(&self) -> bool {
+        matches!(self, Self::Step { result: Err(_), .. })
+    }
+}
+
 impl Step {
     /// A step that is made and polled at a place.
     pub(super) fn new(place: Arc<StepPlace>, make: impl FnOnce() -> Result<StepFuture, StepError>) -> Self {

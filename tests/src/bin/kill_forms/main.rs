@@ -62,7 +62,8 @@ async fn open(folder: &Path) -> Result<SqliteStore> {
 async fn operators(runtime: &Runtime, words: &WordFile, seed: u64, mood: Mood) -> Result<()> {
     let one = |at: u64| {
         let random = fastrand::Rng::with_seed(seed.wrapping_add(at));
-        Operator { runtime: runtime.clone(), words: words.clone(), random, mood }.work()
+        let cancels = if seed % 4 == 1 { 100 } else { 12 };
+        Operator { runtime: runtime.clone(), words: words.clone(), random, mood, cancels }.work()
     };
     tokio::try_join!(one(0), one(1), one(2)).map(drop)
 }

@@ -22,6 +22,9 @@ pub(crate) struct Operator {
     pub(crate) words: WordFile,
     pub(crate) random: fastrand::Rng,
     pub(crate) mood: Mood,
+    /// How often it cancels a run that may be cancelled, of 256 looks at it: one that does so often meets runs that have
+    /// just begun something.
+    pub(crate) cancels: u8,
 }
 
 impl Operator {
@@ -58,7 +61,7 @@ impl Operator {
                 if !look.paused && self.random.u8(..) < 20 {
                     due.push(("pause", String::new()));
                 }
-                if run.as_str().ends_with("-c") && self.random.u8(..) < 12 {
+                if run.as_str().ends_with("-c") && self.random.u8(..) < self.cancels {
                     due.push(("cancel", String::new()));
                 }
             }

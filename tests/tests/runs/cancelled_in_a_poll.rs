@@ -1,0 +1,226 @@
+//! A run is cancelled in the middle of a poll, as another thread does: what is in its steps learns of it before the run
+//! does, and may fail for that. The run is cancelled all the same, and no step has failed of itself.
+
+use std::sync::{Arc, LazyLock, OnceLock};
+use std::time::Duration;
+
+use agentflow::agent::RunRequest;
+use agentflow::event::EventKind;
+use agentflow::message::ToolStatus;
+use agentflow::prelude::*;
+use agentflow::serde_json::{Value, json};
+use agentflow::store::MemoryStore;
+use agentflow::tool::{FnTool, ToolDefinition, ToolRef};
+use agentflow::workflow::Node;
+use agentflow::{Error, Event, RunHandle, Workflow};
+use agentflow_testing::{ScriptedModel, Turn, check_events, trace};
+use futures_util::FutureExt;
+
+/// Cancels the run, once that has begun.
+#[derive(Clone, Default)]
+struct Cancel(Arc<OnceLock<Box<dyn Fn() + Send + Sync>>>);
+
+impl Cancel {
+    fn now(&self) {
+        self.0.get().expect("it has begun")();
+    }
+
+    /// The events of the run.
+    async fn cancelled<T: Send + Sync + 'static>(&self, run: RunHandle<T>) -> Vec<Event> {
+        let of = run.clone();
+        // Nobody waits for the outcome.
+        let cancel = move || assert!(of.cancel("enough").now_or_never().is_none_or(|outcome| outcome.is_ok()));
+        assert!(self.0.set(Box::new(cancel)).is_ok());
+        let Err(error) = run.result().await else { panic!("it was cancelled") };
+        assert!(matches!(&error, Error::Cancelled { reason } if &**reason == "enough"), "{error}");
+        let events = run.recorded();
+        let text = || format!("{:#?}", trace(&events));
+        assert_eq!(check_events(&events), Ok(()), "{}", text());
+        assert_eq!(events.last().map(Event::name), Some("run.cancelled"), "{}", text());
+        for event in &events {
+            match &event.kind {
+                EventKind::NodeFailed { error, .. } => {
+                    assert!(error.message.contains("the run was cancelled: enough"), "{}", text());
+                }
+                EventKind::ToolFailed { result, .. } => {
+                    assert_eq!(result.status, ToolStatus::Cancelled, "{}", text());
+                }
+                EventKind::NodeRetrying { .. } => panic!("{}", text()),
+                _ => {}
+            }
+        }
+        events
+    }
+}
+
+async fn of_workflow(cancel: &Cancel, flow: Workflow<(u32,), String>) -> Vec<Event> {
+    let runtime = Runtime::builder().store(MemoryStore::new()).build();
+    cancel.cancelled(runtime.start(flow, 1).await.unwrap()).await
+}
+
+async fn of_agent(cancel: &Cancel, agent: Agent) -> Vec<Event> {
+    let runtime = Runtime::builder().store(MemoryStore::new()).build();
+    cancel.cancelled(agent.runtime(&runtime).start("Go on.").unwrap()).await
+}
+
+/// A node with another one beside it that takes longer.
+fn with_node<F, Fut>(body: F) -> Workflow<(u32,), String>
+where
+    F: Fn(Context) -> Fut + Send + Sync + 'static,
+    Fut: Future<Output = Result<String>> + Send + 'static,
+{
+    Workflow::build("flow", ["n"], move |b, (n,)| {
+        let node = Node::new("node").retry(3);
+        let said = b.node(node, (n,), move |cx, (_,)| {
+            let ended = body(cx);
+            async move {
+                // The run is there before it is cancelled.
+                tokio::time::sleep(Duration::from_secs(1)).await;
+                ended.await
+            }
+        });
+        let beside = b.node("beside", (n,), |_, (n,)| async move {
+            tokio::time::sleep(Duration::from_secs(9)).await;
+            Ok::<_, String>(n)
+        });
+        b.value("end", (said, beside), |(said, n)| Ok::<_, String>(format!("{said} {n}")))
+    })
+    .unwrap()
+}
+
+fn tool<F, Fut>(name: &'static str, body: F) -> ToolRef
+where
+    F: Fn(Context) -> Fut + Send + Sync + 'static,
+    Fut: Future<Output = Result<String>> + Send + 'static,
+{
+    let definition = ToolDefinition::new(name, "Does it.", json!({"type": "object"}));
+    FnTool::dynamic(definition, move |cx: Context, _: Value| body(cx)).into()
+}
+
+/// A model that calls a tool, and would be asked again.
+fn calls(name: &'static str) -> ScriptedModel {
+    ScriptedModel::from_fn(move |request| match request.messages.len() {
+        1 => Turn::calls([(name, json!({}))]).after(Duration::from_secs(1)),
+        _ => Turn::text("It went on."),
+    })
+}
+
+/// It has an answer at once.
+fn helper() -> Agent {
+    Agent::new(ScriptedModel::from_fn(|_| Turn::text("done"))).name("helper")
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_fails() {
+    let cancel = Cancel::default();
+    let of = cancel.clone();
+    let flow = with_node(move |_| {
+        let cancel = of.clone();
+        async move {
+            cancel.now();
+            Err(Error::Lost { reason: "nobody is there".to_owned() })
+        }
+    });
+    of_workflow(&cancel, flow).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_agent_in_a_node() {
+    let cancel = Cancel::default();
+    let (agent, of) = (helper(), cancel.clone());
+    let flow = with_node(move |cx| {
+        let (agent, cancel) = (agent.clone(), of.clone());
+        async move {
+            cancel.now();
+            agent.run_in(&cx, RunRequest::from("Go on.")).await.map(|end| end.into_output())
+        }
+    });
+    of_workflow(&cancel, flow).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_workflow_in_a_node() {
+    let cancel = Cancel::default();
+    let of = cancel.clone();
+    let part = with_node(move |cx| {
+        of.now();
+        async move {
+            cx.cancelled().await;
+            Err(Error::Lost { reason: "it was cancelled".to_owned() })
+        }
+    });
+    let flow = with_node(move |cx| {
+        let part = part.clone();
+        async move { part.run_in(&cx, 1).await }
+    });
+    of_workflow(&cancel, flow).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_tool_of_an_agent_fails() {
+    let cancel = Cancel::default();
+    let of = cancel.clone();
+    let fails = tool("look", move |_| {
+        of.now();
+        async { Err(Error::Lost { reason: "nobody is there".to_owned() }) }
+    });
+    let events = of_agent(&cancel, Agent::new(calls("look")).tools([fails])).await;
+    assert!(!events.iter().any(|event| event.name() == "model.started" && event.path.to_string() == "model#2"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_agent_in_a_tool_of_an_agent() {
+    let cancel = Cancel::default();
+    let (helper, of) = (helper(), cancel.clone());
+    let asks = tool("ask", move |cx| {
+        let (helper, cancel) = (helper.clone(), of.clone());
+        async move {
+            cancel.now();
+            helper.run_in(&cx, RunRequest::from("Help.")).await.map(|end| end.into_output())
+        }
+    });
+    let events = of_agent(&cancel, Agent::new(calls("ask")).tools([asks])).await;
+    let end_of = |name: &str| events.iter().filter(|event| event.name() == name).count();
+    assert_eq!((end_of("agent.started"), end_of("agent.failed")), (1, 1), "{:#?}", trace(&events));
+}
+
+/// Nobody drops it with its step, and it ends with the run: in the journal, and for who waits for it.
+#[tokio::test(start_paused = true)]
+async fn an_agent_that_another_task_polls() {
+    let cancel = Cancel::default();
+    let (helper, ended) = (helper(), Arc::new(OnceLock::new()));
+    let of = (Arc::clone(&ended), cancel.clone());
+    let asks = tool("ask", move |cx| {
+        let (helper, (ended, cancel)) = (helper.clone(), of.clone());
+        async move {
+            cancel.now();
+            let helps = tokio::spawn(async move { helper.run_in(&cx, RunRequest::from("Help.")).await.map(drop) });
+            assert!(ended.set(helps).is_ok());
+            std::future::pending().await
+        }
+    });
+    of_agent(&cancel, Agent::new(calls("ask")).tools([asks])).await;
+    let helps = ended.get().expect("the agent was begun");
+    while !helps.is_finished() {
+        tokio::task::yield_now().await;
+    }
+}
+
+static OF_CALL: LazyLock<Cancel> = LazyLock::new(Cancel::default);
+
+/// Cancels the run and fails.
+#[tool(effects = "none")]
+async fn poll_gives_up(why: String) -> std::result::Result<u32, String> {
+    OF_CALL.now();
+    Err(why)
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_call_of_a_tool_in_a_step() {
+    let flow = with_node(|_| async {
+        let sum = poll_gives_up("nobody is there".to_owned()).await;
+        sum.map(|sum| sum.to_string()).map_err(|reason| Error::Lost { reason })
+    });
+    let events = of_workflow(&OF_CALL, flow).await;
+    assert!(events.iter().any(|event| event.name() == "tool.failed"), "{:#?}", trace(&events));
+}
