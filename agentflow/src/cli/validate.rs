@@ -41,7 +41,8 @@ pub(super) async fn validate(host: &Runtime, args: &ValidateArgs) -> Result<(), 
         let checked = match &read {
             Ok(document) if !args.without_names => host.check(document).await.err(),
             Ok(_) => None,
-            Err(error) => Some(error.clone()),
+            Err(error) if args.without_names => Some(error.clone()),
+            Err(error) => Some(host.check_what_was_read(error.clone()).await),
         };
         failed |= checked.is_some();
         match args.json {

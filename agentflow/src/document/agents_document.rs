@@ -32,6 +32,7 @@ pub(super) fn read(tree: &Tree, problems: &mut Problems) -> Option<Drafted> {
         problems.note(&tree.at, "a document of agents has at least one agent");
     }
     let order = Orchestration::read(orchestration?, &members, problems)?;
+    let is_whole = members.len() == items.len();
     let (name, members) = (name?, order.members(&members));
     let mut graph = empty(name, description);
     let mut inner = Vec::new();
@@ -66,7 +67,7 @@ pub(super) fn read(tree: &Tree, problems: &mut Problems) -> Option<Drafted> {
     graph.limits = limits;
     let parts = members.iter().map(|member| (member.name.to_owned(), member.tree.at.clone())).collect();
     let agents = members.iter().map(Member::agent).collect();
-    Some(Drafted { graph, inner, agents, parts, card: card.map(Tree::to_json) })
+    Some(Drafted { graph, inner, agents, parts, card: card.map(Tree::to_json), is_whole })
 }
 
 fn empty(name: &str, description: &str) -> Graph {

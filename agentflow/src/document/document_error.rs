@@ -7,6 +7,8 @@ use std::sync::Arc;
 
 use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet};
 
+use super::Document;
+use super::written_names::WrittenName;
 use crate::text::OneLine;
 use crate::text_tree::Misread;
 
@@ -41,14 +43,54 @@ pub struct DocumentError {
     name: Arc<str>,
     text: Arc<str>,
     problems: Vec<Problem>,
+    /// For who knows more of what the document calls.
+    checkable: Arc<Checkable>,
+}
+
+/// What can be checked of a document although it has mistakes.
+#[derive(Default)]
+pub(crate) struct Checkable {
+    pub(crate) names: Vec<WrittenName>,
+    /// What was read, unless a node or an agent is missing in it.
+    pub(crate) draft: Option<Document>,
 }
 
 impl DocumentError {
     pub(super) fn new(name: &Arc<str>, text: &Arc<str>, misread: Vec<Misread>) -> Self {
-        let mut problems: Vec<Problem> = misread.into_iter().map(|misread| problem(text, misread)).collect();
-        problems.sort_by(|one, other| (one.span.start, &one.message).cmp(&(other.span.start, &other.message)));
-        problems.dedup();
-        Self { name: Arc::clone(name), text: Arc::clone(text), problems }
+        let none =
+            Self { name: Arc::clone(name), text: Arc::clone(text), problems: Vec::new(), checkable: Arc::default() };
+        none.with(misread)
+    }
+
+    pub(super) fn checkable_as(self, checkable: Checkable) -> Self {
+        Self { checkable: Arc::new(checkable), ..self }
+    }
+
+    pub(crate) fn checkable(&self) -> &Arc<Checkable> {
+        &self.checkable
+    }
+
+    /// With more problems, each once.
+    pub(crate) fn with(self, more: Vec<Misread>) -> Self {
+        let more: Vec<Problem> = more.into_iter().map(|misread| problem(&self.text, misread)).collect();
+        self.with_problems(more)
+    }
+
+    fn with_problems(mut self, more: impl IntoIterator<Item = Problem>) -> Self {
+        self.problems.extend(more);
+        self.problems.sort_by(|one, other| (one.span.start, &one.message).cmp(&(other.span.start, &other.message)));
+        self.problems.dedup();
+        self
+    }
+
+    /// With the problems of what was read in spite of mistakes, but for those of the parts that have these mistakes: they may
+    /// be of nothing else.
+    pub(crate) fn with_those_of(self, draft: &Self, part_at: impl Fn(&Range<usize>) -> Option<Range<usize>>) -> Self {
+        let mistakes: Vec<&Problem> = self.problems.iter().filter(|of| !draft.problems.contains(of)).collect();
+        let has_mistake = |part: Range<usize>| mistakes.iter().any(|of| part.contains(&of.span.start));
+        let more = draft.problems.iter().filter(|of| !part_at(&of.span).is_some_and(has_mistake));
+        let more: Vec<Problem> = more.cloned().collect();
+        self.with_problems(more)
     }
 
     /// The name that the document was read under, such as a file's.

@@ -170,7 +170,7 @@ fn agents() -> Value {
 fn tree() -> Value {
     let part = || json!({"$ref": "#/definitions/part"});
     let parts = |about: &str| json!({"type": "array", "minItems": 1, "items": part(), "description": about});
-    let rounds = json!({"type": ["integer", "null"], "minimum": 0, "maximum": u32::MAX, "description": "how often"});
+    let count = |least: u32, about: &str| json!({"type": ["integer", "null"], "minimum": least, "maximum": u32::MAX, "description": about});
     let arm = object(
         "an arm",
         &["when", "then"],
@@ -197,11 +197,11 @@ fn tree() -> Value {
         "as": text("the part's name"),
         "with": {"description": "what a call is given, with templates over `input`"},
         "save": text("the key of the state under which the output is saved"),
-        "retry": rounds,
+        "retry": count(0, "how often it is tried again"),
         "policy": {"type": ["object", "null"], "description": "what is done when it fails, takes long, or needs a person's word"},
         "input": {"type": ["object", "boolean", "null"], "description": "the JSON Schema of what it is given"},
         "output": {"type": ["object", "boolean", "null"], "description": "the JSON Schema of its output"},
-        "max": rounds,
+        "max": count(1, "of a loop: the most rounds"),
         "until": text("of a loop: a line of CEL over `item`, the last output"),
         "otherwise": {"anyOf": [part(), {"type": "null"}]},
         "when": text("of a gate: a line of CEL; the question is asked when it holds"),
@@ -349,6 +349,7 @@ mod tests {
             (DocumentForm::Tree, LETTERS, "tool: doc_twice", "tol: doc_twice"),
             (DocumentForm::Tree, LETTERS, "tool: doc_twice", "tool: doc_twice, agent: x"),
             (DocumentForm::Tree, LETTERS, "max: 5", "max: many"),
+            (DocumentForm::Tree, LETTERS, "max: 5", "max: 0"),
             (DocumentForm::Tree, LETTERS, "as: words", "is: words"),
             (DocumentForm::Tools, RESEARCH, "nodes:", "decider: 7\nnodes:"),
             (DocumentForm::Agents, TRACKER, "agents:", "decider: {kind: agnt, name: guide}\nagents:"),

@@ -32,6 +32,7 @@ pub(super) fn read(tree: &Tree, problems: &mut Problems) -> Option<Drafted> {
             nodes.push(node);
         }
     }
+    let is_whole = nodes.len() == items.len();
     let graph = Graph {
         version,
         name: name?.to_owned(),
@@ -43,5 +44,5 @@ pub(super) fn read(tree: &Tree, problems: &mut Problems) -> Option<Drafted> {
         limits,
         nodes,
     };
-    Some(Drafted::of(graph, parts))
+    Some(Drafted { is_whole, ..Drafted::of(graph, parts) })
 }

@@ -29,6 +29,7 @@ mod steps_document;
 mod template_text;
 mod tool_document;
 mod tree_document;
+mod written_names;
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
@@ -39,6 +40,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use self::document_agent::DocumentAgent;
+use self::document_error::Checkable;
 pub use self::document_error::{DocumentError, Problem};
 pub use self::document_export::{ExportError, to_yaml};
 pub use self::document_folder::FolderError;
@@ -97,11 +99,13 @@ struct Drafted {
     agents: Vec<DocumentAgent>,
     parts: Parts,
     card: Option<Value>,
+    /// Whether all its nodes and agents could be read, if with mistakes.
+    is_whole: bool,
 }
 
 impl Drafted {
     fn of(graph: Graph, parts: Parts) -> Self {
-        Self { graph, inner: Vec::new(), agents: Vec::new(), parts, card: None }
+        Self { graph, inner: Vec::new(), agents: Vec::new(), parts, card: None, is_whole: true }
     }
 }
 
@@ -114,9 +118,12 @@ impl Document {
     pub fn read(name: impl Into<Arc<str>>, text: impl Into<Arc<str>>) -> Result<Self, DocumentError> {
         let (name, text) = (name.into(), text.into());
         let failed = |misread: Vec<Misread>| DocumentError::new(&name, &text, misread);
-        let tree = Tree::read(&text).map_err(failed)?;
-        let form = DocumentForm::of(&tree).map_err(|misread| failed(vec![misread]))?;
-        let mut problems = Problems::default();
+        let (tree, repeated) = Tree::read_with_repeated(&text).map_err(failed)?;
+        let mut problems = Problems(repeated);
+        let form = match DocumentForm::of(&tree) {
+            Ok(form) => form,
+            Err(misread) => return Err(failed([problems.0, vec![misread]].concat())),
+        };
         let drafted = match form {
             DocumentForm::Agents => agents_document::read(&tree, &mut problems),
             DocumentForm::Edges => edges_document::read(&tree, &mut problems),
@@ -125,16 +132,35 @@ impl Document {
             DocumentForm::Tools => tool_document::read(&tree, &mut problems),
             DocumentForm::Tree => tree_document::read(&tree, &mut problems),
         };
-        let Some(Drafted { graph, inner, agents, parts, card }) = drafted.filter(|_| problems.0.is_empty()) else {
-            return Err(failed(problems.0));
+        let error = failed(problems.0);
+        let Some(Drafted { graph, inner, agents, parts, card, is_whole }) = drafted else {
+            let names = written_names::of(form, &tree);
+            return Err(error.checkable_as(Checkable { names, draft: None }));
         };
-        let source = Source { name, text, tree, parts };
-        let sentences: Vec<String> =
-            inner.iter().chain([&graph]).filter_map(|graph| graph.problems_but_names().err()).collect();
-        match sentences.is_empty() {
-            true => Ok(Self { source: Arc::new(source), form, graph, inner, agents, card, types: None }),
-            false => Err(source.error(&sentences.join("\n"))),
+        let source = Arc::new(Source { name, text, tree, parts });
+        let document = Self { source, form, graph, inner, agents, card, types: None };
+        let error = document.with_problems_of_graphs(error, is_whole);
+        if error.problems().is_empty() {
+            return Ok(document);
         }
+        let names = written_names::of(form, &document.source.tree);
+        Err(error.checkable_as(Checkable { names, draft: is_whole.then_some(document) }))
+    }
+
+    /// With what is wrong with the graphs, whatever their names refer to. Mistakes that were found before may be why a node
+    /// is wrong; nodes of one name and cycles are wrong in any case, also where some nodes could not be read.
+    fn with_problems_of_graphs(&self, error: DocumentError, is_whole: bool) -> DocumentError {
+        let source = &self.source;
+        let sentences: Vec<String> = match is_whole {
+            true => self.graphs().filter_map(|graph| graph.problems_but_names().err()).collect(),
+            false => Vec::new(),
+        };
+        if error.problems().is_empty() {
+            return if sentences.is_empty() { error } else { source.error(&sentences.join("\n")) };
+        }
+        let of_order: Vec<String> = self.graphs().flat_map(Graph::problems_of_order).collect();
+        let error = source.with_those_of_graphs(error, &sentences.join("\n"));
+        error.with_those_of(&source.error(&of_order.join("\n")), |_| None)
     }
 
     /// Reads a file.
@@ -306,6 +332,15 @@ impl Source {
         DocumentError::new(&self.name, &self.text, misread)
     }
 
+    /// With the problems, as sentences, of the graphs that were read in spite of mistakes.
+    pub(crate) fn with_those_of_graphs(&self, error: DocumentError, sentences: &str) -> DocumentError {
+        // Parts may lie in each other.
+        error.with_those_of(&self.error(sentences), |place| {
+            let around = self.parts.values().filter(|part| part.start <= place.start && place.end <= part.end);
+            around.min_by_key(|part| part.len()).cloned()
+        })
+    }
+
     fn placed(&self, sentence: &str, by_place: &HashMap<Range<usize>, &Tree>) -> Misread {
         // What is offered in the place of a word is not what is wrong.
         let said = sentence.split("; did you mean ").next().unwrap_or_default();
@@ -321,7 +356,13 @@ impl Source {
                 let at = others.chain(words.get(own)).find_map(|word| self.word(part, word));
                 at.unwrap_or_else(|| part.at.clone())
             }
-            None => words.iter().find_map(|word| self.word(&self.tree, word)).unwrap_or_else(|| self.tree.at.clone()),
+            None => {
+                // A field of the document as a whole, and what is wrong in it.
+                let field = words.first().and_then(|word| self.tree.field(word));
+                let value = field.and_then(|of| words.iter().skip(1).find_map(|word| self.word(&of.value, word)));
+                let at = value.or_else(|| words.iter().find_map(|word| self.word(&self.tree, word)));
+                at.unwrap_or_else(|| self.tree.at.clone())
+            }
         };
         Misread::new(place, sentence)
     }

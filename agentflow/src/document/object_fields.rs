@@ -52,9 +52,19 @@ impl<'t> Fields<'t> {
 
     /// The value of a field, where it is given and not `null`.
     pub(super) fn get(&mut self, name: &'static str) -> Option<&'t Tree> {
-        self.asked.push(name);
-        let field = self.fields.iter().find(|field| self.is_named(field, name))?;
-        (field.value.datum != Datum::Null).then_some(&field.value)
+        self.find(name).filter(|value| value.datum != Datum::Null)
+    }
+
+    /// The same of a field for which `null` is a value like others, where that is written: nothing behind the `:` is not given.
+    pub(super) fn get_or_null(&mut self, name: &'static str) -> Option<&'t Tree> {
+        self.find(name).filter(|value| value.datum != Datum::Null || !value.at.is_empty())
+    }
+
+    fn find(&mut self, name: &'static str) -> Option<&'t Tree> {
+        if !self.asked.contains(&name) {
+            self.asked.push(name);
+        }
+        self.fields.iter().find(|field| self.is_named(field, name)).map(|field| &field.value)
     }
 
     fn is_named(&self, field: &Field, name: &str) -> bool {
@@ -165,10 +175,11 @@ impl<'t> Fields<'t> {
                     problems.note(&field.at, format!("`{first}` and `{}` are one field; keep one", field.name));
                 }
             } else {
+                let begins = |name: &&str| name.strip_prefix(&*field.name).is_some_and(|rest| rest.starts_with('_'));
                 let near = nearest(&field.name, self.asked.iter().copied());
-                let hint = match near {
-                    Some(_) => did_you_mean(near),
+                let hint = match near.or_else(|| self.asked.iter().copied().find(begins)) {
                     None => format!("; its fields are `{}`", self.asked.join("`, `")),
+                    near => did_you_mean(near),
                 };
                 problems.note(&field.at, format!("{} has no `{}`{hint}", self.what, field.name));
             }
@@ -202,14 +213,13 @@ fn is_text(tree: &Tree, name: &str, problems: &mut Problems) -> bool {
 }
 
 /// A value of a type that serde reads. What serde says of the first mistake is noted where it stands; then the field is left
-/// out, and the rest is read for further ones.
+/// out, and the rest is read for further ones. The value is that of what is left, where this is one.
 pub(super) fn read<T: DeserializeOwned>(tree: &Tree, problems: &mut Problems) -> Option<T> {
     let mut json = tree.to_json();
     let (mut left_out, mut meant): (Vec<String>, Vec<String>) = (Vec::new(), Vec::new());
     loop {
         let error = match serde_path_to_error::deserialize::<_, T>(json.clone()) {
-            Ok(value) if left_out.is_empty() => return Some(value),
-            Ok(_) => return None,
+            Ok(value) => return Some(value),
             Err(error) => error,
         };
         let message = error.inner().to_string();

@@ -64,7 +64,7 @@ impl<'t> Member<'t> {
         Some(Self {
             tree,
             name: name?,
-            model: model?,
+            model: model.unwrap_or_default(),
             instructions: instructions.join("\n\n"),
             asks,
             tools,
@@ -186,8 +186,12 @@ impl Orchestration {
                 }
                 Some(member) => agents.push(member),
                 None => {
-                    let near = did_you_mean(nearest(name, members.iter().map(|member| member.name)));
-                    problems.note(&at.at, format!("there is no agent `{name}` in this document{near}"));
+                    let near = nearest(name, members.iter().map(|member| member.name));
+                    let hint = did_you_mean(near);
+                    problems.note(&at.at, format!("there is no agent `{name}` in this document{hint}"));
+                    // The rest is checked as it is meant.
+                    let meant = members.iter().position(|member| Some(member.name) == near);
+                    agents.extend(meant.filter(|member| !agents.contains(member)));
                 }
             }
         }
@@ -203,13 +207,19 @@ impl Orchestration {
             }
         }
         let (kind, at) = kind?;
+        let near = nearest(kind, KINDS);
+        if !KINDS.contains(&kind) {
+            let hint = if near.is_some() { did_you_mean(near) } else { format!("; it is `{}`", KINDS.join("`, `")) };
+            problems.note(&at.at, format!("there is no orchestration `{kind}`{hint}"));
+        }
+        let kind = near?;
         if let Some(most) = most.filter(|_| kind != "loop") {
             problems.note(&most.at, "only a `loop` has `max_iterations`");
         }
         match kind {
             "sequential" => Some(Self::Sequential(agents)),
             "parallel" => Some(Self::Parallel(agents)),
-            "loop" => {
+            _ => {
                 let can_end = agents.iter().any(|at| members[*at].tools.contains(&EXIT));
                 if most.is_none() && !can_end {
                     problems.note(
@@ -218,13 +228,6 @@ impl Orchestration {
                     );
                 }
                 Some(Self::Loop { agents, most: rounds.unwrap_or(MOST_ROUNDS) })
-            }
-            _ => {
-                let near = nearest(kind, KINDS);
-                let hint =
-                    if near.is_some() { did_you_mean(near) } else { format!("; it is `{}`", KINDS.join("`, `")) };
-                problems.note(&at.at, format!("there is no orchestration `{kind}`{hint}"));
-                None
             }
         }
     }

@@ -143,6 +143,6 @@ impl<'t> Step<'t> {
 }
 
 /// Whether a text can be the name of a server or an agent.
-fn is_name(text: &str) -> bool {
+pub(super) fn is_name(text: &str) -> bool {
     !text.is_empty() && text.chars().all(|letter| letter.is_ascii_alphanumeric() || matches!(letter, '_' | '-' | '.'))
 }

@@ -28,8 +28,9 @@ pub(super) fn read(tree: &Tree, problems: &mut Problems) -> Option<Drafted> {
     let calls: Vec<Call<'_>> = items.iter().filter_map(|item| Call::read(item, problems)).collect();
     // Of those with other mistakes, too: they can be depended on.
     let ids: BTreeSet<&str> = items.iter().filter_map(|item| item.field("id")?.value.text()).collect();
-    if calls.is_empty() && problems.0.is_empty() {
+    if items.is_empty() && problems.0.is_empty() {
         problems.note(&tree.at, "a document of tools has at least one node");
+        return None;
     }
     let mut parts = HashMap::new();
     let mut inputs: Vec<&str> = Vec::new();
@@ -62,7 +63,7 @@ pub(super) fn read(tree: &Tree, problems: &mut Problems) -> Option<Drafted> {
         graph.nodes.push(GraphNode::new(OUTPUT, GraphBody::Value(all)));
         graph.output = OUTPUT.to_owned();
     }
-    Some(Drafted::of(graph, parts))
+    Some(Drafted { is_whole: calls.len() == items.len(), ..Drafted::of(graph, parts) })
 }
 
 /// A node of the form.
@@ -93,7 +94,7 @@ impl<'t> Call<'t> {
         let depends_on = fields.texts("depends_on", problems);
         let retries = fields.read("retry_limit", problems).unwrap_or(RETRIES);
         fields.end(problems);
-        Some(Self { tree, id: id?, tool: tool?, with, roots, depends_on, retries })
+        Some(Self { tree, id: id?, tool: tool.unwrap_or_default(), with, roots, depends_on, retries })
     }
 
     fn node(&self) -> GraphNode {

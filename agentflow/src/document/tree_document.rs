@@ -3,11 +3,13 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
+use serde_json::Value;
+
 use super::Drafted;
 use super::object_fields::{Fields, Problems, read as read_value};
 use super::template_text::mapping;
 use crate::expression::Expression;
-use crate::pipeline::{Choice, Pipeline, until};
+use crate::pipeline::{Choice, Pipeline, check_name, until};
 use crate::state::StateTransform;
 use crate::text::{did_you_mean, nearest};
 use crate::text_tree::{Datum, Tree};
@@ -59,11 +61,8 @@ pub(super) fn read(tree: &Tree, problems: &mut Problems) -> Option<Drafted> {
     let mut reading = Reading { problems, parts: Vec::new() };
     let pipeline = reading.part(root);
     let parts = reading.into_parts();
-    let (pipeline, name) = (pipeline?, name?);
-    if !problems.0.is_empty() {
-        return None;
-    }
-    match pipeline.graphs(name) {
+    // What parts are together is wrong beside what each is by itself.
+    match pipeline?.graphs(name?) {
         Ok(mut graphs) => {
             graphs.iter_mut().for_each(|graph| graph.decider.clone_from(&decider));
             let mut graph = graphs.pop()?;
@@ -133,7 +132,8 @@ impl<'t> Reading<'_, 't> {
             return None;
         };
         let mut fields = Fields::of(tree, "a part", self.problems)?;
-        let value = fields.need(operator, self.problems);
+        let null = if *operator == "value" { fields.get_or_null(operator) } else { None };
+        let value = null.or_else(|| fields.need(operator, self.problems));
         let made = self.operator(operator, value, &mut fields);
         let made = self.described(made, operator, &mut fields);
         fields.end(self.problems);
@@ -150,7 +150,11 @@ impl<'t> Reading<'_, 't> {
                 let most: Option<u32> = fields.read("max", self.problems);
                 let condition = fields.text("until", self.problems);
                 let condition = condition.and_then(|tree| self.condition(tree));
-                let body = self.part(value?)?;
+                if most == Some(0) {
+                    let place = fields.tree.field("max").map_or(&fields.tree.at, |field| &field.value.at);
+                    self.problems.note(place, "a `loop` has at least 1 round; give `max` at least 1");
+                }
+                let (body, most) = (self.part(value?)?, most.map(|most| most.max(1)));
                 match (condition, most) {
                     // One that has a mistake was noted.
                     (None, None) if ["max", "until"].iter().any(|name| fields.tree.field(name).is_some()) => None,
@@ -215,8 +219,8 @@ impl<'t> Reading<'_, 't> {
             "agent" => self.text(value, "agent").map(Pipeline::agent),
             "workflow" => self.text(value, "workflow").map(Pipeline::workflow),
             "value" => {
-                self.templates(value);
-                Some(Pipeline::value(value.to_json()))
+                let value = self.templates(value).map_or(Value::Null, Tree::to_json);
+                Some(Pipeline::value(value))
             }
             "sequence" => self.parts_of(value, "sequence").map(Pipeline::sequence),
             "parallel" => self.parts_of(value, "parallel").map(Pipeline::parallel),
@@ -233,14 +237,16 @@ impl<'t> Reading<'_, 't> {
 
     /// What else is said of a part.
     fn described(&mut self, made: Option<Pipeline>, operator: &str, fields: &mut Fields<'_>) -> Option<Pipeline> {
-        let name = fields.text("as", self.problems).and_then(Tree::text);
+        let name = fields.text("as", self.problems);
+        if let Some((at, Err(problem))) = name.and_then(|tree| Some((&tree.at, check_name(tree.text()?)))) {
+            self.problems.note(at, problem);
+        }
+        let name = name.and_then(Tree::text);
         let with = match matches!(operator, "tool" | "agent" | "workflow") {
-            true => fields.get("with"),
+            true => fields.get_or_null("with"),
             false => None,
         };
-        if let Some(with) = with {
-            self.templates(with);
-        }
+        let with = with.and_then(|with| self.templates(with));
         let keys = fields.text("save", self.problems).and_then(Tree::text);
         let policy: Option<NodePolicy> = fields.read("policy", self.problems);
         let retries: Option<u32> = fields.read("retry", self.problems);
@@ -302,8 +308,11 @@ impl<'t> Reading<'_, 't> {
         }
     }
 
-    fn templates(&mut self, tree: &Tree) {
+    /// A value with templates, unless one has a mistake.
+    fn templates<'v>(&mut self, tree: &'v Tree) -> Option<&'v Tree> {
+        let known = self.problems.0.len();
         mapping(tree, &mut Vec::new(), self.problems);
+        (self.problems.0.len() == known).then_some(tree)
     }
 
     fn text(&mut self, tree: &Tree, operator: &str) -> Option<String> {

@@ -95,11 +95,7 @@ impl<'n> Drafting<'n> {
 
     /// Adds a part at a place; behind it is its output.
     fn part(&mut self, graph: &mut GraphInWork, at: Place, part: &Part) -> Place {
-        if let Some(name) = part.name.as_ref().filter(|name| !is_plain_name(name)) {
-            self.problems.push(format!(
-                "a part cannot be named `{name}`: its name is used in templates and conditions; use letters, digits and `_`"
-            ));
-        }
+        self.problems.extend(part.name.as_ref().and_then(|name| check_name(name).err()));
         let is_row = matches!(&part.kind, Kind::Sequence(_) | Kind::Parallel(_) | Kind::Choice(_));
         let has_input = part.input != NodeSchema::default();
         let is_called = is_row && !Part { name: None, ..part.clone() }.is_bare();
@@ -249,8 +245,17 @@ impl<'n> Drafting<'n> {
     }
 }
 
-/// Whether a name can stand in a template and in a condition.
-fn is_plain_name(name: &str) -> bool {
-    name.starts_with(|letter: char| letter.is_ascii_alphabetic() || letter == '_')
-        && name.chars().all(|letter| letter.is_ascii_alphanumeric() || letter == '_')
+/// Checks that a name can stand in a template and in a condition.
+///
+/// # Errors
+/// That it cannot, a sentence.
+pub(crate) fn check_name(name: &str) -> Result<(), String> {
+    let is_plain = name.starts_with(|letter: char| letter.is_ascii_alphabetic() || letter == '_')
+        && name.chars().all(|letter| letter.is_ascii_alphanumeric() || letter == '_');
+    match is_plain {
+        true => Ok(()),
+        false => Err(format!(
+            "a part cannot be named `{name}`: its name is used in templates and conditions; use letters, digits and `_`"
+        )),
+    }
 }

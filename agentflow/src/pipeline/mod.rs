@@ -19,6 +19,8 @@ use serde_json::Value;
 
 pub use self::choice::Choice;
 use self::drafting::Drafting;
+#[cfg(feature = "documents")]
+pub(crate) use self::drafting::check_name;
 pub use self::operators::{Until, until};
 pub(crate) use self::pipeline_part::Given;
 use self::pipeline_part::{Kind, Part};

@@ -79,6 +79,9 @@ impl Runtime {
                 break candidate;
             }
         };
+        for error in &mut errors {
+            *error = candidate.check_what_was_read(error.clone()).await;
+        }
         for (file, document) in documents.iter().filter(|(file, document)| is_same(document, before.get(*file))) {
             // It was whole; something that it names may have gone.
             if let Err(error) = candidate.check(document).await

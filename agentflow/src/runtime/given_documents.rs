@@ -1,6 +1,7 @@
 //! Workflows that were given as documents: their agents are made and their graphs known when the runtime is built. It
 //! reads no document.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use super::Runtime;
@@ -13,6 +14,7 @@ use crate::document::{Document, DocumentError, DocumentTypes, Source, included};
 use crate::model::ModelRef;
 use crate::run::Host;
 use crate::text::{OneLine, did_you_mean, nearest};
+use crate::text_tree::Misread;
 use crate::tool::{BUILT_IN, IntoTools, ToolList, ToolRef, ToolsetRef, built_in, linked_tools};
 use crate::workflow::of_graph::Resolve;
 use crate::workflow::reference_steps::Callee;
@@ -148,6 +150,22 @@ fn tools_of(given: &Given, name: &str) -> Result<ToolList, String> {
 }
 
 impl Runtime {
+    /// Reads the text of a document as [`Document::read`] does and checks it as [`check`](Self::check) does, so that one pass
+    /// has all that is wrong: of a document that cannot be read, also the tools, agents and workflows that are not there.
+    ///
+    /// # Errors
+    /// All problems, each with its place in the document.
+    pub async fn read_document(
+        &self,
+        name: impl Into<Arc<str>>,
+        text: impl Into<Arc<str>>,
+    ) -> Result<Document, DocumentError> {
+        match Document::read(name, text) {
+            Ok(document) => self.check(&document).await.map(|()| document),
+            Err(error) => Err(self.check_what_was_read(error).await),
+        }
+    }
+
     /// Whether this runtime can execute a document, also one that it was not given: whether all tools, agents and workflows
     /// that the document names are there and take what they are given. Nothing is called; tools of toolsets that it names
     /// are fetched.
@@ -155,6 +173,15 @@ impl Runtime {
     /// # Errors
     /// All problems, each with its place in the document.
     pub async fn check(&self, document: &Document) -> Result<(), DocumentError> {
+        let sentences = self.problems_of(document).await.concat();
+        match sentences.is_empty() {
+            true => Ok(()),
+            false => Err(document.source().error(&sentences.join("\n"))),
+        }
+    }
+
+    /// What [`check`](Self::check) reports: of the toolsets and the agents, and of the graphs.
+    async fn problems_of(&self, document: &Document) -> [Vec<String>; 2] {
         let given = given_now(self.host());
         let mut unfetched = Vec::new();
         let of_graphs = document.graphs().flat_map(|graph| super::graphs::toolsets_named(&given.toolsets, graph));
@@ -183,18 +210,49 @@ impl Runtime {
                 sentences.push(format!("the agent `{agent}`: `{model}` does not name a provider of models{near}"));
             }
         }
+        let mut of_graphs = Vec::new();
         for graph in document.graphs() {
             let resolve = |kind, name: &str| self.found_for(&agents, &inner, (kind, name), document.name());
             let types = document.types().filter(|_| graph.name == document.name());
             match graph.to_spec(&resolve).and_then(|spec| fits_types(types, graph, spec, &resolve)) {
                 Ok(spec) => inner.push(Arc::new(spec)),
-                Err(problems) => sentences.push(problems),
+                Err(problems) => of_graphs.push(problems),
             }
         }
-        match sentences.is_empty() {
-            true => Ok(()),
-            false => Err(document.source().error(&sentences.join("\n"))),
+        [sentences, of_graphs]
+    }
+
+    /// The problems of a document that could not be read, with those that [`check`](Self::check) has of what was read of it
+    /// and those of all names in it.
+    pub(crate) async fn check_what_was_read(&self, error: DocumentError) -> DocumentError {
+        let checkable = Arc::clone(error.checkable());
+        let mut error = error;
+        if let Some(draft) = &checkable.draft {
+            let [of_agents, of_graphs] = self.problems_of(draft).await;
+            error = draft.source().with_those_of_graphs(error, &of_graphs.join("\n"));
+            error = error.with_those_of(&draft.source().error(&of_agents.join("\n")), |_| None);
         }
+        let given = given_now(self.host());
+        let mut more: Vec<Misread> = Vec::new();
+        for (toolset, _) in &given.toolsets {
+            let Some(first) = checkable.names.iter().find(|of| could_have(toolset, &of.name)) else { continue };
+            let unfetched = toolset.tools().await.err().map(|error| OneLine(error).to_string());
+            let unknown = unfetched.filter(|said| error.problems().iter().all(|known| known.message != *said));
+            more.extend(unknown.map(|said| Misread::new(first.at.clone(), said)));
+        }
+        for of in &checkable.names {
+            let unknown = match of.kind {
+                Some(kind) => found(self.host(), kind, &of.name, &[]).err(),
+                None => tools_of(&given, &of.name).err(),
+            };
+            let overlaps = |at: &Range<usize>| at.start < of.at.end && of.at.start < at.end;
+            let is_known = |said: &str| {
+                error.problems().iter().any(|known| overlaps(&known.span) && known.message.ends_with(said))
+            };
+            let unknown = unknown.filter(|said| !is_known(said));
+            more.extend(unknown.map(|said| Misread::new(of.at.clone(), of.sentence(&said))));
+        }
+        error.with(more)
     }
 
     /// What a name in a document refers to: what the document describes, or what this runtime knows.

@@ -67,7 +67,14 @@ impl Tree {
     ///
     /// # Errors
     /// All that is wrong with the values, or the first place where the text is neither YAML nor JSON.
+    #[cfg(any(test, feature = "tool-api"))]
     pub(crate) fn read(text: &str) -> Result<Self, Vec<Misread>> {
+        let (tree, repeated) = Self::read_with_repeated(text)?;
+        if repeated.is_empty() { Ok(tree) } else { Err(repeated) }
+    }
+
+    /// The same, and the fields that are there a second time, which are left out.
+    pub(crate) fn read_with_repeated(text: &str) -> Result<(Self, Vec<Misread>), Vec<Misread>> {
         let one = |at: Range<usize>, message: String| Err(vec![Misread { at, message }]);
         if text.len() > MOST_BYTES {
             let size = text.len();
@@ -83,14 +90,12 @@ impl Tree {
             anchors: HashMap::new(),
             values: 0,
             problems: Vec::new(),
+            repeated: Vec::new(),
         };
-        match reader.document() {
-            Ok(tree) if reader.problems.is_empty() => Ok(tree),
-            Ok(_) => Err(reader.problems),
-            Err(stop) => {
-                reader.problems.push(stop);
-                Err(reader.problems)
-            }
+        let tree = reader.document().map_err(|stop| reader.problems.push(stop));
+        match tree {
+            Ok(tree) if reader.problems.is_empty() => Ok((tree, reader.repeated)),
+            _ => Err([reader.problems, reader.repeated].concat()),
         }
     }
 
@@ -256,6 +261,7 @@ struct Reader<'t> {
     anchors: HashMap<usize, (Tree, usize)>,
     values: usize,
     problems: Vec<Misread>,
+    repeated: Vec<Misread>,
 }
 
 impl<'t> Reader<'t> {
@@ -390,10 +396,8 @@ impl<'t> Reader<'t> {
                 }
             };
             if names.insert(name.clone(), ()).is_some() {
-                self.problems.push(Misread::new(
-                    key.at.clone(),
-                    format!("the field `{name}` is here a second time; remove one"),
-                ));
+                let problem = format!("the field `{name}` is here a second time; remove one");
+                self.repeated.push(Misread::new(key.at, problem));
                 continue;
             }
             fields.push(Field { name, at: key.at, value });

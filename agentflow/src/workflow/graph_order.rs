@@ -6,6 +6,16 @@ use std::collections::HashMap;
 use super::graph::{Graph, GraphNode};
 use super::mapping::IsNode;
 
+#[cfg(feature = "documents")]
+impl Graph {
+    /// Nodes of one name, and cycles: what is wrong whatever else its nodes say.
+    pub(crate) fn problems_of_order(&self) -> Vec<String> {
+        let mut problems = Vec::new();
+        ordered(self, &mut problems);
+        problems
+    }
+}
+
 /// The nodes, each after all that it depends on and else as they are written.
 pub(super) fn ordered<'g>(graph: &'g Graph, problems: &mut Vec<String>) -> Vec<&'g GraphNode> {
     let mut by_name: HashMap<&str, usize> = HashMap::new();

@@ -47,7 +47,7 @@ fn a_folder_of_documents_is_checked_in_one_pass() {
     assert_eq!(ended.code, Some(1), "{ended:#?}");
     assert!(ended.stdout.starts_with("sum_up ") && ended.stdout.lines().count() == 1, "{ended:#?}");
     for says in [
-        "error: a node has no `retry`; its fields are `id`, `tool`, ".to_owned(),
+        "error: a node has no `retry`; did you mean `retry_limit`?".to_owned(),
         format!("--> {b}:1:"),
         format!("`sum_up` is also the workflow of {}; rename one", place.path("flows/a.yaml")),
         format!("--> {c}:1:5"),
@@ -56,6 +56,8 @@ fn a_folder_of_documents_is_checked_in_one_pass() {
     ] {
         assert!(ended.stderr.contains(&says), "{says}\n{}", ended.stderr);
     }
+    // Of the document with a wrong field, too.
+    assert_eq!(ended.stderr.matches("knows no tool `ad`").count(), 3, "{ended:#?}");
     let ended = agentwf(&["workflow", "validate", "--json", "--without-names", &d, &b]).run();
     let reports: Value = serde_json::from_str(&ended.stdout).unwrap();
     assert_eq!(reports[0], json!({"document": d, "form": "tools", "workflow": "other", "problems": []}));

@@ -256,6 +256,11 @@ fn parts_keep_the_names_by_which_others_know_them() {
     same(json!({"loop": row, "max": 2, "as": "y"}));
     // A row is named after what observes it last.
     same(json!({"parallel": [{"sequence": [{"tool": "a"}, {"tap": {"tool": "b"}}]}, {"tool": "c"}]}));
+    // `null` is a value, where it is written.
+    same(
+        json!({"sequence": [{"value": null}, {"agent": "a", "with": null}, {"value": {}}, {"tool": "t", "with": {}}]}),
+    );
+    assert!(Document::read("it.yaml", "name: it\ntopology:\n  value:\n").is_err());
     // No part can be named so, and this one is not.
     let digit = json!({"sequence": [{"tool": "2x"}, {"tool": "b", "with": {"a": "{input}"}}]});
     assert_eq!(same(digit.clone()), digit);

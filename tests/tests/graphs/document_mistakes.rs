@@ -1,6 +1,9 @@
-//! Mistakes of documents of edges, of steps and of trees: each document gives all of its own, each where it stands.
+//! Mistakes of documents of edges, of steps and of trees: each document gives all of its own, each where it stands, and a runtime
+//! those of the names in it, too.
 
-use crate::documents::problems;
+use agentflow::prelude::*;
+
+use crate::documents::{places, problems};
 
 /// Documents, each with all that is said of it.
 const BROKEN: &[(&str, &[&str])] = &[
@@ -48,7 +51,7 @@ const BROKEN: &[(&str, &[&str])] = &[
             "6:35: the edge leads to `c`, and there is no such node; did you mean `a`?",
             "7:5: `b` ends the workflow, so no edge leads from it",
             "8:5: the edge leads from `a` to itself",
-            "9:6: an edge has no `from`; its fields are `edge_id`, `from_node_id`, `to_node_id`, `edge_type`, `condition_key`, `join_group`",
+            "9:6: an edge has no `from`; did you mean `from_node_id`?",
             "9:6: an edge needs `from_node_id`",
         ],
     ),
@@ -166,12 +169,14 @@ const BROKEN: &[(&str, &[&str])] = &[
             "10:49: an arm needs `then`",
             "10:49: an arm needs `when`",
             "11:7: a part is an object such as `tool: count_words` or `sequence: [..]`, and this is the text \"tool\"",
+            "12:21: a part cannot be named `a b`: its name is used in templates and conditions; use letters, digits and `_`",
             "12:26: a part has no `safe`; did you mean `save`?",
         ],
     ),
     (
         "name: t\ntopology:\n  parallel:\n    - {tool: a, with: {x: '{input'}}\n    - {tool: a, polcy: {}}\n",
         &[
+            "4:14: two parts that run at the same time are named `a`, and their outputs are fields of one object; name one with `named`",
             "4:27: the `{` at byte 0 has no `}` on its line; write `{{` for a brace",
             "5:17: a part has no `polcy`; did you mean `policy`?",
         ],
@@ -193,5 +198,167 @@ const BROKEN: &[(&str, &[&str])] = &[
 fn every_mistake_of_a_document_is_named_where_it_stands() {
     for (text, says) in BROKEN {
         assert_eq!(problems(text), *says, "{text}");
+    }
+}
+
+#[tokio::test]
+async fn names_that_are_not_there_are_reported_beside_other_mistakes() {
+    let runtime = Runtime::builder().build();
+    for (text, expected) in [
+        (
+            "id: a\nnodes:\n  - {id: x, tool: doc_serach, arg_template: {}}\n  - {id: y, tool: doc_count, tool: z}\n",
+            vec![
+                "3:19: the node `x`: this program knows no tool `doc_serach`; did you mean `doc_search`?",
+                "3:31: a node has no `arg_template`; did you mean `args_template`?",
+                "4:30: the field `tool` is here a second time; remove one",
+            ],
+        ),
+        (
+            "name: a\ntopology:\n  sequence:\n    - {loop: {tool: doc_serach}, max: 0}\n    - {tap: {agent: nobody}, as: 'a b'}\n",
+            vec![
+                "4:21: the node `doc_serach`: this program knows no tool `doc_serach`; did you mean `doc_search`?",
+                "4:39: a `loop` has at least 1 round; give `max` at least 1",
+                "5:21: the node `nobody`: this program knows no agent `nobody`; write an `#[agent]` function of this name, or give the runtime one with `Runtime::builder().agent(..)`",
+                "5:34: a part cannot be named `a b`: its name is used in templates and conditions; use letters, digits and `_`",
+            ],
+        ),
+        (
+            "name: a\nagents:\n  - {name: x, model: openai/m, tools: [doc_serach, ask_user], typ: llm}\norchestration: {type: loop, agents: [x]}\n",
+            vec![
+                "3:40: the agent `x`: this program knows no tool `doc_serach`; did you mean `doc_search`?",
+                "3:63: an agent has no `typ`; did you mean `type`?",
+                "4:23: a `loop` needs `max_iterations`, or an agent with the tool `exit_loop`, which ends it",
+            ],
+        ),
+        (
+            "workflow_id: a\nsteps:\n  - {node_id: x, kind: mcp, capability: s, tool_name: t, kid: 1}\n",
+            vec![
+                "3:55: the node `x`: this program knows no tool `mcp.s.t`",
+                "3:58: a step has no `kid`; did you mean `kind`?",
+            ],
+        ),
+        (
+            "name: a\noutput: x\nnodes:\n  - {name: x, does: {race: [{kind: tool, name: doc_serach, with: {value: {}}}]}, polcy: {}}\n",
+            vec![
+                "4:48: the node `x`: this program knows no tool `doc_serach`; did you mean `doc_search`?",
+                "4:82: unknown field `polcy`; did you mean `policy`?",
+            ],
+        ),
+    ] {
+        let error = runtime.read_document("it.yaml", text).await.unwrap_err();
+        assert_eq!(places(&error), expected, "{error}");
+    }
+}
+
+/// Documents with a name that is not there, a wrong type, a cycle, an unknown key, a template: several of them in one.
+const TOGETHER: &[(&str, &[&str])] = &[
+    (
+        "id: a\ndescriptoin: d\nnodes:\n  - {id: x, tool: doc_serach, depends_on: [y]}\n  - {id: y, tool: doc_count, args_template: {texts: '{x'}, depends_on: [x]}\n  - {id: z, tool: doc_search, args_template: {query: 5}, retry_limt: 1}\n  - {id: v, tool: doc_search, args_template: {query: 5, lost: 1}}\n  - {id: w, tool: doc_count, retry_limit: many, args_template: {texts: '{v}'}}\n",
+        &[
+            "2:1: a document of tools has no `descriptoin`; did you mean `description`?",
+            "4:19: the node `x`: this program knows no tool `doc_serach`; did you mean `doc_search`?",
+            "4:44: these nodes wait for each other: `x`, `y`; a workflow has no cycle, and what is repeated is a node with `repeat`",
+            "5:53: the `{` at byte 0 has no `}` on its line; write `{{` for a brace",
+            "6:58: a node has no `retry_limt`; did you mean `retry_limit`?",
+            "7:57: the node `v`: the tool `doc_search` has no argument `lost`; did you mean `most`?",
+            "8:43: invalid type: string \"many\", expected a whole number, 0 or more",
+        ],
+    ),
+    (
+        "id: a\nnodes:\n  - {id: x, tool: 7, depends_on: [x]}\n  - {id: y, tool: doc_count, args_template: {texts: '{z}'}}\n  - {id: z, tool: doc_serach, args_template: {query: '{y}'}}\n  - {id: z, tool: doc_search, args_template: {query: '{x}'}}\n",
+        &[
+            "3:19: `tool` is a text, and this is the number 7; put it in quotes",
+            "4:55: these nodes wait for each other: `y`, `z`; a workflow has no cycle, and what is repeated is a node with `repeat`",
+            "5:10: two nodes are named `z`; rename one",
+            "5:19: the node `z`: this program knows no tool `doc_serach`; did you mean `doc_search`?",
+        ],
+    ),
+    (
+        "name: a\ndecider: nobody\ntopology:\n  sequence:\n    - {loop: {tool: doc_serach}, max: 0}\n    - {tool: doc_search, with: {query: '{input', most: 1}, as: q}\n    - {tool: doc_search, with: {qeury: x, most: many}}\n    - {tool: doc_count, polcy: {}}\n",
+        &[
+            "2:10: the `decider` `nobody`: this program knows no agent `nobody`; write an `#[agent]` function of this name, or give the runtime one with `Runtime::builder().agent(..)`",
+            "5:21: the node `doc_serach`: this program knows no tool `doc_serach`; did you mean `doc_search`?",
+            "5:39: a `loop` has at least 1 round; give `max` at least 1",
+            "6:40: the `{` at byte 0 has no `}` on its line; write `{{` for a brace",
+            "7:14: the node `doc_search`: the tool `doc_search` needs `query`, which is not given",
+            "7:33: the node `doc_search`: the tool `doc_search` has no argument `qeury`; did you mean `query`?",
+            "8:25: a part has no `polcy`; did you mean `policy`?",
+        ],
+    ),
+    (
+        "name: a\ndecider: nobody\ntopology:\n  sequence:\n    - {tool: doc_serach, polcy: {}}\n    - {tool: doc_search, with: {query: '{input', most: 1}, as: q}\n    - {tool: doc_search, with: {qeury: x, most: many}}\n    - {tool: doc_count, with: {texts: [x]}, policy: {timeout_ms: soon}}\n",
+        &[
+            "2:10: the `decider` `nobody`: this program knows no agent `nobody`; write an `#[agent]` function of this name, or give the runtime one with `Runtime::builder().agent(..)`",
+            "5:14: the node `doc_serach`: this program knows no tool `doc_serach`; did you mean `doc_search`?",
+            "5:26: a part has no `polcy`; did you mean `policy`?",
+            "6:40: the `{` at byte 0 has no `}` on its line; write `{{` for a brace",
+            "7:14: the node `doc_search`: the tool `doc_search` needs `query`, which is not given",
+            "7:33: the node `doc_search`: the tool `doc_search` has no argument `qeury`; did you mean `query`?",
+            "8:66: invalid type: string \"soon\", expected a whole number, 0 or more",
+        ],
+    ),
+    (
+        "name: a\noutput: z\nconcurency: 2\nnodes:\n  - {name: x, does: {value: {from: y}}}\n  - {name: y, does: {value: {from: x}}}\n  - {name: z, does: {call: {kind: tool, name: doc_search, with: {object: {qeury: {value: 1}}}}}}\n  - {name: v, does: {call: {kind: agent, name: nobody, with: {from: u}}}}\n",
+        &[
+            "3:1: a graph has no `concurency`; did you mean `concurrency`?",
+            "5:36: these nodes wait for each other: `x`, `y`; a workflow has no cycle, and what is repeated is a node with `repeat`",
+            "7:47: the node `z`: the tool `doc_search` needs `query`, which is not given",
+            "7:75: the node `z`: the tool `doc_search` has no argument `qeury`; did you mean `query`?",
+            "8:48: the node `v`: this program knows no agent `nobody`; write an `#[agent]` function of this name, or give the runtime one with `Runtime::builder().agent(..)`",
+            "8:69: the node `v` reads or follows `u`, and there is no such node; did you mean `v`?",
+        ],
+    ),
+    (
+        "name: a\noutput: z\nnodes:\n  - {name: x, does: {value: {from: y}}}\n  - {name: y, does: {value: {from: x}}}\n  - {name: z, dose: {call: {kind: tool, name: doc_serach, with: {value: {}}}}}\n  - {name: v, does: {call: {kind: agent, name: nobody, with: {from: u}}}}\n",
+        &[
+            "4:36: these nodes wait for each other: `x`, `y`; a workflow has no cycle, and what is repeated is a node with `repeat`",
+            "6:15: unknown field `dose`; did you mean `does`?",
+            "7:48: the node `v`: this program knows no agent `nobody`; write an `#[agent]` function of this name, or give the runtime one with `Runtime::builder().agent(..)`",
+            "7:69: the node `v` reads or follows `u`, and there is no such node; did you mean `v`?",
+        ],
+    ),
+    (
+        "name: a\nagents:\n  - {name: x, model: opnai/m, instruction: 'See {y', tools: [doc_serach]}\n  - {name: y, model: opnai-chat/m, instruction: 'See {xx}', output_kye: k}\n  - {name: z, model: opnai-chat/m, tools: [doc_serach]}\norchestration: {type: sequential, agents: [x, y, z]}\na2a: {skils: []}\n",
+        &[
+            "3:22: the agent `x`: `opnai` does not name a provider of models",
+            "3:44: the `{` at byte 4 has no `}` on its line; write `{{` for a brace",
+            "3:62: the agent `x`: this program knows no tool `doc_serach`; did you mean `doc_search`?",
+            "4:22: the agent `y`: `opnai-chat` does not name a provider of models; did you mean `openai-chat`?",
+            "4:49: the agent `y` is shown `xx`, and no agent before it gives it; did you mean `x`?",
+            "4:61: an agent has no `output_kye`; did you mean `output_key`?",
+            "5:22: the agent `z`: `opnai-chat` does not name a provider of models; did you mean `openai-chat`?",
+            "5:44: the agent `z`: this program knows no tool `doc_serach`; did you mean `doc_search`?",
+            "7:7: `a2a` has no `skils`; did you mean `skills`?",
+        ],
+    ),
+    (
+        "workflow_id: a\nnodes:\n  - {node_id: x, kind: join}\n  - {node_id: y, kind: mcp, timeout: 5, dependencies: [{dependency_id: d, dependency_type: mcp_tool, fixed_ref: {server_id: s, tool_name: t}}]}\n  - {node_id: r, kind: router, condition_expr: 'x >'}\nedges:\n  - {from_node_id: x, to_node_id: y}\n  - {from_node_id: y, to_node_id: x}\n  - {from_node_id: y, to_node_id: 5}\n",
+        &[
+            "4:29: a node has no `timeout`; did you mean `timeout_ms`?",
+            "4:139: the node `y`: this program knows no tool `mcp.s.t`",
+            "5:48: `condition_expr`: the expression ends at byte 3, and a value should follow",
+            "7:5: these nodes wait for each other: `x`, `y`; a workflow has no cycle",
+            "9:35: `to_node_id` is a text, and this is the number 5; put it in quotes",
+        ],
+    ),
+    (
+        "workflow_id: a\ndecider: {kind: agent, name: nobody}\nsteps:\n  - {node_id: x, kind: mcp, capability: review the code, tool_name: t}\n  - {node_id: y, kind: mcp, capability: s, tool_name: t}\n  - {node_id: y, kind: a2a, task: 5}\n",
+        &[
+            "2:30: the `decider` `nobody`: this program knows no agent `nobody`; write an `#[agent]` function of this name, or give the runtime one with `Runtime::builder().agent(..)`",
+            "4:41: `capability` is a text and not the name of a server; add `server_id`",
+            "5:55: the node `y`: this program knows no tool `mcp.s.t`",
+            "6:5: a step of the kind `a2a` needs `task`",
+            "6:15: two steps are named `y`; rename one",
+            "6:35: `task` is a text, and this is the number 5; put it in quotes",
+        ],
+    ),
+];
+
+#[tokio::test]
+async fn mistakes_of_all_kinds_are_reported_together() {
+    let runtime = Runtime::builder().build();
+    for (text, expected) in TOGETHER {
+        let error = runtime.read_document("it.yaml", *text).await.unwrap_err();
+        assert_eq!(places(&error), *expected, "{text}");
     }
 }

@@ -333,7 +333,7 @@ async fn all_that_is_made_of_a_runtime_has_the_new_version() {
 async fn booting_names_the_phase_and_all_that_is_wrong_in_it() {
     let folder = Folder::new();
     folder.write("a.yaml", "id: a\nnodes: []\n");
-    folder.write("b.yaml", "id: b\nnodes:\n  - {id: t, tool: reload_ad}\n");
+    folder.write("b.yaml", "id: b\nnodes:\n  - {id: t, tool: reload_ad, retry: 1}\n");
     let described = || Runtime::builder().document_folder(folder.path());
     let error = described().toolset(ToolsetRef::new(Away)).boot().await.unwrap_err();
     assert_eq!(error.phase(), BootPhase::Toolsets, "{error}");
@@ -346,7 +346,8 @@ async fn booting_names_the_phase_and_all_that_is_wrong_in_it() {
     let BootError::Documents(FolderError::Documents(errors)) = error else { panic!("{error}") };
     let problems: Vec<String> = errors.iter().flat_map(places).collect();
     let of_b = "3:19: the node `t`: this program knows no tool `reload_ad`; did you mean `reload_add`?";
-    assert_eq!(problems, ["1:1: a document of tools has at least one node", of_b]);
+    let beside = "3:30: a node has no `retry`; did you mean `retry_limit`?";
+    assert_eq!(problems, ["1:1: a document of tools has at least one node", of_b, beside]);
     folder.write("a.yaml", "id: a\nnodes:\n  - {id: t, tool: reload_add, args_template: {a: 1, b: 1}}\n");
     folder.remove("b.yaml");
     let twice = |builder: RuntimeBuilder| {

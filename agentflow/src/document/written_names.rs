@@ -1,0 +1,157 @@
+//! What a document calls by name, also one that has mistakes, each with its place. It knows no mistakes and finds no names.
+
+use std::ops::Range;
+
+use super::DocumentForm;
+use super::steps_document::is_name;
+use super::tree_document::TOPOLOGY;
+use crate::text_tree::{Datum, Tree};
+use crate::workflow::ReferenceKind;
+
+/// A name in a document.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct WrittenName {
+    /// What it is to be; `None` where an agent has it among its tools, which may be a whole toolset.
+    pub(crate) kind: Option<ReferenceKind>,
+    pub(crate) name: String,
+    /// What names it, such as ``the node `found` ``; empty where that has no name.
+    pub(crate) by: String,
+    pub(crate) at: Range<usize>,
+}
+
+impl WrittenName {
+    fn of(kind: Option<ReferenceKind>, value: &Tree, by: impl Into<String>) -> Option<Self> {
+        let name = value.text().filter(|name| !name.trim().is_empty())?;
+        Some(Self { kind, name: name.to_owned(), by: by.into(), at: value.at.clone() })
+    }
+
+    /// What is said of it: what names it, and the problem.
+    pub(crate) fn sentence(&self, problem: &str) -> String {
+        if self.by.is_empty() { problem.to_owned() } else { format!("{}: {problem}", self.by) }
+    }
+}
+
+const KINDS: [ReferenceKind; 3] = [ReferenceKind::Tool, ReferenceKind::Agent, ReferenceKind::Workflow];
+
+/// The names in a document of a form, without its own.
+pub(super) fn of(form: DocumentForm, tree: &Tree) -> Vec<WrittenName> {
+    let mut names: Vec<WrittenName> = decider(tree).into_iter().collect();
+    match form {
+        DocumentForm::Tools => {
+            let nodes = items(tree, "nodes").iter();
+            names.extend(nodes.filter_map(|node| called(node, "tool", ReferenceKind::Tool, by(node, &["id"]))));
+        }
+        DocumentForm::Agents => {
+            for agent in items(tree, "agents") {
+                let by = text(agent, &["name"]).map(|name| format!("the agent `{name}`")).unwrap_or_default();
+                names.extend(items(agent, "tools").iter().filter_map(|tool| WrittenName::of(None, tool, &*by)));
+            }
+        }
+        DocumentForm::Edges => {
+            for node in items(tree, "nodes") {
+                let references = items(node, "dependencies").iter();
+                let references = references.filter_map(|of| value(of, &["fixed_ref", "fixedRef"]));
+                names.extend(references.filter_map(|reference| of_server(reference, by(node, &NODE_ID))));
+            }
+        }
+        DocumentForm::Steps => {
+            names.extend(items(tree, "steps").iter().filter_map(|step| of_server(step, by(step, &NODE_ID))));
+        }
+        DocumentForm::Tree => value(tree, &TOPOLOGY).into_iter().for_each(|root| of_part(root, &mut names)),
+        DocumentForm::Graph => {
+            for node in items(tree, "nodes") {
+                value(node, &["does"]).into_iter().for_each(|does| of_body(does, &by(node, &["name"]), &mut names));
+            }
+        }
+    }
+    let own = text(tree, &["workflow_id", "workflowId", "id", "name"]);
+    names.retain(|of| of.kind != Some(ReferenceKind::Workflow) || Some(&*of.name) != own);
+    names
+}
+
+const NODE_ID: [&str; 2] = ["node_id", "nodeId"];
+
+fn items<'t>(tree: &'t Tree, list: &str) -> &'t [Tree] {
+    tree.field(list).map(|field| field.value.items()).unwrap_or_default()
+}
+
+fn value<'t>(tree: &'t Tree, names: &[&str]) -> Option<&'t Tree> {
+    names.iter().find_map(|name| tree.field(name)).map(|field| &field.value)
+}
+
+fn text<'t>(tree: &'t Tree, names: &[&str]) -> Option<&'t str> {
+    value(tree, names)?.text()
+}
+
+/// The node, by the field that has its name.
+fn by(node: &Tree, names: &[&str]) -> String {
+    text(node, names).map(|name| format!("the node `{name}`")).unwrap_or_default()
+}
+
+fn called(tree: &Tree, field: &str, kind: ReferenceKind, by: impl Into<String>) -> Option<WrittenName> {
+    WrittenName::of(Some(kind), &tree.field(field)?.value, by)
+}
+
+fn kind_of(tree: &Tree) -> Option<ReferenceKind> {
+    let word = text(tree, &["kind"])?;
+    KINDS.into_iter().find(|kind| kind.as_str() == word)
+}
+
+fn decider(tree: &Tree) -> Option<WrittenName> {
+    let decider = value(tree, &["decider"])?;
+    let (kind, name) = match decider.text() {
+        Some(_) => (ReferenceKind::Agent, decider),
+        None => (kind_of(decider)?, value(decider, &["name"])?),
+    };
+    WrittenName::of(Some(kind), name, format!("the `decider` `{}`", name.text()?))
+}
+
+/// The tool of a server that has both names.
+fn of_server(tree: &Tree, by: String) -> Option<WrittenName> {
+    let server = text(tree, &["server_id", "serverId", "capability"]).filter(|server| is_name(server))?;
+    let tool = WrittenName::of(Some(ReferenceKind::Tool), value(tree, &["tool_name", "toolName"])?, by)?;
+    Some(WrittenName { name: format!("mcp.{server}.{}", tool.name), ..tool })
+}
+
+/// The calls in a part of a tree.
+fn of_part(tree: &Tree, names: &mut Vec<WrittenName>) {
+    const WITHIN: [&str; 11] = [
+        "sequence",
+        "parallel",
+        "fallback",
+        "race",
+        "loop",
+        "map_over",
+        "route",
+        "then",
+        "otherwise",
+        "timeout",
+        "tap",
+    ];
+    match &tree.datum {
+        Datum::List(items) => items.iter().for_each(|item| of_part(item, names)),
+        Datum::Object(fields) => {
+            names.extend(KINDS.iter().filter_map(|kind| {
+                let word = kind.as_str();
+                called(tree, word, *kind, by(tree, &["as", word]))
+            }));
+            let within = fields.iter().filter(|field| WITHIN.contains(&field.name.as_str()));
+            within.for_each(|field| of_part(&field.value, names));
+        }
+        _ => {}
+    }
+}
+
+/// The references in what a node of a graph does.
+fn of_body(tree: &Tree, by: &str, names: &mut Vec<WrittenName>) {
+    const WITHIN: [&str; 5] = ["call", "map", "repeat", "race", "fallback"];
+    match &tree.datum {
+        Datum::List(items) => items.iter().for_each(|item| of_body(item, by, names)),
+        Datum::Object(fields) => {
+            names.extend(kind_of(tree).and_then(|kind| called(tree, "name", kind, by)));
+            let within = fields.iter().filter(|field| WITHIN.contains(&field.name.as_str()));
+            within.for_each(|field| of_body(&field.value, by, names));
+        }
+        _ => {}
+    }
+}
