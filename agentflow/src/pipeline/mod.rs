@@ -192,6 +192,7 @@ impl Pipeline {
     }
 
     /// All that is done when it fails, takes long, or needs a person's word.
+    #[doc(alias = "Preset")]
     #[must_use]
     pub fn policy(self, policy: NodePolicy) -> Self {
         self.changed(|part| part.policy = Some(policy))

@@ -14,6 +14,9 @@ impl RuntimeBuilder {
     ///
     /// What is wrong with it is an error where the workflow is used, and a problem of the
     /// [`catalogue`](super::Runtime::catalogue): all of it at once.
+    ///
+    /// The middleware, the limits and the store of its runs are those of this builder.
+    #[doc(alias = "to_app")]
     #[track_caller]
     pub fn pipeline(mut self, name: impl AsRef<str>, pipeline: impl Into<Pipeline>) -> Self {
         let (name, pipeline, origin) = (name.as_ref(), pipeline.into(), Origin::given(Location::caller()));

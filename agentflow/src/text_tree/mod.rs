@@ -518,6 +518,7 @@ mod tests {
             ("a 1\nb: 2", "this line is read as a part of the one above it; ", 5..6),
             ("a: 1\n  b: 2", "this line is read as a part of the one above it; ", 8..9),
             ("é:\n\t- 1", "this line is indented with a tab, and YAML is indented with spaces; write spaces", 4..5),
+            ("a: b\n\tc: 1", "this line is indented with a tab, and YAML is indented with spaces; ", 5..6),
             ("a:\t1", "a tab stands here, where YAML has a space; write a space", 2..3),
             (
                 "a: what: now",
@@ -533,6 +534,8 @@ mod tests {
             ("{\"a\": 1 \"b\": 2}", "this is not JSON: expected `,` or `}`", 8..8),
             ("{\n\t\"a\": [1, 2}", "this is not JSON: expected `,` or `]`", 13..13),
             ("a: @b", "this is neither YAML nor JSON: ", 3..3),
+            ("a: &ab {}\nb: [*abb]", "no value above has the anchor `&abb`; did you mean `ab`?", 14..18),
+            ("é: *bold* text", "no value above has the anchor `&bold*`; put a text in quotes", 4..10),
             ("a: &x [*x]", "this stands for a value that is not complete here", 7..9),
         ] {
             let (message, place) = problem(text);

@@ -4,6 +4,8 @@ use std::ops::Range;
 
 use serde::de::IgnoredAny;
 
+use crate::text::{did_you_mean, nearest};
+
 /// The place of the mistake and a sentence with the remedy. `at` is the byte where the reader stopped, `said` its own words.
 pub(super) fn sentence(text: &str, at: usize, said: &str) -> (Range<usize>, String) {
     let at = at.min(text.len());
@@ -30,15 +32,32 @@ fn of_json(text: &str) -> Option<(Range<usize>, String)> {
     Some((at..at, format!("this is not JSON: {problem}")))
 }
 
+/// The name that a text begins with, of an anchor or an alias.
+fn anchor(text: &str) -> &str {
+    text.split(|letter: char| letter.is_whitespace() || matches!(letter, ',' | '[' | ']' | '{' | '}'))
+        .next()
+        .unwrap_or_default()
+}
+
 fn of_yaml(text: &str, at: usize, said: &str) -> Option<(Range<usize>, String)> {
     let begin = text[..at].rfind('\n').map_or(0, |line| line + 1);
     let line = text[begin..].lines().next().unwrap_or_default();
     let indent = line.len() - line.trim_start_matches([' ', '\t']).len();
-    if let Some(tab) = line[..indent].find('\t') {
+    // A text may continue in the next line, where the tab is.
+    let tab = line[..indent].find('\t').map(|tab| begin + tab).or_else(|| {
+        let tab = at + text[at..].find('\t').filter(|_| said.contains("tab"))?;
+        text[begin..tab].rsplit('\n').next().is_some_and(|before| before.trim().is_empty()).then_some(tab)
+    });
+    if let Some(tab) = tab {
         let problem = "this line is indented with a tab, and YAML is indented with spaces; write spaces";
-        return Some((begin + tab..begin + tab + 1, problem.to_owned()));
+        return Some((tab..tab + 1, problem.to_owned()));
     }
     let (before, rest) = (&text[begin..at], &text[at..]);
+    if let Some(alias) = rest.strip_prefix('*').filter(|_| said.contains("unknown anchor")).map(anchor) {
+        let near = nearest(alias, text[..at].split('&').skip(1).map(anchor));
+        let hint = if near.is_some() { did_you_mean(near) } else { "; put a text in quotes".to_owned() };
+        return Some((at..at + 1 + alias.len(), format!("no value above has the anchor `&{alias}`{hint}")));
+    }
     let tab = if before.ends_with('\t') { Some(at - 1) } else { rest.starts_with(":\t").then_some(at + 1) };
     if let Some(tab) = tab {
         return Some((tab..tab + 1, "a tab stands here, where YAML has a space; write a space".to_owned()));

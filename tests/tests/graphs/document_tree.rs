@@ -4,9 +4,10 @@ use agentflow::document::DocumentForm;
 use agentflow::pipeline::{Pipeline, until};
 use agentflow::prelude::*;
 use agentflow::store::MemoryStore;
+use agentflow::workflow::NodePolicy;
 use serde_json::json;
 
-use crate::documents::{LETTERS, after_every_crash, read, run};
+use crate::documents::{LETTERS, after_every_crash, problems, read, run};
 
 /// Write a text twice.
 #[tool(effects = "none")]
@@ -91,4 +92,33 @@ fn each_operator_is_one_of_a_pipeline() {
     // A row in a row is read as it is written.
     let within = read("name: t\nroot: {parallel: [{parallel: [{tool: a}, {agent: b}]}, {value: 1}]}\n");
     assert!(within.graph().node("together_2").is_some(), "{:?}", within.graph());
+}
+
+/// A policy that is written once is that of each part that names it: its mistakes are reported where it is written, and it is
+/// exported as what it stands for.
+#[test]
+fn a_preset_is_read_wherever_it_is_named() {
+    let text = |field: &str, alias: &str| {
+        format!(
+            "name: p\ntopology:\n  sequence:\n    - {{tool: a, policy: &careful {{{field}: 9}}}}\n    - {{tool: b, policy: *{alias}}}\n    - {{fallback: [{{tool: c, policy: *{alias}}}], as: d}}\n"
+        )
+    };
+    let document = read(&text("timeout_ms", "careful"));
+    let policy = NodePolicy::default().timeout(std::time::Duration::from_millis(9));
+    let calls = [document.graph(), &document.inner()[0]].into_iter().flat_map(|graph| &graph.nodes);
+    let of_calls: Vec<_> = calls.filter(|node| ["a", "b", "c"].contains(&&*node.name)).map(|of| &of.policy).collect();
+    assert_eq!(of_calls, [&policy; 3]);
+    for form in [DocumentForm::Tree, document.form()] {
+        let exported = document.export(form).unwrap().to_string();
+        assert_eq!(exported.matches(r#""policy":{"timeout_ms":9}"#).count(), 3, "{exported}");
+    }
+    assert_eq!(
+        problems(&text("timout_ms", "careful")),
+        ["4:35: unknown field `timout_ms`; did you mean `timeout_ms`?"]
+    );
+    let unknown = "5:25: no value above has the anchor `&carefull`; did you mean `careful`?";
+    assert_eq!(problems(&text("timeout_ms", "carefull")), [unknown]);
+    // Of edges and steps, too.
+    let edges = "workflow_id: w\nnodes:\n  - {node_id: a, kind: mcp, retry_policy: &often {max_atempts: 9}, dependencies: [{dependency_id: d, dependency_type: mcp_tool, fixed_ref: {server_id: s, tool_name: t}}]}\n  - {node_id: b, kind: mcp, retry_policy: *often, dependencies: [{dependency_id: d, dependency_type: mcp_tool, fixed_ref: {server_id: s, tool_name: t}}]}\nedges: []\n";
+    assert_eq!(problems(edges), ["3:51: a retry policy has no `max_atempts`; did you mean `max_attempts`?"]);
 }
