@@ -61,10 +61,14 @@ pub(super) fn read(tree: &Tree, problems: &mut Problems) -> Option<Drafted> {
     let mut reading = Reading { problems, parts: Vec::new() };
     let pipeline = reading.part(root);
     let parts = reading.into_parts();
+    let pipeline = pipeline?;
+    let pipeline = match decider {
+        Some(decider) => pipeline.decider(decider),
+        None => pipeline,
+    };
     // What parts are together is wrong beside what each is by itself.
-    match pipeline?.graphs(name?) {
+    match pipeline.graphs(name?) {
         Ok(mut graphs) => {
-            graphs.iter_mut().for_each(|graph| graph.decider.clone_from(&decider));
             let mut graph = graphs.pop()?;
             graph.limits = limits;
             graph.description = description.to_owned();

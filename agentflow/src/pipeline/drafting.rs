@@ -10,7 +10,8 @@ use super::input_names::{condition, mapping};
 use super::operators::Until;
 use super::pipeline_part::{Kind, Part};
 use crate::workflow::{
-    Begins, Graph, GraphBody, GraphEdge, GraphNode, Mapping, NodePolicy, NodeSchema, OnError, Reference, Route, Routes,
+    Begins, Decider, Graph, GraphBody, GraphEdge, GraphNode, Mapping, NodePolicy, NodeSchema, OnError, Reference,
+    Route, Routes,
 };
 
 /// The input of the workflow of a pipeline, and the value that a part is given.
@@ -21,12 +22,14 @@ pub(super) struct Drafting<'n> {
     graphs: Vec<Graph>,
     /// The names of the workflows.
     names: FreeNames,
+    /// Who is asked in the workflow that is being made.
+    decider: Option<Decider>,
     problems: Vec<String>,
 }
 
 impl<'n> Drafting<'n> {
     pub(super) fn new(name: &'n str) -> Self {
-        Self { name, graphs: Vec::new(), names: FreeNames::default(), problems: Vec::new() }
+        Self { name, graphs: Vec::new(), names: FreeNames::default(), decider: None, problems: Vec::new() }
     }
 
     /// The graphs, those first that others call; and what is wrong.
@@ -36,21 +39,26 @@ impl<'n> Drafting<'n> {
 
     /// Makes the workflow of a pipeline, behind all that it calls.
     pub(super) fn workflow(&mut self, pipeline: &Pipeline) {
-        let part = Part { input: NodeSchema::default(), ..Part::clone(&pipeline.0) };
+        self.decider.clone_from(&pipeline.0.decider);
+        let part = Part { input: NodeSchema::default(), decider: None, ..Part::clone(&pipeline.0) };
         self.graph(self.name, pipeline.0.input.clone(), &part);
     }
 
     fn graph(&mut self, name: &str, input: NodeSchema, part: &Part) {
         let mut graph = GraphInWork::new(input);
         let end = self.part(&mut graph, Place::behind(INPUT), part);
-        self.graphs.push(graph.graph(name, end));
+        let decider = self.decider.clone();
+        self.graphs.push(Graph { decider, ..graph.graph(name, end) });
     }
 
     /// Makes a workflow of a part, for what must be one call, and calls it with a value.
     fn inner(&mut self, part: &Part, with: Mapping) -> Reference {
         let name = self.names.name(&format!("{}.{}", self.name, part.label()));
         let bare = Part { name: part.name.clone(), ..Part::new(part.kind.clone()) };
+        let around = self.decider.clone();
+        self.decider = part.decider.clone().or(self.decider.take());
         self.graph(&name, part.input.clone(), &bare);
+        self.decider = around;
         Reference::workflow(name, Mapping::object([(INPUT, with)]))
     }
 
@@ -99,7 +107,7 @@ impl<'n> Drafting<'n> {
         let is_row = matches!(&part.kind, Kind::Sequence(_) | Kind::Parallel(_) | Kind::Choice(_));
         let has_input = part.input != NodeSchema::default();
         let is_called = is_row && !Part { name: None, ..part.clone() }.is_bare();
-        if is_called || has_input {
+        if is_called || has_input || part.decider.is_some() {
             let with = self.given(part, &at);
             let call = self.inner(&Part { with: None, ..part.clone() }, with);
             return self.node(graph, &at, part, GraphBody::Call(call));

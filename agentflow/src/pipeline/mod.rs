@@ -28,7 +28,7 @@ use crate::agent::{Agent, ErasedAgent};
 use crate::state::StateTransform;
 use crate::tool::ToolRef;
 use crate::value::NodeValue;
-use crate::workflow::{Graph, NodePolicy, NodeSchema, ReferenceKind};
+use crate::workflow::{Decider, Graph, NodePolicy, NodeSchema, ReferenceKind};
 
 /// A part of a workflow: it is given a value and has a value as its output. Operators put parts together; what they give is a
 /// part again. It is pure data: using one twice makes two nodes, and nothing runs before a runtime starts its workflow.
@@ -196,6 +196,15 @@ impl Pipeline {
     #[must_use]
     pub fn policy(self, policy: NodePolicy) -> Self {
         self.changed(|part| part.policy = Some(policy))
+    }
+
+    /// Asks a decider before each call in it, also in parts that are repeated or run for each item: the call is made, is
+    /// skipped, or is given something else, as [`NodeDecision`](crate::workflow::NodeDecision) says. A call whose output what
+    /// follows reads cannot be skipped; one that observes ([`tap`](Self::tap)) can. A part of a larger pipeline is a workflow of
+    /// its own then, and in it its own decider is asked. Default: nobody is asked.
+    #[must_use]
+    pub fn decider(self, decider: Decider) -> Self {
+        self.changed(|part| part.decider = Some(decider))
     }
 
     /// The graphs of a workflow of this name: those first that others call, the workflow last. Its input is `input`.

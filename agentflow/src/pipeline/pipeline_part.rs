@@ -11,7 +11,7 @@ use super::operators::Until;
 use crate::agent::ErasedAgent;
 use crate::state::StateTransform;
 use crate::tool::ToolRef;
-use crate::workflow::{NodePolicy, NodeSchema, ReferenceKind};
+use crate::workflow::{Decider, NodePolicy, NodeSchema, ReferenceKind};
 
 /// A part with what is said of it.
 #[derive(Clone)]
@@ -21,6 +21,8 @@ pub(super) struct Part {
     pub(super) with: Option<Value>,
     pub(super) saves: BTreeMap<String, String>,
     pub(super) policy: Option<NodePolicy>,
+    /// Who is asked before each call in it; it is a workflow of its own then.
+    pub(super) decider: Option<Decider>,
     pub(super) input: NodeSchema,
     pub(super) output: NodeSchema,
 }
@@ -58,6 +60,7 @@ impl Part {
             with: None,
             saves: BTreeMap::new(),
             policy: None,
+            decider: None,
             input: NodeSchema::default(),
             output: NodeSchema::default(),
         }
@@ -65,9 +68,10 @@ impl Part {
 
     /// Whether nothing is said of it but what it is.
     pub(super) fn is_bare(&self) -> bool {
-        let Self { kind: _, name, with, saves, policy, input, output } = self;
+        let Self { kind: _, name, with, saves, policy, decider, input, output } = self;
         let any = NodeSchema::default();
-        name.is_none() && with.is_none() && saves.is_empty() && policy.is_none() && *input == any && *output == any
+        let is_plain = name.is_none() && with.is_none() && saves.is_empty() && policy.is_none() && decider.is_none();
+        is_plain && *input == any && *output == any
     }
 
     /// The kind and the name of what it calls, if it is a call.

@@ -47,7 +47,12 @@ pub(super) fn problems_of_arms(
         let waits_for_never = |node: &NodeSpec| needs_of(node).any(|before| never(before as usize));
         let ever_taken = sets.ever_taken();
         let found = problems.len();
-        for (at, of) in nodes.iter().enumerate().filter(|(at, of)| never(*at) && !waits_for_never(of)) {
+        let is_first = |at: usize| never(at) && !waits_for_never(&nodes[at]);
+        // A step that decides on another one mostly has the edges of that one, which then says what is wrong with them.
+        let is_said = |about: &str| nodes.iter().position(|node| *node.path.names() == *about).is_some_and(is_first);
+        let is_own = |at: usize| !nodes[at].decides.as_deref().is_some_and(is_said);
+        let first = nodes.iter().enumerate().filter(|(at, _)| is_first(*at) && is_own(*at));
+        for (at, of) in first {
             let mut needs: Vec<NodeIndex> = needs_of(of).filter(|before| !with_all(*before as usize)).collect();
             needs.sort_unstable();
             needs.dedup();

@@ -161,6 +161,19 @@ async fn what_is_wrong_with_a_decider_is_said_once() {
         let error = runtime.workflow_graph("joins").unwrap_err().to_string();
         assert_eq!(error.matches(problem).count(), 1, "{error}");
     }
+    let arm = json!({"arms": [{"arm": "a", "when": {"equals": [{"value": 1}, {"value": 2}]}}, {"arm": "b"}]});
+    let call = json!({"kind": "tool", "name": "decider_join", "with": {"value": {"words": ["a"], "with": ""}}});
+    let nodes = json!([
+        {"name": "way", "does": {"route": arm}},
+        {"name": "joined", "does": {"call": call}, "edges": [{"from": "way", "arm": "a"}]},
+        {"name": "out", "does": {"value": {"from": "joined", "or": null}}},
+    ]);
+    let never = json!({"version": 1, "name": "never", "output": "out", "concurrency": 4, "nodes": nodes,
+        "decider": {"kind": "agent", "name": "guide"}});
+    let never: Graph = serde_json::from_value(never).unwrap();
+    let error = known(Runtime::builder(), SAYS).graph(never).build().workflow_graph("never").unwrap_err().to_string();
+    assert_eq!(error.matches("can never begin").count(), 1, "{error}");
+    assert!(error.contains("the node `joined` can never begin") && !error.contains("joined.decision"), "{error}");
     let mut astray = graph(None);
     let asks = json!({"name": "q", "decides": "out", "does": {"decide": {"kind": "agent", "name": "guide"}}});
     astray.nodes.push(serde_json::from_value(asks).unwrap());

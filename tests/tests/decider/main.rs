@@ -7,3 +7,4 @@ mod every_crash;
 #[allow(dead_code, unreachable_pub, reason = "it is written for another test program")]
 mod store;
 mod typed;
+mod undone;

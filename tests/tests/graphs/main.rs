@@ -30,6 +30,7 @@ mod pipelines;
 mod problems;
 mod recursive;
 mod reference;
+mod reference_decider;
 mod reloaded;
 mod state;
 #[path = "../generated/kit/store.rs"]

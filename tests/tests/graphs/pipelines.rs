@@ -1,6 +1,8 @@
 //! Workflows that are put together with operators: what each operator does, that a pipeline is the graph that one would write, a
 //! crash at each write, and what is wrong with a pipeline.
 
+use std::time::Duration;
+
 use agentflow::agent::RunRequest;
 use agentflow::pipeline::{Pipeline, until};
 use agentflow::prelude::*;
@@ -9,7 +11,8 @@ use agentflow::store::MemoryStore;
 use agentflow::tool::ToolError;
 use agentflow::value::Encoded;
 use agentflow::workflow::{
-    Graph, GraphBody, GraphNode, Mapping, NodePolicy, OnError, Question, Reference, Route, Routes,
+    Decider, Graph, GraphBody, GraphNode, Mapping, NextNode, NodeDecision, NodePolicy, OnError, Question, Reference,
+    Route, Routes,
 };
 use agentflow_testing::{EffectLog, ScriptedModel, Turn, test_runtime};
 use serde_json::{Value, json};
@@ -339,6 +342,57 @@ async fn a_crash_at_each_write() {
     assert!(crashes > 40, "{crashes}");
 }
 
+/// Decide about calls.
+#[tool(effects = "none")]
+fn pipelines_guide(next: NextNode) -> NodeDecision {
+    let arguments = match (next.node.as_str(), next.arguments["n"].as_i64()) {
+        ("pipelines_note", _) => return NodeDecision::Skip { reason: "nobody needs it".to_owned() },
+        ("pipelines_add", Some(n)) if n < 10 => json!({"n": n + 10}),
+        _ => return NodeDecision::Continue,
+    };
+    NodeDecision::Revise { arguments, reason: "it is small".to_owned() }
+}
+
+/// Decide that nothing is to be done otherwise.
+#[tool(effects = "none")]
+fn pipelines_lets(next: NextNode) -> NodeDecision {
+    let _ = next;
+    NodeDecision::Continue
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_decider_is_asked_before_each_call() {
+    let note = || Pipeline::tool("pipelines_note").with(json!({"n": "{input}"}));
+    let guided = Decider::tool("pipelines_guide");
+    // 1 + 10 + 1; the rounds are calls of a workflow of their own, in which it is asked, too.
+    let pipeline = add().tap(note()) >> (twice() >> add()) * 2;
+    let all = pipeline.clone().decider(guided.clone());
+    let (log, without) = (EffectLog::new(), EffectLog::new());
+    let crashes = every_crash(
+        |store| test_runtime().pipeline("made", &all).resource(log.clone()).store(store).build(),
+        "made",
+        json!({"input": 1}),
+        |output, _, _, place| assert_eq!(*output, json!(51), "{place}"),
+    )
+    .await;
+    assert!(crashes > 20, "{crashes}");
+    assert!(log.counts().is_empty(), "{:?}", log.counts());
+    let plain = test_runtime().pipeline("made", &pipeline).resource(without.clone()).build();
+    let output = plain.start_named("made", json!({"input": 1})).await.unwrap().result().await.unwrap();
+    assert_eq!((output.as_str(), without.counts().len()), ("11", 1), "{:?}", without.counts());
+    // A part has its own, and the rest has that of the whole or none.
+    for (part, output) in [
+        (add() >> add().decider(guided.clone()), json!(13)),
+        (add() >> (twice() >> add()).decider(guided.clone()), json!(15)),
+        ((add() >> add().decider(Decider::tool("pipelines_lets"))).decider(guided.clone()), json!(13)),
+        (fails() / add().decider(guided.clone()), json!(12)),
+        (Pipeline::value(json!([1, 2])) >> Pipeline::map_over(add().decider(guided.clone())), json!([12, 13])),
+        (add() >> add().named("more").timeout(Duration::from_secs(1)).decider(guided), json!(3)),
+    ] {
+        assert_eq!(run(&part, 1).await.unwrap(), output, "{part:?}");
+    }
+}
+
 #[tokio::test]
 async fn mistakes_are_named_all_at_once() {
     let pipeline = Pipeline::value("{input").named("a")
@@ -410,7 +464,7 @@ fn random_pipelines_are_graphs_that_can_be_read() {
             two().prop_map(|(a, b)| Pipeline::race([a, b])),
             two().prop_map(|(a, b)| Pipeline::when("input == 1", a).otherwise(b)),
             two().prop_map(|(a, b)| a.tap(b)),
-            inner.clone().prop_map(|a| a.save("saved").timeout(std::time::Duration::from_secs(1))),
+            inner.clone().prop_map(|a| a.save("saved").timeout(Duration::from_secs(1))),
         ]
     });
     let config = ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() };

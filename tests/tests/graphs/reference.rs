@@ -1,6 +1,8 @@
 //! Random graphs, and random workflows of the typed builder, have the result of a naive interpreter, which looks at one node
 //! after another, whatever begins first and wherever the process ends.
 //!
+//! Half of them have a decider: `reference_decider.rs`.
+//!
 //! `AGENTFLOW_GRAPHS` says how many graphs there are, `AGENTFLOW_SEED` where chance begins.
 
 use std::collections::BTreeSet;
@@ -12,19 +14,20 @@ use agentflow::store::{MemoryStore, Store};
 use agentflow::tool::{Effects, FnTool, ToolDefinition, ToolPolicy};
 use agentflow::value::Encoded;
 use agentflow::workflow::{
-    Begins, Builder, Condition, Graph, GraphBody, GraphEdge, GraphNode, Handle, Mapping, Node, NodeEdge, Reference,
-    Route, Router, Routes, StopPolicy,
+    Begins, Builder, Condition, Decider, Graph, GraphBody, GraphEdge, GraphNode, Handle, Mapping, Node, NodeEdge,
+    Reference, Route, Router, Routes, StopPolicy,
 };
 use agentflow::{Error, RunId, Runtime, Workflow};
 use agentflow_testing::{check_events, test_runtime};
 use fastrand::Rng;
 use serde_json::{Value, json};
 
+use crate::reference_decider::{Said, check_decisions, decider, is_refused, says};
 use crate::store::{Cut, MortalStore};
 
 /// What a node of a random graph does.
 #[derive(Clone, Debug)]
-enum Work {
+pub(super) enum Work {
     /// It calls a tool that gives this; `None` fails.
     Call(Option<bool>),
     /// It takes arms by the outputs of calls, where one is this; the last may have no condition.
@@ -34,7 +37,7 @@ enum Work {
 }
 
 #[derive(Clone, Debug)]
-enum Way {
+pub(super) enum Way {
     Done,
     Failed,
     Arm(usize),
@@ -43,17 +46,19 @@ enum Way {
 }
 
 #[derive(Clone, Debug)]
-struct Planned {
-    work: Work,
-    edges: Vec<(usize, Way)>,
+pub(super) struct Planned {
+    pub(super) work: Work,
+    pub(super) edges: Vec<(usize, Way)>,
     begins: Begins,
     /// The nodes whose outputs it needs.
-    needs: Vec<usize>,
-    millis: u64,
+    pub(super) needs: Vec<usize>,
+    pub(super) millis: u64,
     /// The workflow ends with its output.
     ends: bool,
     /// It saves its output under a key, of which there are few.
     saves: Option<usize>,
+    /// What the decider says about it, of a call where there is one.
+    pub(super) said: Option<Said>,
 }
 
 /// How many keys of the state there are.
@@ -61,7 +66,7 @@ const KEYS: usize = 2;
 
 /// Who makes the plan: what a router has chosen is an output that a graph reads and the typed builder does not.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Made {
+pub(super) enum Made {
     Graph,
     Typed,
 }
@@ -72,10 +77,15 @@ enum State {
     Done(Value),
     Failed,
     Skipped,
+    /// The decider skips it: its edges count as if it had ended.
+    PassedOver,
+    /// The decider failed, or said what is refused.
+    Undecided,
 }
 
 fn choose(rng: &mut Rng, made: Made) -> Vec<Planned> {
     let mut all: Vec<Planned> = Vec::new();
+    let decides = rng.bool();
     for at in 0..2 + rng.usize(..8) {
         let calls: Vec<usize> = (0..at).filter(|node| matches!(all[*node].work, Work::Call(_))).collect();
         let is_read = |node: &usize| made == Made::Graph || !matches!(all[*node].work, Work::Route { .. });
@@ -112,7 +122,7 @@ fn choose(rng: &mut Rng, made: Made) -> Vec<Planned> {
         let count = u32::try_from(edges.len()).unwrap();
         // What a list has is not known before all that it reads has ended.
         let late = !edges.is_empty() && !matches!(work, Work::List(_));
-        let begins = match rng.u8(..8) {
+        let mut begins = match rng.u8(..8) {
             0 | 1 if late => Begins::Any,
             2 if late => Begins::Join(1 + rng.u32(..count)),
             3 if !edges.is_empty() => Begins::Barrier(1 + rng.u32(..count)),
@@ -120,8 +130,15 @@ fn choose(rng: &mut Rng, made: Made) -> Vec<Planned> {
         };
         let needs = (0..if at == 0 { 0 } else { rng.usize(..2) }).map(|_| read[rng.usize(..read.len())]).collect();
         let saves = made == Made::Graph && matches!(work, Work::Call(_) | Work::List(_)) && rng.bool();
-        let saves = saves.then(|| rng.usize(..KEYS));
-        all.push(Planned { work, edges, begins, needs, millis: rng.u64(..5), ends: false, saves });
+        let mut saves = saves.then(|| rng.usize(..KEYS));
+        // Often it is in an arm of its own, and saves what a node in another arm saves.
+        let arm =
+            if made == Made::Graph && matches!(work, Work::Call(_)) && rng.bool() { an_arm(rng, &all) } else { None };
+        if let Some((router, arm, key)) = arm {
+            (edges, begins, saves) = (vec![(router, Way::Arm(arm))], Begins::All, Some(key));
+        }
+        let said = (decides && matches!(work, Work::Call(_))).then(|| Said::by_chance(rng));
+        all.push(Planned { work, edges, begins, needs, millis: rng.u64(..5), ends: false, saves, said });
     }
     let lists: Vec<usize> = (0..all.len()).filter(|node| matches!(all[*node].work, Work::List(_))).collect();
     if !lists.is_empty() && rng.u8(..4) == 0 {
@@ -130,13 +147,31 @@ fn choose(rng: &mut Rng, made: Made) -> Vec<Planned> {
     all
 }
 
-fn name(at: usize) -> String {
+/// An arm of a router that takes one of several, and a key: that of a node in another arm, if there is one.
+fn an_arm(rng: &mut Rng, all: &[Planned]) -> Option<(usize, usize, usize)> {
+    let count = |planned: &Planned| match &planned.work {
+        Work::Route { arms, all: false } if arms.len() > 1 => Some(arms.len()),
+        _ => None,
+    };
+    let routers: Vec<(usize, usize)> = (0..).zip(all).filter_map(|(at, of)| Some((at, count(of)?))).collect();
+    let (router, arms) = *routers.get(rng.usize(..routers.len().max(1)))?;
+    let arm = rng.usize(..arms);
+    let in_another = |planned: &Planned| match planned.edges.as_slice() {
+        [(from, Way::Arm(other))] if *from == router && *other != arm => planned.saves,
+        _ => None,
+    };
+    let key = all.iter().find_map(in_another).unwrap_or_else(|| rng.usize(..KEYS));
+    Some((router, arm, key))
+}
+
+pub(super) fn name(at: usize) -> String {
     format!("n{at}")
 }
 
 fn graph(plan: &[Planned]) -> Graph {
     let seen = |node: &usize| Mapping::From { node: name(*node), at: String::new(), or: Some(Value::Null) };
     let mut graph = Graph::new("random", "all");
+    graph.decider = plan.iter().any(|planned| planned.said.is_some()).then(|| Decider::tool("decides"));
     graph.stop_policy = StopPolicy::BestEffort;
     for (at, planned) in plan.iter().enumerate() {
         let does = match &planned.work {
@@ -212,6 +247,10 @@ enum Source {
 fn typed(plan: &[Planned]) -> agentflow::Result<Workflow<(), Value>> {
     Workflow::<(), Value>::build("random", [], |b, ()| {
         b.stop_policy(StopPolicy::BestEffort);
+        if plan.iter().any(|planned| planned.said.is_some()) {
+            let plan = plan.to_vec();
+            b.decider(move |_, next| std::future::ready(says(&plan, Made::Typed, &next)));
+        }
         let mut made: Vec<Source> = Vec::new();
         for (at, planned) in plan.iter().enumerate() {
             let node = typed_node(at, planned, &made);
@@ -270,14 +309,16 @@ fn typed_node(at: usize, planned: &Planned, made: &[Source]) -> Node {
 }
 
 fn typed_call(b: &mut Builder, node: Node, need: Need, fate: Option<bool>, millis: u64) -> Handle<Value> {
-    let call = move || async move {
+    let call = move |read: Option<Value>| async move {
         tokio::time::sleep(Duration::from_millis(millis)).await;
+        // What a decider gives it to read.
+        let fate = read.and_then(|read| read.get("fate").cloned()).map_or(fate, |fate| fate.as_bool());
         fate.map(Value::Bool).ok_or_else(|| "it was to fail".to_owned())
     };
     match need {
-        Need::Nothing => b.node(node, (), move |_, ()| call()),
-        Need::There(need) => b.node(node, (need,), move |_, (_,)| call()),
-        Need::Perhaps(need) => b.node(node, (need.optional(),), move |_, (_,)| call()),
+        Need::Nothing => b.node(node, (), move |_, ()| call(None)),
+        Need::There(need) => b.node(node, (need,), move |_, (read,)| call(Some(read))),
+        Need::Perhaps(need) => b.node(node, (need.optional(),), move |_, (read,)| call(read)),
     }
 }
 
@@ -340,18 +381,18 @@ fn typed_route(
 }
 
 /// Whether it begins before all of its edges are known.
-fn skips(planned: &Planned) -> bool {
+pub(super) fn skips(planned: &Planned) -> bool {
     matches!(planned.begins, Begins::Any | Begins::Join(_))
 }
 
 /// The naive interpreter: every node stands below all that it depends on.
-fn evaluate(plan: &[Planned]) -> Vec<State> {
+fn evaluate(plan: &[Planned], made: Made) -> Vec<State> {
     let mut states: Vec<State> = Vec::new();
-    for planned in plan {
+    for (at, planned) in plan.iter().enumerate() {
         let done = |node: &usize| matches!(states[*node], State::Done(_));
         let late = |node: &usize| skips(planned) && planned.edges.iter().any(|(from, _)| from == node);
         let taken = planned.edges.iter().filter(|(from, way)| match (&states[*from], way) {
-            (State::Done(_), Way::Done) | (State::Failed, Way::Failed) => true,
+            (State::Done(_) | State::PassedOver, Way::Done) | (State::Failed, Way::Failed) => true,
             (State::Done(value), Way::Is(is)) => *value == Value::Bool(*is),
             (State::Done(value), Way::Arm(arm)) => {
                 let arm = Value::String(format!("a{arm}"));
@@ -373,7 +414,15 @@ fn evaluate(plan: &[Planned]) -> Vec<State> {
             State::Skipped
         } else {
             match &planned.work {
-                Work::Call(fate) => fate.map_or(State::Failed, |value| State::Done(value.into())),
+                Work::Call(fate) => {
+                    let of = |fate: Option<bool>| fate.map_or(State::Failed, |value| State::Done(value.into()));
+                    match planned.said {
+                        Some(_) if is_refused(plan, made, at) => State::Undecided,
+                        Some(Said::Skip) => State::PassedOver,
+                        Some(Said::Revise(fate)) => of(fate),
+                        _ => of(*fate),
+                    }
+                }
                 Work::List(nodes) => State::Done(nodes.iter().map(|node| value_of(&states[*node])).collect()),
                 Work::Route { arms, all } => route(arms, *all, &states),
             }
@@ -454,7 +503,7 @@ fn saved_twice(plan: &[Planned]) -> Vec<(usize, usize)> {
 
 /// A graph whose nodes save one key is built only where no outcome of its calls lets both of them run; whether it was
 /// such a graph.
-fn check_exclusive(plan: &[Planned], rng: &mut Rng) -> bool {
+fn check_exclusive(plan: &[Planned], made: Made, rng: &mut Rng) -> bool {
     let pairs = saved_twice(plan);
     if pairs.is_empty() {
         return false;
@@ -464,10 +513,11 @@ fn check_exclusive(plan: &[Planned], rng: &mut Rng) -> bool {
         for planned in &mut other {
             if let Work::Call(fate) = &mut planned.work {
                 *fate = [Some(true), Some(false), None][rng.usize(..3)];
+                planned.said = planned.said.map(|_| Said::by_chance(rng));
             }
         }
-        let states = evaluate(&other);
-        let has_begun = |at: usize| states[at] != State::Skipped;
+        let states = evaluate(&other, made);
+        let has_begun = |at: usize| matches!(states[at], State::Done(_) | State::Failed);
         for (first, second) in &pairs {
             assert!(!(has_begun(*first) && has_begun(*second)), "n{first} and n{second}: {other:#?}");
         }
@@ -491,8 +541,14 @@ fn tool(plan: &[Planned]) -> FnTool {
     });
     let policy = ToolPolicy::default().effects(Effects::Read);
     FnTool::dynamic(ToolDefinition::new("fate", "What a node is to give.", schema), move |_, arguments: Value| {
-        let at: usize = arguments["node"].as_str().unwrap()[1..].parse().unwrap();
-        let (fate, millis) = (fates[at], arguments["millis"].as_u64().unwrap());
+        let fate = match arguments["node"].as_str().unwrap() {
+            // What a decider gives it.
+            "true" => Some(true),
+            "false" => Some(false),
+            "fails" => None,
+            node => fates[node[1..].parse::<usize>().unwrap()],
+        };
+        let millis = arguments["millis"].as_u64().unwrap();
         async move {
             tokio::time::sleep(Duration::from_millis(millis)).await;
             fate.ok_or("it was to fail")
@@ -504,7 +560,7 @@ fn tool(plan: &[Planned]) -> FnTool {
 fn runtime(plan: &[Planned], made: Made, store: impl Store) -> agentflow::Result<Runtime> {
     let runtime = test_runtime().store(store);
     let runtime = match made {
-        Made::Graph => runtime.tools(tool(plan)).graph(graph(plan)).build(),
+        Made::Graph => runtime.tools(tool(plan)).tools(decider(plan)).graph(graph(plan)).build(),
         Made::Typed => runtime.workflow(&typed(plan)?).build(),
     };
     runtime.workflow_graph("random").map(|_| runtime)
@@ -519,10 +575,11 @@ async fn compare(
     ended: agentflow::Result<Encoded>,
     how: &str,
 ) {
-    let expected = evaluate(plan);
+    let expected = evaluate(plan, made);
     let how = &format!("{how}, {made:?}");
     let events = kept.read(run, 0, usize::MAX).await.unwrap();
     check_events(&events).unwrap_or_else(|problem| panic!("{how}: {problem}\n{plan:#?}"));
+    check_decisions(&events).unwrap_or_else(|problem| panic!("{how}: {problem}\n{plan:#?}"));
     let end = plan.iter().position(|planned| planned.ends);
     let has_ended = end.is_some_and(|end| matches!(expected[end], State::Done(_)));
     let rescued = |at: usize| {
@@ -540,7 +597,14 @@ async fn compare(
         match seen.next_back() {
             // What an end has stopped is cancelled or was never begun.
             None | Some(State::Failed | State::Skipped) if has_ended => {}
-            seen => assert_eq!(seen.as_ref(), Some(state), "{how}: {of}\n{plan:#?}"),
+            seen => {
+                // Its own record says only that it did not run.
+                let recorded = match state {
+                    State::PassedOver | State::Undecided => &State::Skipped,
+                    state => state,
+                };
+                assert_eq!(seen.as_ref(), Some(recorded), "{how}: {of}\n{plan:#?}");
+            }
         }
     }
     if let Some(end) = end.filter(|_| has_ended) {
@@ -550,7 +614,11 @@ async fn compare(
         assert_eq!(output.decode::<Vec<Value>>().unwrap(), *values, "{how}\n{plan:#?}");
         return;
     }
-    let fails = expected.iter().enumerate().any(|(at, state)| *state == State::Failed && !rescued(at));
+    let fails = |(at, state): (usize, &State)| match state {
+        State::Failed => !rescued(at),
+        state => *state == State::Undecided,
+    };
+    let fails = expected.iter().enumerate().any(fails);
     match ended {
         Ok(output) => {
             assert!(!fails, "{how}: it should fail\n{plan:#?}");
@@ -601,8 +669,8 @@ async fn run(plan: &[Planned], made: Made, cut: Option<Cut>) -> usize {
 }
 
 /// What is said to begin never does not begin here.
-fn check_refusal(plan: &[Planned], error: &str) {
-    let states = evaluate(plan);
+fn check_refusal(plan: &[Planned], made: Made, error: &str) {
+    let states = evaluate(plan, made);
     for named in error.split("the node `n").skip(1) {
         let at = named.split_once("` can never begin: ");
         let at: usize = at.and_then(|(at, _)| at.parse().ok()).unwrap_or_else(|| panic!("{error}\n{plan:#?}"));
@@ -616,7 +684,7 @@ fn random_graphs_have_the_result_of_a_naive_interpreter() {
     let graphs = number("AGENTFLOW_GRAPHS").unwrap_or(300);
     let seed = number("AGENTFLOW_SEED").unwrap_or_else(|| fastrand::u64(..));
     eprintln!("seed {seed}");
-    let (mut crashes, mut refused, mut exclusive) = (0, 0, 0);
+    let (mut crashes, mut refused, mut exclusive, mut decided) = (0, 0, 0, 0);
     for number in 0..graphs {
         let mut rng = Rng::with_seed(seed.wrapping_mul(1_000_003).wrapping_add(number));
         let made = if number % 2 == 0 { Made::Graph } else { Made::Typed };
@@ -625,11 +693,12 @@ fn random_graphs_have_the_result_of_a_naive_interpreter() {
             continue;
         }
         if let Err(error) = runtime(&plan, made, MemoryStore::new()) {
-            check_refusal(&plan, &error.to_string());
+            check_refusal(&plan, made, &error.to_string());
             refused += 1;
             continue;
         }
-        exclusive += u32::from(check_exclusive(&plan, &mut rng));
+        decided += u32::from(plan.iter().any(|planned| planned.said.is_some()));
+        exclusive += u32::from(check_exclusive(&plan, made, &mut rng));
         let tokio = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
         tokio.block_on(async {
             let writes = run(&plan, made, None).await;
@@ -645,6 +714,7 @@ fn random_graphs_have_the_result_of_a_naive_interpreter() {
         });
     }
     eprintln!(
-        "{graphs} graphs, {refused} of them refused, {exclusive} with one key in exclusive arms, {crashes} crashes"
+        "{graphs} graphs, {refused} of them refused, {exclusive} with one key in exclusive arms, {decided} with a decider, \
+         {crashes} crashes"
     );
 }
