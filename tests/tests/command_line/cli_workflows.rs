@@ -305,6 +305,34 @@ fn a_stored_run_is_listed_shown_and_told() {
 }
 
 #[test]
+fn runs_are_deleted_one_by_one_and_when_they_are_old() {
+    let place = Place::new();
+    let input = r#"{"word": "a", "times": 1}"#;
+    for id in ["a", "b", "c"] {
+        assert_eq!(place.run("quick", id, input).run().code, Some(0));
+    }
+    assert_eq!(place.run("needs_file", "d", &place.input()).run().code, Some(1));
+    assert_eq!(place.runs(&["delete", "a"]).stderr, "deleted\n");
+    assert_eq!(place.wrong(&["delete", "a"]), "there is no run `a` in this store");
+    let mut waits = Other::start(place.run("publish", "e", r#"{"text": "news"}"#));
+    waits.wait_for("paused: approval");
+    waits.kill();
+    assert!(place.wrong(&["delete", "e"]).contains("cancel it first"));
+    let of_name = ["purge", "--older-than", "1ms", "--name", "needs_file", "--dry-run"];
+    let dry = place.runs(&of_name);
+    assert_eq!((&*dry.stdout, &*dry.stderr), ("d  failed    needs_file\n", "1 would be deleted\n"));
+    let none = place.runs(&["purge", "--older-than", "1h"]);
+    assert_eq!((&*none.stdout, &*none.stderr), ("", "0 deleted\n"));
+    let purged = place.runs(&["purge", "--older-than", "1ms"]);
+    assert_eq!(purged.stdout, "d  failed    needs_file\nc  success   quick\nb  success   quick\n");
+    assert_eq!(purged.stderr, "3 deleted\n");
+    // One that waits for somebody stays, however old it is.
+    assert_eq!(place.runs(&["list", "--json"]).line().as_array().unwrap().len(), 1);
+    let wrong = ended(&Place::args(&place.store(), &["purge", "--older-than", "soon"]));
+    assert!(wrong.code == Some(2) && wrong.stderr.contains("write a number with its unit"), "{wrong:#?}");
+}
+
+#[test]
 fn a_failed_node_is_retried() {
     let place = Place::new();
     let run = place.run("needs_file", "a", &place.input()).run();

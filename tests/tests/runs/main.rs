@@ -44,6 +44,7 @@ mod memory;
 mod messages;
 mod messages_crash;
 mod misbehaving;
+mod purged;
 mod recorded_errors;
 mod redacted_identities;
 mod redacted_logs;

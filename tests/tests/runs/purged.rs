@@ -1,0 +1,145 @@
+//! Removing runs that ended a while ago: which ones, with all that was theirs, and nothing of a run that has not ended, also one
+//! that a removed run had started.
+
+use std::time::Duration;
+
+use agentflow::RunId;
+use agentflow::prelude::*;
+use agentflow::runtime::Purge;
+use agentflow::store::{MemoryStore, RunFilter, RunStatus, SqliteStore, Store};
+use agentflow_testing::{HoldsTime, hold_time, test_runtime};
+use tokio::sync::Semaphore;
+
+const HOUR: Duration = Duration::from_secs(3600);
+
+/// Where a step waits until the test lets it continue.
+struct Door(Semaphore);
+
+#[workflow]
+async fn purged_writes(cx: &Context, word: String) -> Result<usize> {
+    let saved = purged_save(cx, word.clone()).await?;
+    let length = purged_length(word).await?;
+    Ok(length + usize::try_from(saved).unwrap_or_default())
+}
+
+async fn purged_save(cx: &Context, word: String) -> Result<u32> {
+    Ok(cx.save_artifact("word.txt", word, "text/plain").await?.version)
+}
+
+async fn purged_length(word: String) -> Result<usize> {
+    match word.as_str() {
+        "fail" => Err(agentflow::Error::Lost { reason: "it was to fail".to_owned() }),
+        _ => Ok(word.len()),
+    }
+}
+
+async fn purged_knock(cx: &Context) -> Result<u32> {
+    let door = cx.inject::<Door>()?;
+    drop(door.0.acquire().await);
+    Ok(1)
+}
+
+#[workflow]
+async fn purged_waits(cx: &Context) -> Result<u32> {
+    let opened = purged_knock(cx).await?;
+    Ok(opened)
+}
+
+/// A run that starts another one, which does not end with it.
+async fn purged_start(cx: &Context) -> Result<String> {
+    let runtime = cx.inject::<Runtime>()?;
+    let child = runtime.start(purged_waits::workflow(), ()).run_id(RunId::new("child")).await?;
+    Ok(child.run_id().to_string())
+}
+
+#[workflow]
+async fn purged_parent(cx: &Context) -> Result<String> {
+    let child = purged_start(cx).await?;
+    Ok(child)
+}
+
+async fn ids(runtime: &Runtime) -> Vec<String> {
+    let mut ids: Vec<String> =
+        runtime.runs(RunFilter::new()).await.unwrap().iter().map(|run| run.run_id.to_string()).collect();
+    ids.sort();
+    ids
+}
+
+async fn written(runtime: &Runtime, id: &str, word: &str) {
+    let run = runtime.start(purged_writes::workflow(), word.to_owned()).run_id(RunId::new(id)).await.unwrap();
+    let _ = run.result().await;
+}
+
+async fn check(store: impl Store + Clone) {
+    let door = || Door(Semaphore::new(0));
+    let inner = test_runtime().store(store.clone()).resource(door()).build();
+    let runtime = test_runtime().store(store.clone()).resource(door()).resource(inner.clone()).build();
+    written(&runtime, "old", "tea").await;
+    written(&runtime, "failed", "fail").await;
+    runtime.start(purged_parent::workflow(), ()).run_id(RunId::new("parent")).await.unwrap().result().await.unwrap();
+    let asks = runtime.start(purged_waits::workflow(), ()).run_id(RunId::new("waits")).await.unwrap();
+    asks.pause().await.unwrap();
+    tokio::time::advance(HOUR).await;
+    written(&runtime, "new", "milk").await;
+    let all = ["child", "failed", "new", "old", "parent", "waits"];
+    assert_eq!(ids(&runtime).await, all);
+    // Looking removes nothing. What has not ended is not there, however old it is.
+    let purge = Purge::older_than(HOUR / 2);
+    let named = |runs: Vec<agentflow::store::RunRecord>| {
+        let mut names: Vec<String> = runs.iter().map(|run| run.run_id.to_string()).collect();
+        names.sort();
+        names
+    };
+    assert_eq!(named(runtime.purgeable(&purge).await.unwrap()), ["failed", "old", "parent"]);
+    assert_eq!(ids(&runtime).await, all);
+    let of_name = Purge::older_than(HOUR / 2).name("purged_writes");
+    assert_eq!(named(runtime.purgeable(&of_name).await.unwrap()), ["failed", "old"]);
+    assert!(runtime.purge(&Purge::older_than(2 * HOUR)).await.unwrap().is_empty());
+    // Two that purge at once remove each run once.
+    let (one, other) = tokio::join!(runtime.purge(&purge), inner.purge(&purge));
+    assert_eq!(named([one.unwrap(), other.unwrap()].concat()), ["failed", "old", "parent"]);
+    assert_eq!(ids(&runtime).await, ["child", "new", "waits"]);
+    // With its journal and its artifacts; those of another run are its own.
+    assert!(runtime.journal(&RunId::new("old")).await.is_err());
+    assert!(runtime.artifact(&RunId::new("old"), "word.txt", None).await.map_or(true, |found| found.is_none()));
+    let kept = runtime.artifact(&RunId::new("new"), "word.txt", None).await.unwrap().unwrap();
+    assert_eq!(&*kept.bytes, b"milk");
+    // The run that a removed one had started is a run of its own, and ends as one.
+    let child = inner.attach(&RunId::new("child")).await.unwrap();
+    assert_eq!(inner.run_record(&RunId::new("child")).await.unwrap().status, RunStatus::Running);
+    inner.cancel(child.run_id(), "enough").await.unwrap();
+    asks.cancel("enough").await.unwrap();
+    tokio::time::advance(HOUR).await;
+    assert_eq!(named(runtime.purge(&purge).await.unwrap()), ["child", "new", "waits"]);
+    assert!(ids(&runtime).await.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_ended_a_while_ago_is_removed_with_all_that_is_its() {
+    check(MemoryStore::new()).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn so_it_is_in_a_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = hold_time(SqliteStore::open(folder.path().join("runs.db"))).await.unwrap();
+    check(HoldsTime::new(store)).await;
+}
+
+/// More runs than are listed at once, some of them to be left.
+#[tokio::test(start_paused = true)]
+async fn more_runs_than_a_page_are_removed() {
+    let runtime = test_runtime().store(MemoryStore::new()).resource(Door(Semaphore::new(0))).build();
+    let mut waiting = Vec::new();
+    for number in 0..1_203 {
+        match number % 400 {
+            0 => waiting.push(runtime.start(purged_waits::workflow(), ()).await.unwrap()),
+            _ => written(&runtime, &format!("run{number}"), "tea").await,
+        }
+    }
+    tokio::time::advance(HOUR).await;
+    let purge = Purge::older_than(HOUR / 2);
+    assert_eq!(runtime.purgeable(&purge).await.unwrap().len(), 1_199);
+    assert_eq!(runtime.purge(&purge).await.unwrap().len(), 1_199);
+    assert_eq!(ids(&runtime).await.len(), waiting.len());
+}
