@@ -16,6 +16,8 @@ use crate::text::{did_you_mean, head, nearest};
 #[derive(Clone)]
 pub(crate) struct SchemaCheck(Arc<(Value, Validator)>);
 
+/// The types that a schema can name.
+const TYPES: [&str; 7] = ["string", "integer", "number", "boolean", "object", "array", "null"];
 /// The most complaints about one value.
 const MOST: usize = 10;
 /// The most bytes of a value that a complaint shows.
@@ -29,17 +31,21 @@ impl SchemaCheck {
     pub(crate) fn new(schema: &Value) -> Result<Self, String> {
         // Patterns come from whoever wrote the schema, so an engine reads them whose time grows with the text alone.
         let options = jsonschema::options().with_pattern_options(PatternOptions::regex());
-        let validator = options.build(schema).map_err(|error| {
-            let at = error.instance_path().to_string();
-            let at = if at.is_empty() { String::new() } else { format!(" at `{at}`") };
-            format!("this is not a JSON Schema{at}: {error}")
-        })?;
+        let validator = options.build(schema).map_err(|error| problem_of_schema(&error))?;
         Ok(Self(Arc::new((schema.clone(), validator))))
     }
 
     /// # Errors
     /// A line for each place that does not fit, at most ten: the path, what is expected, what was seen, the nearest name.
     pub(crate) fn check(&self, value: &Value) -> Result<(), String> {
+        self.check_at(value, "")
+    }
+
+    /// The same of a value that is a part of another one, at a JSON Pointer: the paths are those in that one.
+    ///
+    /// # Errors
+    /// As those of [`check`](Self::check).
+    pub(crate) fn check_at(&self, value: &Value, at: &str) -> Result<(), String> {
         let (schema, validator) = &*self.0;
         // What is wrong is looked for where something is.
         if validator.is_valid(value) {
@@ -47,7 +53,7 @@ impl SchemaCheck {
         }
         let mut complaints = Vec::new();
         for error in validator.iter_errors(value).take(MOST) {
-            complain(schema, &error, &mut complaints);
+            complain(schema, at, &error, &mut complaints);
         }
         complaints.dedup();
         complaints.truncate(MOST);
@@ -55,9 +61,24 @@ impl SchemaCheck {
     }
 }
 
+/// What is wrong with a schema, and where.
+fn problem_of_schema(error: &ValidationError<'_>) -> String {
+    let at = error.instance_path().to_string();
+    let problem = match (error.kind(), error.instance().as_str()) {
+        // Only a type is either a word or several of them.
+        (Kind::AnyOf { .. }, Some(of)) if at.ends_with("/type") => match nearest(of, TYPES) {
+            near @ Some(_) => format!("there is no type `{}`{}", head(of, SEEN), did_you_mean(near)),
+            None => format!("there is no type `{}`; there are {}", head(of, SEEN), TYPES.join(", ")),
+        },
+        _ => format!("{}; correct the schema", shortened(&error.to_string(), PROBLEM)),
+    };
+    let at = if at.is_empty() { String::new() } else { format!(" at `{at}`") };
+    format!("this is not a JSON Schema{at}: {problem}")
+}
+
 /// What is wrong at one place, such as `` `size`: value is not of type "string"; seen: 7 ``.
-fn complain(schema: &Value, error: &ValidationError<'_>, complaints: &mut Vec<String>) {
-    let at = path(&error.instance_path().to_string());
+fn complain(schema: &Value, within: &str, error: &ValidationError<'_>, complaints: &mut Vec<String>) {
+    let at = path(&format!("{within}{}", error.instance_path()));
     let place = if at.is_empty() { String::new() } else { format!("`{at}`: ") };
     let of_field = |name: &str| if at.is_empty() { format!("`{name}`") } else { format!("`{at}.{name}`") };
     match error.kind() {
@@ -73,7 +94,7 @@ fn complain(schema: &Value, error: &ValidationError<'_>, complaints: &mut Vec<St
             complaints.push(format!("{}: this is missing; give it a value", of_field(&name)));
         }
         Kind::AnyOf { context } | Kind::OneOfNotValid { context } => match meant(context, error) {
-            Some(branch) => branch.iter().for_each(|error| complain(schema, error, complaints)),
+            Some(branch) => branch.iter().for_each(|error| complain(schema, within, error, complaints)),
             None => {
                 let types = types_of(context).unwrap_or_else(|| "value fits none of the forms that it may have".into());
                 complaints.push(format!("{place}{types}; seen: {}", seen(error)));
@@ -195,7 +216,10 @@ mod tests {
             "{lines:#?}"
         );
         let problem = SchemaCheck::new(&json!({"type": "strng"})).unwrap_err();
-        assert!(problem.starts_with("this is not a JSON Schema at `/type`: "), "{problem}");
+        assert_eq!(problem, "this is not a JSON Schema at `/type`: there is no type `strng`; did you mean `string`?");
+        let problem = SchemaCheck::new(&json!({"properties": 5})).unwrap_err();
+        let says = "this is not a JSON Schema at `/properties`: 5 is not of type \"object\"; correct the schema";
+        assert_eq!(problem, says);
     }
 
     #[test]

@@ -110,6 +110,16 @@ impl Template {
         }
     }
 
+    /// The text of one without placeholders.
+    #[cfg(feature = "dynamic")]
+    pub(crate) fn constant(&self) -> Option<String> {
+        let texts = self.pieces.iter().map(|piece| match piece {
+            Piece::Text(text) => Some(text.as_str()),
+            Piece::Value(_) => None,
+        });
+        texts.collect()
+    }
+
     /// The text with the values of a JSON object, or the value itself where the text is one placeholder. Strings are written
     /// as they are, other values as JSON. An optional placeholder without a value leaves nothing; where it is all of the
     /// text, the result is `null`.

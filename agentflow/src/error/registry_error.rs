@@ -85,10 +85,12 @@ pub enum RegistryError {
         /// The tool's name.
         name: Arc<str>,
     },
-    /// A schema by which no arguments can be checked.
-    #[error("the parameters of the tool `{name}`: {problem}")]
+    /// A schema by which nothing can be checked: that of a tool's arguments, or of what something else takes or gives.
+    #[error("the {of} `{name}`: {problem}")]
     InvalidSchema {
-        /// The tool's name.
+        /// What the schema is of, such as `parameters of the tool`.
+        of: &'static str,
+        /// The name of that.
         name: Arc<str>,
         /// What is wrong with the schema, and where.
         problem: String,

@@ -28,7 +28,7 @@ pub(super) struct Offer {
 impl Shared {
     /// Everything that is offered, ordered by name.
     pub(super) async fn offered(&self) -> Arc<[Arc<Offer>]> {
-        let catalogue = self.runtime.catalogue().await;
+        let catalogue = self.runtime.listed().await;
         let mut offers: Vec<Offer> = catalogue
             .entries()
             .iter()

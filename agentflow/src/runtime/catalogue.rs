@@ -18,7 +18,9 @@ use crate::event::{AgentStarted, RunId};
 use crate::message::{ToolCall, ToolResult};
 use crate::run::Host;
 use crate::text::nearest;
-use crate::tool::{SourceLocation, ToolHost, ToolRef, ToolsetRef, invoke_hooked, linked_tools, not_found, wire_name};
+use crate::tool::{
+    SourceLocation, ToolHost, ToolRef, ToolsetRef, invoke_hooked, linked_tools, not_found, problem_of, wire_name,
+};
 use crate::value::{Encoded, NodeValue};
 use crate::workflow::linked_workflow::{linked, two_linked};
 use crate::workflow::spec::Spec;
@@ -160,6 +162,8 @@ impl Runtime {
     /// # Errors
     /// [`RegistryError::NotFound`], which offers the nearest name;
     /// [`RegistryError::NameTaken`] when two tools have this name;
+    /// [`RegistryError::InvalidName`], [`RegistryError::NoObjectSchema`] and [`RegistryError::InvalidSchema`] of a tool that
+    /// nobody can call;
     /// [`Error::Toolset`] when the tools of its toolset cannot be fetched.
     pub async fn tool(&self, name: &str) -> Result<ToolRef> {
         let given_tools = given(self.host(), |given| &given.tools);
@@ -188,7 +192,11 @@ impl Runtime {
         if let Some(of_server) = of_server.filter(|_| found.is_empty()) {
             found = by(&|tool| **tool.catalogue_name() == *of_server, &of_server);
         }
-        only("tool", name, found, ToolRef::is)?.ok_or_else(|| {
+        let found = only("tool", name, found, ToolRef::is)?;
+        if let Some(problem) = found.as_ref().and_then(problem_of) {
+            return Err(problem.into());
+        }
+        found.ok_or_else(|| {
             let of_host = known.iter().map(|(tool, _)| Arc::clone(tool.catalogue_name()));
             let linked = linked_tools().iter().map(|tool| Arc::from(tool.name()));
             let mut registered: Vec<Arc<str>> = of_host.chain(linked).collect();
@@ -204,8 +212,7 @@ impl Runtime {
     /// future cancels the tool.
     ///
     /// # Errors
-    /// [`RegistryError::NameTaken`] when two tools have this name; [`Error::Toolset`] when the tools of its toolset cannot
-    /// be fetched; of an agent as a tool, what is wrong with the agent.
+    /// As [`tool`](Self::tool) says, but for an unknown name; of an agent as a tool, what is wrong with the agent.
     #[doc(alias = "execute_tool")]
     pub async fn invoke(&self, call: &ToolCall, scopes: &[Arc<str>]) -> Result<ToolResult> {
         let tool = match self.tool(&call.name).await {

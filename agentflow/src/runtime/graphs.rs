@@ -13,7 +13,7 @@ use crate::agent::{linked_agents, two_linked_agents};
 use crate::error::{Error, Result};
 use crate::run::Host;
 use crate::text::{did_you_mean, nearest};
-use crate::tool::{ToolRef, ToolsetRef, linked_tools};
+use crate::tool::{ToolRef, ToolsetRef, linked_tools, problem_of};
 use crate::workflow::of_graph::Resolve;
 use crate::workflow::reference_steps::Callee;
 use crate::workflow::spec::Spec;
@@ -279,7 +279,8 @@ fn tool(host: &Host, name: &str) -> Result<Callee, String> {
     let of_name = known.iter().filter(|(_, tool, _)| **tool.catalogue_name() == *name);
     let of_name = of_name.map(|(callee, tool, origin)| ((callee, tool), origin.clone()));
     let found = only("tool", name, of_name, |(_, one), (_, other)| one.is(other)).map_err(|error| error.to_string())?;
-    if let Some(problem) = found.and_then(|(_, tool)| super::compensations::problem_in(host, tool)) {
+    let problem = |tool: &ToolRef| problem_of(tool).or_else(|| super::compensations::problem_in(host, tool));
+    if let Some(problem) = found.and_then(|(_, tool)| problem(tool)) {
         return Err(problem.to_string());
     }
     found.map(|(callee, _)| callee.clone()).ok_or_else(|| {

@@ -1,6 +1,8 @@
 //! Lists what a runtime knows by name, with what is wrong about it. It finds nothing by its name; `catalogue.rs` does.
 
 use std::collections::BTreeMap;
+#[cfg(feature = "dynamic")]
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::Runtime;
@@ -9,7 +11,11 @@ use super::catalogue_entry::{Catalogue, CatalogueEntry, EntryKind, Origin};
 use super::compensations::problem_among;
 use crate::agent::{linked_agents, two_linked_agents};
 use crate::error::{Error, RegistryError, Result};
-use crate::tool::{Registry, SourceLocation, ToolRef, linked_tools};
+#[cfg(feature = "dynamic")]
+use crate::schema_check::SchemaCheck;
+#[cfg(feature = "dynamic")]
+use crate::tool::PARAMETERS;
+use crate::tool::{Registry, SourceLocation, ToolRef, linked_tools, problem_of};
 use crate::workflow::Graph;
 use crate::workflow::linked_workflow::{linked, two_linked};
 use crate::workflow::spec::Spec;
@@ -45,6 +51,14 @@ impl Runtime {
     /// # }
     /// ```
     pub async fn catalogue(&self) -> Catalogue {
+        let catalogue = self.listed().await;
+        #[cfg(feature = "dynamic")]
+        let catalogue = with_problems_of_schemas(catalogue);
+        catalogue
+    }
+
+    /// The same, without a look at the schemas in it.
+    pub(crate) async fn listed(&self) -> Catalogue {
         let mut list = Listing::default();
         self.list_tools(&mut list).await;
         self.list_agents(&mut list);
@@ -99,6 +113,10 @@ impl Runtime {
         }
         let mut by_wire_name: BTreeMap<Arc<str>, (ToolRef, Origin)> = BTreeMap::new();
         for (tool, origin) in tools {
+            // Those of toolsets and those that are linked were looked at where they were collected.
+            if !matches!(origin, Origin::Linked(_) | Origin::Toolset { .. }) {
+                list.problems.extend(problem_of(&tool).map(Error::from));
+            }
             let definition = tool.definition();
             match by_wire_name.get(&definition.name) {
                 Some((other, _)) if other.is(&tool) => continue,
@@ -217,4 +235,27 @@ impl Listing {
             None => true,
         }
     }
+}
+
+/// Adds the schemas that are not JSON Schemas, unless that was reported of a tool.
+#[cfg(feature = "dynamic")]
+fn with_problems_of_schemas(mut catalogue: Catalogue) -> Catalogue {
+    let mut known: BTreeSet<String> = catalogue.problems.iter().map(ToString::to_string).collect();
+    for entry in &catalogue.entries {
+        let (input, output) = match entry.kind {
+            EntryKind::Tool => (PARAMETERS, "answer of the tool"),
+            EntryKind::Agent => ("input of the agent", "answer of the agent"),
+            EntryKind::Workflow => ("input of the workflow", "output of the workflow"),
+            EntryKind::Schema => ("schema", ""),
+            EntryKind::Toolset | EntryKind::Model => continue,
+        };
+        for (of, schema) in [(input, &entry.input), (output, &entry.output)] {
+            let Some(Err(problem)) = schema.as_ref().map(SchemaCheck::new) else { continue };
+            let error = Error::from(RegistryError::InvalidSchema { of, name: Arc::clone(&entry.name), problem });
+            if known.insert(error.to_string()) {
+                catalogue.problems.push(error);
+            }
+        }
+    }
+    catalogue
 }

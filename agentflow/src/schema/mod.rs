@@ -105,6 +105,12 @@ pub(crate) fn is_assignable_as_stated(from: &Value, to: &Value) -> Assignable {
     compare(from, to, true)
 }
 
+/// Whether a value is one of a schema, where that can be shown from the schema alone.
+#[cfg(feature = "dynamic")]
+pub(crate) fn accepts(schema: &Value, value: &Value) -> Option<bool> {
+    Validator::default().accepts(At::root(schema), value)
+}
+
 /// What of a value a schema refuses, where that can be shown from the schema alone.
 ///
 /// # Errors

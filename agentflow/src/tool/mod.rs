@@ -82,8 +82,10 @@ pub(crate) use self::memory_tools::{MemoryToolKind, needed as memory_resources};
 pub use self::parameters::ParamType;
 pub use self::parameters::{Param, ToolParam};
 pub(crate) use self::parameters::{Parameters, ToolParams, read, read_each};
+#[cfg(feature = "dynamic")]
+pub(crate) use self::registry::PARAMETERS;
 pub use self::registry::Registry;
-pub(crate) use self::registry::linked_tools;
+pub(crate) use self::registry::{linked_tools, problem_of};
 pub use self::replacement::{ReplacedCall, ReplacedError, ReplacedKind, Replacement};
 pub(crate) use self::replacement::{Replacements, StandIn, answered_instead};
 pub(crate) use self::schema::{parameters_of, parameters_schema};

@@ -73,20 +73,10 @@ impl Registry {
     /// [`RegistryError::InvalidSchema`].
     pub fn register(&mut self, tool: impl Into<ToolRef>) -> Result<(), RegistryError> {
         let tool = tool.into().with_wire_name();
+        if let Some(problem) = problem_of(&tool) {
+            return Err(problem);
+        }
         let name: Arc<str> = tool.name().into();
-        if !is_valid_name(&name) {
-            return Err(RegistryError::InvalidName { name, source_location: tool.source() });
-        }
-        // The schema of a function under `#[tool]` is made when it is first asked for, and is one of an object.
-        if tool.written().is_none() && tool.definition().parameters["type"] != "object" {
-            return Err(RegistryError::NoObjectSchema { name });
-        }
-        #[cfg(feature = "dynamic")]
-        if !tool.checks_arguments()
-            && let Err(problem) = tool.definition().arguments_check()
-        {
-            return Err(RegistryError::InvalidSchema { name, problem: problem.to_owned() });
-        }
         if let Some(first) = self.tools.get(&name) {
             let (one, other) = (first.catalogue_name(), tool.catalogue_name());
             if one != other {
@@ -160,6 +150,29 @@ impl Registry {
             None => not_found(call, self.names()),
         }
     }
+}
+
+/// What the schema of a tool's arguments is of.
+#[cfg(feature = "dynamic")]
+pub(crate) const PARAMETERS: &str = "parameters of the tool";
+
+/// What is wrong with a tool by itself, so that no model can have it and nobody can call it.
+pub(crate) fn problem_of(tool: &ToolRef) -> Option<RegistryError> {
+    if !is_valid_name(tool.name()) {
+        return Some(RegistryError::InvalidName { name: tool.name().into(), source_location: tool.source() });
+    }
+    // The schema of a function under `#[tool]` is made when it is first asked for, and is one of an object.
+    if tool.written().is_some() {
+        return None;
+    }
+    let name = || Arc::clone(tool.catalogue_name());
+    #[cfg(feature = "dynamic")]
+    if !tool.checks_arguments()
+        && let Err(problem) = tool.definition().arguments_check()
+    {
+        return Some(RegistryError::InvalidSchema { of: PARAMETERS, name: name(), problem: problem.to_owned() });
+    }
+    (tool.definition().parameters["type"] != "object").then(|| RegistryError::NoObjectSchema { name: name() })
 }
 
 /// The tools that are linked into the program, ordered by name and place; also those of which two have one name. None of

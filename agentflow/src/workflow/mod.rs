@@ -17,6 +17,8 @@ mod chosen_arms;
 mod compact;
 #[cfg_attr(not(feature = "dynamic"), allow(dead_code, reason = "graphs are executed with the feature `dynamic`"))]
 mod condition;
+#[cfg(feature = "dynamic")]
+mod constants;
 mod decided;
 mod decider;
 #[cfg(feature = "dynamic")]

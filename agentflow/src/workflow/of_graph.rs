@@ -494,7 +494,13 @@ impl<'a> Loading<'a> {
         let schema = if declared == Value::Bool(true) {
             derived
         } else {
-            self.fits_schema(&node.name, "its output, by its `schema`,", &derived, &declared);
+            // That of an input or a question was read with the node.
+            let is_read = matches!(node.does, None | Some(GraphBody::Ask(_)));
+            if is_read || matches!(self.fits(&node.name, &node.schema), Fits::Schema(_)) {
+                let what = "its output, by its `schema`,";
+                self.fits_schema(&node.name, what, &derived, &declared);
+                self.constants_fit(node, what, &declared);
+            }
             declared
         };
         self.schemas.insert(&node.name, schema);
@@ -526,6 +532,8 @@ impl<'a> Loading<'a> {
                     let key = (call.kind, call.name.clone(), given.to_string());
                     problems.clone_from(self.misfits.entry(key).or_insert_with(|| callee.misfits(&given)));
                 }
+                let constants = callee.constant_misfits(&call.with);
+                constants.into_iter().for_each(|constant| constant.add_to(&mut problems));
                 self.problems.extend(problems.into_iter().map(|problem| format!("the node `{node}`: {problem}")));
                 Some(callee)
             }

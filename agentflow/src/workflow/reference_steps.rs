@@ -129,17 +129,24 @@ impl Callee {
     /// What it is, in words, and the JSON Schema of the object that it takes; of an agent that was
     /// given, which takes any value, nothing.
     pub(super) fn takes(&self) -> Option<(String, Value)> {
-        match self {
-            Self::Tool(tool) | Self::Fetched(_, tool) => {
-                Some((format!("the tool `{}`", tool.catalogue_name()), tool.definition().parameters.clone()))
-            }
-            Self::Workflow(spec) => {
-                Some((format!("the workflow `{}`", spec.name), super::Graph::of(spec).input_schema()))
-            }
+        let takes = match self {
+            Self::Tool(tool) | Self::Fetched(_, tool) => tool.definition().parameters.clone(),
+            Self::Workflow(spec) => super::Graph::of(spec).input_schema(),
             // One without a schema is not found.
-            Self::LinkedAgent(agent) => Some((format!("the agent `{}`", agent.name()), agent.input_schema().ok()?)),
-            Self::Agent(_) => None,
-        }
+            Self::LinkedAgent(agent) => agent.input_schema().ok()?,
+            Self::Agent(_) => return None,
+        };
+        Some((self.in_words()?, takes))
+    }
+
+    /// What it is, in words; of an agent that was given, nothing.
+    pub(super) fn in_words(&self) -> Option<String> {
+        Some(match self {
+            Self::Tool(tool) | Self::Fetched(_, tool) => format!("the tool `{}`", tool.catalogue_name()),
+            Self::Workflow(spec) => format!("the workflow `{}`", spec.name),
+            Self::LinkedAgent(agent) => format!("the agent `{}`", agent.name()),
+            Self::Agent(_) => return None,
+        })
     }
 
     /// What is wrong with a value of this schema as what it is given: where it is of another type, as far as that is

@@ -160,5 +160,147 @@ async fn a_schema_that_does_not_work_is_reported_where_the_tool_is_offered() {
     let error = Agent::new(ScriptedModel::new([])).tools(broken()).build().unwrap_err().to_string();
     assert!(error.contains(begins), "{error}");
     let error = ToolsetRef::new(Shop(broken().into())).tools().await.unwrap_err().to_string();
-    assert!(error.contains("the parameters of the tool `shop__broken`: this is not a JSON Schema"), "{error}");
+    assert!(error.contains("the parameters of the tool `shop.broken`: this is not a JSON Schema"), "{error}");
+}
+
+/// A tool with these parameters.
+fn with(name: &str, schema: Value) -> FnTool {
+    FnTool::dynamic(ToolDefinition::new(name, "", schema), |_, any: Value| async move { Ok::<_, String>(any) })
+}
+
+#[tokio::test]
+async fn a_catalogue_reports_each_schema_that_is_not_one() {
+    let object = || json!({"type": "object"});
+    let graph = |tool: &str| -> Graph {
+        let call = json!({"call": {"kind": "tool", "name": tool, "with": {"value": {}}}});
+        let nodes = json!([{"name": "out", "does": call}]);
+        serde_json::from_value(json!({
+            "version": 1, "name": "calls it", "output": "out", "concurrency": 1, "nodes": nodes,
+        }))
+        .unwrap()
+    };
+    let runtime = test_runtime()
+        .tools(with("desk.typed", json!({"type": "objekt"})))
+        .tools(with("desk.sized", json!({"type": "object", "properties": 5})))
+        .tools(with("listed", json!({"type": "array"})))
+        .tools(with("answers", object()).output_schema(json!({"required": "all"})))
+        .tools(with("has spaces", object()))
+        .tools(with("fine", object()).output_schema(json!(true)))
+        .toolset(Shop(with("deep", json!({"type": "object", "$ref": "#/nowhere"})).into()))
+        .schema("note", json!({"properties": {"text": {"type": "strng"}}}))
+        .graph(graph("desk.typed"))
+        .build();
+    let catalogue = runtime.catalogue().await;
+    let mut said: Vec<String> = catalogue.problems().iter().map(ToString::to_string).collect();
+    said.sort_unstable();
+    let typed = "the parameters of the tool `desk.typed`: this is not a JSON Schema at `/type`: there is no type `objekt`; did \
+                 you mean `object`?";
+    let expected = [
+        "the answer of the tool `answers`: this is not a JSON Schema at `/required`: ",
+        "the parameters of the tool `desk.sized`: this is not a JSON Schema at `/properties`: 5 is not of type \"object\"; \
+         correct the schema",
+        typed,
+        "the parameters of the tool `listed` are not a JSON Schema of an object",
+        "the parameters of the tool `shop.deep`: this is not a JSON Schema",
+        "the schema `note`: this is not a JSON Schema at `/properties/text/type`: there is no type `strng`; did you mean \
+         `string`?",
+        "the tool name `has spaces` at ",
+        "the workflow `calls it` cannot be built: the node `out`: the parameters of the tool `desk.typed`: this is not",
+    ];
+    assert_eq!(said.len(), expected.len(), "{said:#?}");
+    for (said, expected) in said.iter().zip(expected) {
+        assert!(said.starts_with(expected), "{said}\n{expected}");
+    }
+    assert!(catalogue.check().is_err());
+    assert_eq!(runtime.tool("desk.typed").await.unwrap_err().to_string(), typed);
+    assert_eq!(runtime.tool("desk__typed").await.unwrap_err().to_string(), typed);
+    let called = runtime.invoke(&ToolCall::new("1", "desk.typed", "{}"), &[]).await.unwrap_err();
+    assert_eq!(called.to_string(), typed);
+}
+
+/// What is wrong with a graph of these nodes, whose tool `order` is that of this file.
+fn refused(nodes: Value) -> Vec<String> {
+    let graph: Graph = serde_json::from_value(json!({
+        "version": 1, "name": "constant", "output": "out", "concurrency": 1, "nodes": nodes,
+    }))
+    .unwrap();
+    let runtime = test_runtime().tools(dynamic(&Arc::default())).graph(graph).build();
+    match runtime.workflow_graph("constant") {
+        Ok(_) => Vec::new(),
+        Err(error) => {
+            let error = error.to_string();
+            let said = error.strip_prefix("the workflow `constant` cannot be built: ").unwrap_or(&error);
+            said.lines().map(ToOwned::to_owned).collect()
+        }
+    }
+}
+
+#[test]
+fn constants_that_do_not_fit_are_refused_when_the_graph_is_read() {
+    let call =
+        |with: Value| json!([{"name": "out", "does": {"call": {"kind": "tool", "name": "order", "with": with}}}]);
+    let of = |problem: &&str| format!("the node `out`: an argument of the tool `order`, {problem}");
+    let wrong: Value = serde_json::from_str(WRONG).unwrap();
+    let all: Vec<String> = PROBLEMS.iter().map(of).collect();
+    // A whole constant, and one of several values.
+    for with in [json!({"value": wrong}), json!({"first": [{"from": "before", "or": wrong}, {"value": wrong}]})] {
+        let mut nodes = call(with.clone());
+        nodes
+            .as_array_mut()
+            .unwrap()
+            .insert(0, json!({"name": "before", "kind": "input", "schema": {"type": "object"}}));
+        let mut said = refused(nodes);
+        said.sort_unstable();
+        assert_eq!(said, all, "{with}");
+    }
+    let fits = json!({"customer": "Ada", "lines": [{"article": "nut", "cents": 3}]});
+    assert_eq!(refused(call(json!({"value": fits}))), Vec::<String>::new());
+    // Below objects, lists, texts and defaults.
+    let lines = |cents: Value| json!({"list": [{"value": {"cents": 1}}, {"object": {"cents": cents}}]});
+    let given = |customer: Value, cents: Value| json!({"object": {"customer": customer, "lines": lines(cents)}});
+    for (with, says) in [
+        (given(json!({"value": ""}), json!({"value": 1})), "`customer`: "),
+        (given(json!({"template": ""}), json!({"value": 1})), "`customer`: "),
+        (
+            given(json!({"state": "who", "or": 7}), json!({"value": 1})),
+            "`customer`: value is not of type \"string\"; seen: 7",
+        ),
+        (given(json!({"value": "Ada"}), json!({"value": "1"})), "`lines[1].cents`: "),
+        (
+            given(json!({"value": "Ada"}), json!({"state": "cents", "or": 0})),
+            "`lines[1].cents`: value is less than the minimum",
+        ),
+        (given(json!({"value": "Ada"}), json!({"template": "all"})), "`lines[1].cents`: "),
+    ] {
+        let said = refused(call(with.clone()));
+        assert_eq!(said.len(), 1, "{with}: {said:#?}");
+        assert!(said[0].starts_with(&of(&says)), "{with}: {said:#?}");
+    }
+    let fits = given(json!({"state": "who", "or": "Ada"}), json!({"state": "cents", "or": 2}));
+    assert_eq!(refused(call(fits)), Vec::<String>::new());
+}
+
+#[test]
+fn a_constant_that_is_not_of_its_nodes_own_schema_is_refused() {
+    let schema = json!({"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]});
+    let value = |value: Value| json!([{"name": "out", "does": {"value": value}, "schema": schema}]);
+    let lead = "the node `out`: its output, by its `schema`, does not fit: ";
+    for (given, says) in [
+        (json!({"value": {"n": "x"}}), "`n`: value is not of type \"integer\"; seen: \"x\""),
+        (json!({"value": {}}), "`n`: this is missing; give it a value"),
+        (json!({"value": 5}), "object is expected, and 5 is given"),
+        (json!({"object": {"n": {"value": "x"}}}), "`n`: integer is expected, and \"x\" is given"),
+        (json!({"object": {"n": {"state": "n", "or": {}}}}), "`n`: value is not of type \"integer\"; seen: {}"),
+    ] {
+        assert_eq!(refused(value(given.clone())), [format!("{lead}{says}")], "{given}");
+    }
+    assert_eq!(refused(value(json!({"value": {"n": 5}}))), Vec::<String>::new());
+    let broken = json!([{"name": "out", "does": {"value": {"value": 5}}, "schema": {"type": "objekt"}}]);
+    let said = refused(broken);
+    assert_eq!(
+        said,
+        [
+            "the schema of `out`: this is not a JSON Schema at `/type`: there is no type `objekt`; did you mean `object`?"
+        ]
+    );
 }

@@ -176,6 +176,7 @@ fn a_value_of_another_type_is_refused_when_the_graph_is_read() {
     let expected = [
         "the node `page`: an argument of the tool `graphs_repeat`, `times`: integer from 0 to 255 is expected, and string is given",
         "the node `constant`: an argument of the tool `graphs_repeat`, `times`: integer from 0 to 255 is expected, and 300 is given",
+        "the node `either`: an argument of the tool `graphs_repeat`, `times`: value is not of type \"integer\"; seen: \"none\"",
         "the node `each`: an argument of the tool `graphs_count`, `text`: string is expected, and boolean is given",
         "the node `all`: the list of items, `text`, does not fit: list is expected, and string is given",
         "the node `said`: its output, by its `schema`, does not fit: string is expected, and object is given",
