@@ -39,6 +39,9 @@ pub struct ToolDefinition {
     /// What identifies its version, by aspects.
     #[serde(skip)]
     pub(crate) aspects: Aspects,
+    /// The name that a program knows it by, where `name` is the wire name of that.
+    #[serde(skip)]
+    in_catalogue: Option<Arc<str>>,
 }
 
 impl ToolDefinition {
@@ -56,6 +59,7 @@ impl ToolDefinition {
             #[cfg(feature = "dynamic")]
             arguments: ArgumentsCheck::default(),
             aspects: Aspects::default(),
+            in_catalogue: None,
         }
     }
 
@@ -66,14 +70,20 @@ impl ToolDefinition {
         self
     }
 
-    /// The same tool under another name.
-    pub(crate) fn renamed(&self, name: impl Into<Arc<str>>) -> Self {
+    /// The same tool, known to a program by a name, of which `wire` is the wire name.
+    pub(crate) fn renamed(&self, name: Arc<str>, wire: impl Into<Arc<str>>) -> Self {
         Self {
-            name: name.into(),
+            name: wire.into(),
+            in_catalogue: Some(name),
             #[cfg(feature = "dynamic")]
             arguments: ArgumentsCheck(Arc::clone(&self.arguments.0)),
             ..self.clone()
         }
+    }
+
+    /// The name that a program knows it by: the one in sentences that a person reads.
+    pub(crate) fn catalogue_name(&self) -> &Arc<str> {
+        self.in_catalogue.as_ref().unwrap_or(&self.name)
     }
 
     /// The check of arguments, made once and shared with the same tool under other names. `parameters` must not change
@@ -304,6 +314,16 @@ pub enum Effects {
     /// It changes something. What a tool does that declares nothing.
     #[default]
     Write,
+}
+
+impl Effects {
+    /// What is known of the effect of a call that was stopped in the middle.
+    pub(crate) fn when_stopped(self) -> &'static str {
+        match self {
+            Self::None | Self::Read => "it changes nothing",
+            Self::Write => "whether it had its effect is unknown",
+        }
+    }
 }
 
 /// A place in a source file.

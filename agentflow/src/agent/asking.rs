@@ -14,7 +14,7 @@ use crate::message::{ToolCall, ToolResult, ToolStatus};
 use crate::on_timeout::OnTimeout;
 use crate::run::Approval;
 use crate::tool::{
-    CallAnswer, CallQuestion, RecordedOutcome, ReplacedKind, StandIn, ToolError, began, ended, fitting, refusal,
+    CallAnswer, CallQuestion, RecordedOutcome, ReplacedKind, StandIn, ToolError, began, ended, fitting, is_granted,
     scope_refusal,
 };
 
@@ -78,7 +78,7 @@ impl Run {
         if !(definition.policy.approve || offered.asks()) || (tool.call.name == ANSWER_TOOL && answers()) {
             return None;
         }
-        if scope_refusal(definition, &self.scopes).is_some() {
+        if scope_refusal(definition, &self.scopes, &definition.name).is_some() {
             return None;
         }
         match offered.asks() {
@@ -86,7 +86,7 @@ impl Run {
             true if StandIn::of(&self.plan.host, ReplacedKind::Tool, &definition.name).is_some() => return None,
             true => {}
             // It was agreed to before the run began.
-            false if refusal(definition, &self.scopes).is_none() => return None,
+            false if is_granted(definition, &self.scopes) => return None,
             false => {}
         }
         // Nobody is asked about a call that cannot be made.
@@ -124,7 +124,7 @@ impl Run {
         };
         let question = match question {
             Ok(question) => question,
-            Err(error) => return Some(Err(crate::error::Error::value(&definition.name, &error))),
+            Err(error) => return Some(Err(crate::error::Error::value(definition.catalogue_name(), &error))),
         };
         let tool = tool.clone();
         Some(Ok(Box::pin(async move { Ok(Stage::Answered(Box::new((tool, word(question.answer().await?))))) })))

@@ -40,7 +40,7 @@ use crate::text::panic_text;
 use crate::time::Timestamp;
 use crate::tool::{
     BegunCompensation, Compensation, HeldBack, StepPlace, check_compensations, compensated, compensated_cancelled,
-    continue_compensating, lived,
+    continue_compensating, effects_of_begun, lived,
 };
 
 /// One run of an agent, from its request to its end: whatever happens to it, its last event is recorded. Dropped before
@@ -522,7 +522,7 @@ impl Run {
                 Command::Finish(Outcome::ModelFailed) => {
                     return Err(model_error.map_or_else(|| self.recorded_failure(), Error::Model));
                 }
-                Command::Finish(Outcome::Failed(error)) => return Err(error),
+                Command::Finish(Outcome::Failed(error)) => return Err(self.for_people(error)),
                 Command::Finish(Outcome::Ended(ended)) => {
                     self.segment.settle();
                     return match ended {
@@ -578,7 +578,8 @@ impl Run {
                     self.record(path, EventKind::ModelFailed { error: Arc::new(Failure::from(&error)) });
                 }
                 OpenStep::Tool { path, call } => {
-                    let output = format!("{reason} while this tool was running; whether it had its effect is unknown");
+                    let known = effects_of_begun(&self.segment.shared, &path).when_stopped();
+                    let output = format!("{reason} while this tool was running; {known}");
                     let result = Arc::new(closed(&call, ToolStatus::Cancelled, &output));
                     self.segment.shared.close_below(&path, reason);
                     self.record(

@@ -288,7 +288,7 @@ impl Plan {
 
 /// The resources that a tool takes, each with the tool.
 fn needs_of(tool: &ToolRef) -> Vec<(ResourceKey, String)> {
-    let of = format!("the tool `{}`", tool.definition().name);
+    let of = format!("the tool `{}`", tool.catalogue_name());
     tool.resources().into_iter().map(|key| (key, of.clone())).collect()
 }
 

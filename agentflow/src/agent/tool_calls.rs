@@ -27,11 +27,19 @@ use crate::run::{Around, unless_failed_as_cancelled};
 use crate::telemetry;
 use crate::text::panic_text;
 use crate::tool::{
-    Effects, RecordedOutcome, SeenTo, ToolPolicy, began, ended, invoke_with_room, millis_since, not_found, refusal,
+    Effects, RecordedOutcome, SeenTo, ToolPolicy, began, ended, invoke_with_room, is_granted, millis_since, not_found,
     written_within,
 };
 
 impl Run {
+    /// An error of this agent as a person reads it, who knows its tools by their names in the catalogue.
+    pub(super) fn for_people(&self, error: Error) -> Error {
+        let Error::ToolFailures { failures, tool, status, message } = error else { return error };
+        let known = self.offered.tools.get(&*tool);
+        let tool = known.map_or(tool, |known| known.catalogue_name().to_string());
+        Error::ToolFailures { failures, tool, status, message }
+    }
+
     /// The tool calls of a turn, at most so many at once as the limit says. What hooks need is boxed.
     pub(super) async fn call_tools(&mut self, tools: Vec<PendingTool>) -> Result<()> {
         let at_once = self.machine.limits().max_parallel_tools.max(1);
@@ -100,7 +108,7 @@ impl Run {
     fn has_hooks_around(&self, Admitted { tool, agreed, .. }: &Admitted) -> bool {
         let answers = || self.plan.output.as_ref().is_some_and(|output| output.rule.by_tool);
         let of_name = self.offered.tools.get(&*tool.call.name);
-        let refused = || of_name.is_some_and(|of_name| refusal(of_name.definition(), &self.scopes).is_some());
+        let refused = || of_name.is_some_and(|of_name| !is_granted(of_name.definition(), &self.scopes));
         let refused = || !agreed && refused();
         let of_run = (tool.call.name == ANSWER_TOOL && answers()) || self.is_transfer(&tool.call.name);
         tool.refused.is_none() && !of_run && !refused()

@@ -16,7 +16,7 @@ use crate::message::{ToolResult, ToolStatus};
 use crate::model::Usage;
 use crate::run::RunStream;
 use crate::runtime::Runtime;
-use crate::tool::ToolRef;
+use crate::tool::{Effects, ToolRef};
 
 const CTRL_C: &str = "stopped by Ctrl-C";
 
@@ -119,12 +119,16 @@ struct Calls {
     ended: usize,
     failed: usize,
     interrupted: usize,
+    effects: Effects,
 }
 
 impl Done {
     fn see(&mut self, event: &Event) {
         match &event.kind {
             EventKind::RunStep { .. } => self.steps += 1,
+            EventKind::ToolStarted { call, effects, .. } => {
+                self.tools.entry(call.name.clone()).or_default().effects = *effects;
+            }
             EventKind::ModelCompleted(response) => self.usage.add(&response.usage),
             EventKind::ToolCompleted { result, .. } | EventKind::ToolFailed { result, .. } => self.count(result),
             _ => {}
@@ -147,17 +151,17 @@ impl Done {
 impl fmt::Display for Done {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&counted(self.steps, "step"))?;
-        for (name, calls) in &self.tools {
+        for (name, Calls { ended, failed, interrupted, effects }) in &self.tools {
             let name = short(name);
-            if calls.ended > 0 {
-                write!(f, ", {} of {name}", counted(calls.ended, "call"))?;
+            if *ended > 0 {
+                write!(f, ", {} of {name}", counted(*ended, "call"))?;
             }
-            if calls.failed > 0 {
-                write!(f, " ({} failed)", calls.failed)?;
+            if *failed > 0 {
+                write!(f, " ({failed} failed)")?;
             }
-            if calls.interrupted > 0 {
-                let calls = counted(calls.interrupted, "call");
-                write!(f, ", {calls} of {name} interrupted (whether it had its effect is unknown)")?;
+            if *interrupted > 0 {
+                let calls = counted(*interrupted, "call");
+                write!(f, ", {calls} of {name} interrupted ({})", effects.when_stopped())?;
             }
         }
         write!(f, ", {} tokens in, {} out", self.usage.input_tokens, self.usage.output_tokens)

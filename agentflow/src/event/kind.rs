@@ -398,13 +398,13 @@ impl EventKind {
             Self::WorkflowStarted(_) => Self::WorkflowFailed { error },
             Self::NodeStarted { attempt, .. } => Self::NodeFailed { attempt: *attempt, error },
             Self::ModelStarted { .. } => Self::ModelFailed { error },
-            Self::ToolStarted { call, .. } => {
+            Self::ToolStarted { call, effects, .. } => {
+                let known = effects.when_stopped();
                 let result = ToolResult {
                     call_id: call.id.clone(),
                     name: call.name.clone(),
                     status: ToolStatus::Interrupted,
-                    output: "the program stopped while this tool was running; whether it had its effect is unknown"
-                        .to_owned(),
+                    output: format!("the program stopped while this tool was running; {known}"),
                     content: None,
                 };
                 Self::ToolFailed {

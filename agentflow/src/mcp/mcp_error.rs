@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::error::with_causes;
 use crate::message::ToolStatus;
-use crate::tool::ToolError;
+use crate::tool::{Effects, ToolError};
 
 /// Why a server of the Model Context Protocol did not do what it was asked. A [`Toolset`](crate::tool::Toolset) fails with
 /// it as [`Error::Toolset`](crate::Error::Toolset), a call of a tool as a result that the model sees.
@@ -132,10 +132,12 @@ impl McpError {
         Self::Unauthorized { server: Arc::clone(server), problem }
     }
 
-    /// What the model sees of it.
-    pub(super) fn into_tool_error(self) -> ToolError {
+    /// What the model sees of it, of a tool with such effects.
+    pub(super) fn into_tool_error(self, effects: Effects) -> ToolError {
         let text = match &self {
-            Self::Lost { .. } => format!("{self}; whether the call had its effect is unknown"),
+            Self::Lost { .. } if effects == Effects::Write => {
+                format!("{self}; whether the call had its effect is unknown")
+            }
             _ => self.to_string(),
         };
         let status = match self {

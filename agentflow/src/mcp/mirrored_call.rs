@@ -18,7 +18,7 @@ use super::mcp_error::McpError;
 use super::server_link::ServerLink;
 use crate::context::Context;
 use crate::schema_check::SchemaCheck;
-use crate::tool::{ToolError, ToolOutput, WaitingCall, wire_name};
+use crate::tool::{Effects, ToolError, ToolOutput, WaitingCall, wire_name};
 use crate::value::Encoded;
 
 /// The most bytes of what a server has kept for a call that waits.
@@ -32,6 +32,7 @@ pub(super) struct MirroredCall {
     /// As the server says it.
     pub(super) name: Arc<str>,
     pub(super) is_repeatable: bool,
+    pub(super) effects: Effects,
     pub(super) check: Option<SchemaCheck>,
 }
 
@@ -66,8 +67,9 @@ impl MirroredCall {
             Some(waiting) => self.answered(waiting).await?,
             None => Given::default(),
         };
+        let failed = |error: McpError| error.into_tool_error(self.effects);
         for round in 0..MOST_TIMES {
-            match self.sent(cx, &arguments, &given, can_wait).await.map_err(McpError::into_tool_error)? {
+            match self.sent(cx, &arguments, &given, can_wait).await.map_err(failed)? {
                 ServerResult::CallToolResult(result) => return mcp_answer::output(result, self.check.as_ref()),
                 ServerResult::InputRequiredResult(asked) => given = self.asked(cx, asked, can_wait, round).await?,
                 ServerResult::CreateTaskResult(CreateTaskResult { .. }) => {

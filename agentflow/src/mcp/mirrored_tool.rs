@@ -37,11 +37,11 @@ pub(super) fn mirrored(link: &Arc<ServerLink>, tool: Tool) -> Result<ToolRef, St
     let check = answer.as_ref().map(SchemaCheck::new).transpose()?;
     let description = tool.description.or(tool.title.map(Into::into)).unwrap_or_default();
     let policy = policy(settings, &name, tool.annotations.as_ref());
-    let is_repeatable = policy.is_repeatable();
+    let (is_repeatable, effects) = (policy.is_repeatable(), policy.effects);
     let definition =
         ToolDefinition::new(Arc::clone(&name), head(&description, MOST_DESCRIPTION), schema).policy(policy);
     definition.arguments_check().map_err(ToOwned::to_owned)?;
-    let call = Arc::new(MirroredCall { link: Arc::clone(link), name, is_repeatable, check });
+    let call = Arc::new(MirroredCall { link: Arc::clone(link), name, is_repeatable, effects, check });
     let mirrored = FnTool::dynamic(definition, move |cx: Context, arguments: Value| {
         let call = Arc::clone(&call);
         async move { call.made(&cx, arguments).await }

@@ -5,9 +5,8 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 
-use super::mcp_error::McpError;
 use super::mcp_prompt::McpPrompt;
-use super::resource_tools::policy;
+use super::resource_tools::{policy, unread};
 use super::server_reads::ServerReads;
 use crate::context::Context;
 use crate::message::{Message, Part, Role};
@@ -34,7 +33,7 @@ fn list(reads: Arc<ServerReads>) -> ToolRef {
         let reads = Arc::clone(&reads);
         async move {
             let contains = arguments["contains"].as_str().unwrap_or_default();
-            let prompts = reads.prompts().await.map_err(McpError::into_tool_error)?;
+            let prompts = reads.prompts().await.map_err(unread)?;
             let is_wanted = |of: &McpPrompt| {
                 let texts = [Some(of.name.as_str()), of.title.as_deref(), of.description.as_deref()];
                 texts.into_iter().flatten().any(|text| text.contains(contains))
@@ -69,7 +68,7 @@ fn get(reads: Arc<ServerReads>) -> ToolRef {
             let texts: Vec<(&str, String)> =
                 given.iter().filter_map(|(name, value)| Some((name.as_str(), text_of(value)?))).collect();
             let texts: Vec<(&str, &str)> = texts.iter().map(|(name, text)| (*name, text.as_str())).collect();
-            reads.prompt(name, &texts).await.map(output).map_err(McpError::into_tool_error)
+            reads.prompt(name, &texts).await.map(output).map_err(unread)
         }
     });
     tool.into()

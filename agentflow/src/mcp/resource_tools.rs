@@ -10,10 +10,15 @@ use super::mcp_resource::McpContent;
 use super::server_reads::ServerReads;
 use crate::context::Context;
 use crate::message::Media;
-use crate::tool::{Effects, FnTool, ToolDefinition, ToolOutput, ToolPolicy, ToolRef};
+use crate::tool::{Effects, FnTool, ToolDefinition, ToolError, ToolOutput, ToolPolicy, ToolRef};
 
 /// The most resources, and the most templates, that a model sees at once.
 const MOST_SHOWN: usize = 100;
+
+/// The error of a tool that only reads.
+pub(super) fn unread(error: McpError) -> ToolError {
+    error.into_tool_error(Effects::Read)
+}
 
 /// The tools.
 pub(super) fn tools(reads: &Arc<ServerReads>) -> [ToolRef; 2] {
@@ -35,8 +40,7 @@ fn list(reads: Arc<ServerReads>) -> ToolRef {
         let reads = Arc::clone(&reads);
         async move {
             let contains = arguments["contains"].as_str().unwrap_or_default();
-            let (resources, templates) =
-                tokio::try_join!(reads.resources(), reads.templates()).map_err(McpError::into_tool_error)?;
+            let (resources, templates) = tokio::try_join!(reads.resources(), reads.templates()).map_err(unread)?;
             let is_wanted = |texts: [Option<&str>; 4]| texts.iter().flatten().any(|text| text.contains(contains));
             let resources: Vec<_> = resources
                 .iter()
@@ -71,7 +75,7 @@ fn read(reads: Arc<ServerReads>) -> ToolRef {
         let reads = Arc::clone(&reads);
         async move {
             let uri = arguments["uri"].as_str().unwrap_or_default();
-            reads.resource(uri).await.map(output).map_err(McpError::into_tool_error)
+            reads.resource(uri).await.map(output).map_err(unread)
         }
     });
     tool.into()

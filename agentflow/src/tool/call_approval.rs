@@ -92,7 +92,7 @@ impl CallQuestion {
             }
             _ => "..".to_owned(),
         };
-        let message = format!("call `{}({})`?", definition.name, head(&shown, SHOWN));
+        let message = format!("call `{}({})`?", definition.catalogue_name(), head(&shown, SHOWN));
         let answer = Encoded::new(&call_answer_schema(&definition.parameters))?;
         let payload = Encoded::from_json(arguments.to_string())?;
         let policy = &definition.policy;

@@ -144,7 +144,7 @@ fn refuse_without_scopes(place: &StepPlace, definition: &ToolDefinition) {
 
 /// The failure of a step that is not granted what a tool needs.
 pub(crate) fn missing_scope(cx: &Context, definition: &ToolDefinition) -> Option<Failure> {
-    let message = scope_refusal(definition, cx.grants())?;
+    let message = scope_refusal(definition, cx.grants(), definition.catalogue_name())?;
     Some(Failure::new(FailureKind::Unauthorized, message))
 }
 
@@ -463,7 +463,7 @@ impl KnownCall {
                     answer => Made { value, answer, panic: None },
                 },
                 Err(overrun) => {
-                    let answer = Err(overrun.error(&self.definition.name));
+                    let answer = Err(overrun.error(self.definition.catalogue_name(), self.policy().effects));
                     let panic = match overrun {
                         Overrun::Panic(panic) => Some(panic),
                         Overrun::Time(_) => None,

@@ -115,6 +115,16 @@ pub(crate) fn ended(outcome: RecordedOutcome, duration_ms: u64) -> EventKind {
     }
 }
 
+/// What the tool of a call that has begun does to the world, as it was declared when the call began.
+pub(crate) fn effects_of_begun(shared: &RunShared, call: &StepPath) -> Effects {
+    let recorded = shared.log.records_where(|path| path == call);
+    let began = recorded.into_iter().rev().find_map(|(.., kind)| match kind {
+        EventKind::ToolStarted { effects, .. } => Some(effects),
+        _ => None,
+    });
+    began.unwrap_or_default()
+}
+
 /// The time since a call began, in milliseconds.
 pub(crate) fn millis_since(began: Timestamp, now: Timestamp) -> u64 {
     u64::try_from(now.since(began).as_millis()).unwrap_or(u64::MAX)
@@ -127,6 +137,7 @@ pub(super) struct OpenCall {
     /// The step that makes it.
     step: StepPath,
     call: Arc<ToolCall>,
+    effects: Effects,
     /// Where earlier attempts made it.
     made_before: Vec<StepPath>,
     began: Timestamp,
@@ -154,7 +165,8 @@ impl OpenCall {
             states.open(&path, None);
         }
         let made_before = cx.made_before().0.to_vec();
-        Self { shared, path, step: step.clone(), call, made_before, began: since, open: true }
+        let effects = policy.map_or(Effects::None, |policy| policy.effects);
+        Self { shared, path, step: step.clone(), call, effects, made_before, began: since, open: true }
     }
 
     /// What is called.
@@ -208,7 +220,7 @@ impl Drop for OpenCall {
                 true => self.shared.cancel_reason(),
                 false => why_dropped().into(),
             };
-            let problem = format!("{why} while this tool was running; whether it had its effect is unknown");
+            let problem = format!("{why} while this tool was running; {}", self.effects.when_stopped());
             self.end_as(Err(ToolError::with_status(ToolStatus::Cancelled, problem)), ReturnedError::default());
         }
     }

@@ -14,7 +14,7 @@ use super::call_record::OpenCall;
 use super::history::RecordedOutcome;
 #[cfg(feature = "dynamic")]
 use super::invoke::{SeenTo, hooked};
-use super::invoke::{refusal, undo_hooked, within_limit};
+use super::invoke::{is_granted, undo_hooked, within_limit};
 use super::undo_check::undo_misfit;
 use super::{ToolDefinition, ToolError, ToolHost, ToolRef, linked_tools};
 use crate::context::{Context, MadeBefore};
@@ -132,13 +132,13 @@ pub(crate) async fn check_compensations(
     for (tool, answers) in tools {
         let Some(by) = &tool.policy.compensate else { continue };
         let problem = match found(host, by).await {
-            Ok(undo) => refusal(undo.definition(), granted)
-                .map(|_| format!("may not be called by this run; {}", grants_for(undo.definition())))
+            Ok(undo) => (!is_granted(undo.definition(), granted))
+                .then(|| format!("may not be called by this run; {}", grants_for(undo.definition())))
                 .or_else(|| undo_misfit(tool, answers.as_ref(), undo.definition())),
             Err(problem) => Some(format!("is not known here: {problem}")),
         };
         if let Some(problem) = problem {
-            let (tool, by) = (Arc::clone(&tool.name), Arc::clone(by));
+            let (tool, by) = (Arc::clone(tool.catalogue_name()), Arc::clone(by));
             return Err(RegistryError::Compensation { tool, by, problem }.into());
         }
     }
@@ -147,7 +147,7 @@ pub(crate) async fn check_compensations(
 
 /// What a run needs to be granted for a tool.
 fn grants_for(tool: &ToolDefinition) -> String {
-    let approval = tool.policy.approve.then(|| format!("approve:{}", tool.name).into());
+    let approval = tool.policy.approve.then(|| format!("approve:{}", tool.catalogue_name()).into());
     let scopes: Vec<String> =
         tool.policy.scopes.iter().cloned().chain(approval).map(|scope: Arc<str>| format!("`{scope}`")).collect();
     format!("grant it {}", scopes.join(" and "))

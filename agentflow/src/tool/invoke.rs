@@ -20,7 +20,9 @@ use super::call_retry::{is_worth_another, pause_after};
 use super::parameters::read_object;
 use super::time_limit::TimeLimit;
 use super::undoable_place::UndoablePlace;
-use super::{ReplacedKind, StandIn, Tool, ToolDefinition, ToolError, ToolOutput, ToolPolicy, is_dotted, wire_name};
+use super::{
+    Effects, ReplacedKind, StandIn, Tool, ToolDefinition, ToolError, ToolOutput, ToolPolicy, is_dotted, wire_name,
+};
 use crate::context::Context;
 use crate::error::Error;
 use crate::message::{ToolCall, ToolContent, ToolResult, ToolStatus};
@@ -41,6 +43,9 @@ pub(crate) enum SeenTo {
     Here,
     /// The call itself, which undoes another one; its records are at the context's path.
     Undo,
+    /// The call itself, in a branch of a node.
+    #[cfg(feature = "dynamic")]
+    InBranch,
     /// The node that consists of the call.
     #[cfg(feature = "dynamic")]
     ByNode,
@@ -50,7 +55,20 @@ pub(crate) enum SeenTo {
 
 impl SeenTo {
     fn here(self) -> bool {
+        #[cfg(feature = "dynamic")]
+        if self == Self::InBranch {
+            return true;
+        }
         matches!(self, Self::Recorded | Self::Here | Self::Undo)
+    }
+
+    /// The name of a called tool in a sentence for whoever reads it: that which was called, where a model or a program has
+    /// written the call, and else that in the catalogue.
+    fn name_in<'d>(self, definition: &'d ToolDefinition, call: &ToolCall) -> &'d str {
+        match self {
+            Self::Recorded | Self::Here if *call.name == *definition.name => &definition.name,
+            _ => definition.catalogue_name(),
+        }
     }
 }
 
@@ -70,7 +88,7 @@ pub(crate) async fn invoke_with_room(
 ) -> ToolResult {
     let definition = tool.definition();
     let policy = &definition.policy;
-    let outcome = match refusal(definition, granted) {
+    let outcome = match refusal(definition, granted, seen_to.name_in(definition, call)) {
         Some(refusal) => Err(ToolError::with_status(ToolStatus::Unauthorized, refusal)),
         None => attempts(tool, cx, call, if is_call_of_step(tool) { SeenTo::ByStep } else { seen_to }, room).await,
     };
@@ -103,7 +121,7 @@ pub(crate) async fn hooked(
     seen_to: SeenTo,
 ) -> ToolResult {
     match ToolHooks::of_host(cx.host()) {
-        Some(hooks) if refusal(tool.definition(), granted).is_none() && !is_call_of_step(tool) => {
+        Some(hooks) if is_granted(tool.definition(), granted) && !is_call_of_step(tool) => {
             let step = ToolStep::new(Arc::new(call.clone()), Some(Arc::clone(tool.definition())), None, cx.clone());
             let called: Result<Arc<ToolResult>, Error> = async {
                 let mut hooked = hooks.before(step).await?;
@@ -144,10 +162,15 @@ fn is_call_of_step(tool: &dyn Tool) -> bool {
         && (tool.definition().policy.compensate.is_some() || !UndoablePlace::is_current())
 }
 
-/// Why the run may not call the tool, if it may not.
-pub(crate) fn refusal(definition: &ToolDefinition, granted: &[Arc<str>]) -> Option<String> {
+/// Whether a run may call a tool.
+pub(crate) fn is_granted(definition: &ToolDefinition, granted: &[Arc<str>]) -> bool {
+    refusal(definition, granted, &definition.name).is_none()
+}
+
+/// Why the run may not call the tool, if it may not; `called` is the tool's name in that sentence.
+fn refusal(definition: &ToolDefinition, granted: &[Arc<str>], called: &str) -> Option<String> {
     let ToolDefinition { name, policy, .. } = definition;
-    if let Some(refusal) = scope_refusal(definition, granted) {
+    if let Some(refusal) = scope_refusal(definition, granted, called) {
         return Some(refusal);
     }
     let agreed = |scope: &Arc<str>| {
@@ -163,11 +186,10 @@ pub(crate) fn refusal(definition: &ToolDefinition, granted: &[Arc<str>]) -> Opti
 }
 
 /// The scope that a run lacks for a tool, as a sentence for whoever calls it: a model or a program.
-pub(crate) fn scope_refusal(definition: &ToolDefinition, granted: &[Arc<str>]) -> Option<String> {
-    let ToolDefinition { name, policy, .. } = definition;
-    let scope = policy.scopes.iter().find(|scope| !granted.contains(scope))?;
+pub(crate) fn scope_refusal(definition: &ToolDefinition, granted: &[Arc<str>], called: &str) -> Option<String> {
+    let scope = definition.policy.scopes.iter().find(|scope| !granted.contains(scope))?;
     Some(format!(
-        "`{name}` needs the scope `{scope}`, which this run was not granted; do without it, or begin the run with \
+        "`{called}` needs the scope `{scope}`, which this run was not granted; do without it, or begin the run with \
          `grant([\"{scope}\"])`"
     ))
 }
@@ -252,8 +274,13 @@ async fn run(
     };
     match within_limit(cx, body, policy.timeout.filter(|_| seen_to.here())).await {
         Ok(outcome) => outcome.and_then(|output| within_size(output, policy.max_output.max(room.unwrap_or_default()))),
-        Err(overrun) if seen_to == SeenTo::Undo => Err(overrun.undo_error(&definition.name)),
-        Err(overrun) => Err(overrun.error(&definition.name)),
+        Err(overrun) => {
+            let name = seen_to.name_in(definition, call);
+            Err(match seen_to {
+                SeenTo::Undo => overrun.undo_error(name),
+                _ => overrun.error(name, policy.effects),
+            })
+        }
     }
 }
 
@@ -286,9 +313,9 @@ pub(super) enum Overrun {
 
 impl Overrun {
     /// What whoever called the tool learns.
-    pub(super) fn error(&self, name: &str) -> ToolError {
+    pub(super) fn error(&self, name: &str, effects: Effects) -> ToolError {
         match self {
-            Self::Time(limit) => ToolError::with_status(ToolStatus::Timeout, late_text(name, *limit)),
+            Self::Time(limit) => ToolError::with_status(ToolStatus::Timeout, late_text(name, *limit, effects)),
             Self::Panic(panic) => ToolError::with_status(ToolStatus::Panicked, panicked_text(name, &**panic)),
         }
     }
@@ -304,8 +331,8 @@ impl Overrun {
 }
 
 /// What is said of a call that took too long.
-pub(crate) fn late_text(name: &str, limit: Duration) -> String {
-    format!("`{name}` did not answer within {limit:?}; whether it had its effect is unknown")
+pub(crate) fn late_text(name: &str, limit: Duration, effects: Effects) -> String {
+    format!("`{name}` did not answer within {limit:?}; {}", effects.when_stopped())
 }
 
 /// What is said of a call that panicked.

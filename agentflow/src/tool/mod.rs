@@ -60,7 +60,7 @@ pub(crate) use self::call_approval::CallQuestion;
 #[cfg(feature = "dynamic")]
 pub(crate) use self::call_in_step::missing_scope;
 pub(crate) use self::call_in_step::{ToolAnswer, call_has_events};
-pub(crate) use self::call_record::{began, ended, millis_since};
+pub(crate) use self::call_record::{began, effects_of_begun, ended, millis_since};
 pub(crate) use self::compensated_run::{
     BegunCompensation, Compensation, compensated, compensated_cancelled, continue_compensating,
 };
@@ -75,7 +75,7 @@ pub(crate) use self::history::RecordedOutcome;
 pub use self::into_tools::{IntoTools, ToolList};
 pub(crate) use self::invoke::invoke_hooked;
 pub(crate) use self::invoke::{
-    SeenTo, fitting, invoke_with_room, late_text, not_found, over_size, panicked_text, refusal, scope_refusal, slot,
+    SeenTo, fitting, invoke_with_room, is_granted, late_text, not_found, over_size, panicked_text, scope_refusal, slot,
 };
 pub use self::memory_tools::MemoryTool;
 pub(crate) use self::memory_tools::{MemoryToolKind, needed as memory_resources};

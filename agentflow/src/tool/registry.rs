@@ -83,6 +83,7 @@ impl Registry {
                 let (first, second) = (Arc::clone(one), Arc::clone(other));
                 return Err(RegistryError::WireName { wire_name: name, first, second });
             }
+            let name = Arc::clone(one);
             return Err(RegistryError::Duplicate { name, first: first.source(), second: tool.source() });
         }
         self.tools.insert(name, tool);
@@ -96,8 +97,15 @@ impl Registry {
     pub fn get(&self, name: &str) -> Result<&ToolRef, RegistryError> {
         self.of_name(name).ok_or_else(|| RegistryError::NotFound {
             name: name.to_owned(),
-            registered: self.tools.keys().cloned().collect(),
+            registered: self.catalogue_names().into_iter().cloned().collect(),
         })
+    }
+
+    /// The names that a program knows the tools by, ordered.
+    fn catalogue_names(&self) -> Vec<&Arc<str>> {
+        let mut names: Vec<&Arc<str>> = self.tools().map(ToolRef::catalogue_name).collect();
+        names.sort();
+        names
     }
 
     fn of_name(&self, name: &str) -> Option<&ToolRef> {
@@ -145,9 +153,9 @@ impl Registry {
     /// a panic, a time-out, an error of a hook. No scope is granted but those in `scopes`. The middleware of the context's
     /// runtime stands around the call.
     pub async fn invoke(&self, cx: &Context, call: &ToolCall, scopes: &[Arc<str>]) -> ToolResult {
-        match self.tools.get(&*call.name) {
+        match self.of_name(&call.name) {
             Some(tool) => invoke_hooked(&**tool, cx, call, scopes).await,
-            None => not_found(call, self.names()),
+            None => not_found(call, self.catalogue_names().into_iter().map(|name| &**name)),
         }
     }
 }

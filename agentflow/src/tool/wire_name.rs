@@ -57,7 +57,7 @@ pub(super) struct Renamed {
 
 impl Renamed {
     pub(super) fn new(inner: ToolRef, name: Arc<str>) -> Self {
-        let definition = inner.definition().renamed(wire_name(&name));
+        let definition = inner.definition().renamed(Arc::clone(&name), wire_name(&name));
         Self { inner, name, definition: Arc::new(definition) }
     }
 

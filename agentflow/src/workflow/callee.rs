@@ -159,7 +159,7 @@ pub(super) fn needs_of(nodes: &[NodeSpec]) -> Vec<(ResourceKey, String)> {
 
 fn collect_needs(nodes: &[NodeSpec], seen: &mut HashSet<TypeId>, needs: &mut Vec<(ResourceKey, String)>) {
     let of_tool = |tool: &ToolRef, by: &str| -> Vec<(ResourceKey, String)> {
-        let name = &tool.definition().name;
+        let name = tool.catalogue_name();
         tool.resources().into_iter().map(|key| (key, format!("the tool `{name}`{by}"))).collect()
     };
     for node in nodes {

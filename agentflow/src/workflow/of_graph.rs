@@ -423,7 +423,7 @@ impl<'a> Loading<'a> {
                     (1..).map(|number| branch_name(&call.name, number)).find(|branch| taken.insert(branch.clone()));
                 let branch = branch.unwrap_or_default();
                 problems.extend(names::problem_of_branch(name, &branch));
-                all.push(Branch { name: branch.into(), step: step(called, one(call), SeenTo::Here), inner: None });
+                all.push(Branch { name: branch.into(), step: step(called, one(call), SeenTo::InBranch), inner: None });
             }
             if all.is_empty() {
                 problems.push(format!("the node `{name}` has no branches; give it at least one"));

@@ -100,7 +100,7 @@ impl Callee {
     pub(super) fn take_over(&self, policy: &mut NodePolicy) {
         if let Self::Tool(tool) | Self::Fetched(_, tool) = self {
             let definition = tool.definition();
-            super::policy::take_over(policy, &definition.policy, &definition.name);
+            super::policy::take_over(policy, &definition.policy, definition.catalogue_name());
         }
     }
 
@@ -284,8 +284,9 @@ async fn call_tool(tool: ToolRef, cx: Context, given: Encoded, seen_to: SeenTo) 
     let called = invoke_undoable(&*tool, &cx, &call, &granted, seen_to).await;
     let result = called.map_err(|error| StepError::recorded(Failure::from(&Error::Store(error))))?;
     match result.status.is_success() {
-        true => Encoded::from_json(result.output)
-            .map_err(|error| StepError::value(&format!("the answer of `{}` is not JSON", definition.name), &error)),
+        true => Encoded::from_json(result.output).map_err(|error| {
+            StepError::value(&format!("the answer of `{}` is not JSON", definition.catalogue_name()), &error)
+        }),
         false => Err(StepError::new(FailureKind::from(result.status.as_str()), result.output)),
     }
 }

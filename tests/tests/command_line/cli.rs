@@ -501,8 +501,8 @@ fn ctrl_c_in_a_tool_says_what_was_done() {
     assert_eq!(
         ended.stderr,
         format!(
-            "{STOPPING}stopped by Ctrl-C: 1 step, 1 call of add, 1 call of wait interrupted (whether it had its effect \
-             is unknown), 14 tokens in, 6 out\n"
+            "{STOPPING}stopped by Ctrl-C: 1 step, 1 call of add, 1 call of wait interrupted (it changes nothing), \
+             14 tokens in, 6 out\n"
         )
     );
     let ends: Vec<_> = events.iter().filter(|event| event["name"] == "tool.failed").collect();

@@ -25,6 +25,7 @@ mod every_crash;
 mod known;
 mod linked_agents;
 mod mistakes;
+mod names_in_sentences;
 mod parts;
 mod pipelines;
 mod problems;

@@ -181,7 +181,7 @@ async fn a_tool_of_another_policy_is_not_called_as_the_one_before() {
     // Read again, its node asks.
     runtime.catalogue().await.check().unwrap();
     let policy = runtime.workflow_graph("tidy").unwrap().node("out").unwrap().policy.clone();
-    assert_eq!(policy.approve.as_deref(), Some("call `mcp__files__read`?"));
+    assert_eq!(policy.approve.as_deref(), Some("call `mcp.files.read`?"));
 }
 
 #[tokio::test]

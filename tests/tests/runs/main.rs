@@ -59,6 +59,10 @@ mod sessions;
 mod sessions_crash;
 mod sessions_deleted;
 mod state;
+mod stopped_reads;
+#[path = "../generated/kit/store.rs"]
+#[allow(dead_code, unreachable_pub, reason = "it is written for another test program")]
+mod store;
 mod stories;
 mod team;
 mod unpolled_calls;

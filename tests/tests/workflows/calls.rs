@@ -210,9 +210,9 @@ async fn a_time_out_ends_the_step_of_a_tool_that_returns_no_result() {
             r#"run.started {"cents":7}"#,
             "late started",
             "late/tool#1.stall started {}",
-            r#"late/tool#1.stall failed timeout "`stall` did not answer within 5s; whether it had its effect is unknown""#,
-            "late failed timeout \"`stall` did not answer within 5s; whether it had its effect is unknown\"",
-            "run.failed timeout \"the step `late` failed: `stall` did not answer within 5s; whether it had its effect is unknown\"",
+            r#"late/tool#1.stall failed timeout "`stall` did not answer within 5s; it changes nothing""#,
+            "late failed timeout \"`stall` did not answer within 5s; it changes nothing\"",
+            "run.failed timeout \"the step `late` failed: `stall` did not answer within 5s; it changes nothing\"",
         ]
     );
 }

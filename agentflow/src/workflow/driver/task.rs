@@ -92,8 +92,8 @@ impl Step {
 
     pub(super) fn with_limit(mut self, limit: Option<Duration>, called: Option<&Arc<ToolDefinition>>) -> Self {
         if let Some(limit) = limit {
-            let name = called.map(|tool| Arc::clone(&tool.name));
-            self.future = Box::pin(WithLimit::new(limit, self.place.cx.clone(), name, self.future));
+            let called = called.map(Arc::clone);
+            self.future = Box::pin(WithLimit::new(limit, self.place.cx.clone(), called, self.future));
         }
         self
     }
@@ -123,7 +123,7 @@ impl Step {
         if let Some(failure) = self.place.ended() {
             return Poll::Ready(Err(StepError::recorded(failure)));
         }
-        let name = self.called.as_ref().map(|tool| &*tool.name);
+        let name = self.called.as_ref().map(|tool| &**tool.catalogue_name());
         let polled = polled.unwrap_or_else(|panic| Poll::Ready(Err(StepError::panicked_in(name, &*panic))));
         if let Poll::Ready(Ok(_)) = &polled
             && let Some(failure) = self.place.mismatch()
@@ -223,14 +223,19 @@ struct WithLimit {
     limit: Duration,
     time: TimeLimit,
     cx: crate::context::Context,
-    /// Of the tool that the step consists of a call of.
-    name: Option<Arc<str>>,
+    /// The tool that the step consists of a call of.
+    called: Option<Arc<ToolDefinition>>,
     future: StepFuture,
 }
 
 impl WithLimit {
-    fn new(limit: Duration, cx: crate::context::Context, name: Option<Arc<str>>, future: StepFuture) -> Self {
-        Self { limit, time: TimeLimit::new(limit), cx, name, future }
+    fn new(
+        limit: Duration,
+        cx: crate::context::Context,
+        called: Option<Arc<ToolDefinition>>,
+        future: StepFuture,
+    ) -> Self {
+        Self { limit, time: TimeLimit::new(limit), cx, called, future }
     }
 }
 
@@ -245,8 +250,8 @@ impl Future for WithLimit {
         // The time begins when the step does, which may be after its start was committed.
         std::task::ready!(this.time.poll_over(cx, &this.cx));
         let limit = this.limit;
-        let problem = match &this.name {
-            Some(name) => late_text(name, limit),
+        let problem = match &this.called {
+            Some(tool) => late_text(tool.catalogue_name(), limit, tool.policy.effects),
             None => format!("the step took longer than its time limit of {limit:?}"),
         };
         Poll::Ready(Err(StepError::new(FailureKind::Timeout, problem)))
