@@ -174,6 +174,16 @@ impl Context {
         self.in_run && !self.path.is_root()
     }
 
+    /// Whether it is one of a run, and not of a program's own code.
+    pub(crate) fn is_in_run(&self) -> bool {
+        self.in_run
+    }
+
+    /// Shows an event of what is called here to sinks, outside of any run: nothing keeps it.
+    pub(crate) fn tell(&self, kind: EventKind) {
+        self.run.log.tell(self.now(), &self.path, kind);
+    }
+
     pub(crate) fn resources(&self) -> &Resources {
         &self.resources
     }

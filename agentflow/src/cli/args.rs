@@ -388,6 +388,9 @@ pub(super) enum ToolsCommand {
         /// The scopes it is granted, and approve:NAME for a tool that a person must agree to
         #[arg(long, value_name = "A,B", value_delimiter = ',')]
         grant: Vec<String>,
+        /// Print all events to standard output instead of the answer
+        #[arg(long, value_name = "FORMAT")]
+        events: Option<EventFormat>,
     },
 }
 

@@ -21,8 +21,8 @@
 //! - `tools list [--json]`, `tools show NAME [--json]`: the tools, linked, given to the runtime or of its toolsets,
 //!   ordered by name, each with where it comes from; in JSON an object is `{"kind", "name", "wire_name", "description",
 //!   "origin", "parameters_schema", "policy"}`.
-//! - `tools call NAME [--input JSON] [--grant A,B]`: calls one, with its time-out, its checks and everything else that its
-//!   policy says, and prints its answer.
+//! - `tools call NAME [--input JSON] [--grant A,B] [--events jsonl]`: calls one, with its time-out, its checks and everything
+//!   else that its policy says, and prints its answer, or with `--events` the events of the call.
 //! - `agents list [--json]`, `agents show NAME [--json] [--format mermaid|dot|dry-run]`: the same of agents,
 //!   with the schemas of what they take and answer, `{"kind", "name", "description", "origin", "input", "output"}`, or
 //!   drawn.

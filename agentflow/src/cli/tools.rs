@@ -8,6 +8,7 @@ use super::args::{AgentFormat, AgentsCommand, EntriesCommand, ToolsCommand};
 use super::ctrl_c;
 use super::print::{Answer, BAD, BOLD, DIM, Stop, json_line, line, note};
 use crate::dry_run::DryRun;
+use crate::event::{Event, EventSink};
 use crate::message::{ToolCall, ToolResult};
 use crate::runtime::{Catalogue, CatalogueEntry, EntryKind, Runtime};
 use crate::text::OneLine;
@@ -21,15 +22,32 @@ const NO_AGENTS: &str = "this program has no agents; they are linked into a prog
 pub(super) async fn tools(host: &Runtime, command: ToolsCommand) -> Result<(), Stop> {
     match command {
         ToolsCommand::Entries(command) => entries(host, EntryKind::Tool, command).await,
-        ToolsCommand::Call { name, input, grant } => call(host, &name, input, &grant).await,
+        ToolsCommand::Call { name, input, grant, events: None } => answered(&call(host, &name, input, &grant).await?),
+        ToolsCommand::Call { name, input, grant, events: Some(_) } => {
+            let result = call(&host.with_sink(Printed), &name, input, &grant).await?;
+            if result.status.is_success() { Ok(()) } else { answered(&result) }
+        }
     }
 }
 
-async fn call(host: &Runtime, name: &str, input: String, grant: &[String]) -> Result<(), Stop> {
+/// Prints events as they come.
+struct Printed;
+
+impl EventSink for Printed {
+    fn emit(&self, event: &Event) {
+        // Who has closed the pipe reads none; the call goes to its end.
+        let _ = json_line(event);
+    }
+
+    fn wants_deltas(&self) -> bool {
+        true
+    }
+}
+
+async fn call(host: &Runtime, name: &str, input: String, grant: &[String]) -> Result<ToolResult, Stop> {
     let scopes: Vec<Arc<str>> = grant.iter().map(|scope| scope.trim().into()).collect();
     let call = ToolCall::new("call", name, input);
-    let result = ctrl_c::or_stop(async { Ok(host.invoke(&call, &scopes).await?) }).await?;
-    answered(&result)
+    ctrl_c::or_stop(async { Ok(host.invoke(&call, &scopes).await?) }).await
 }
 
 /// Prints the answer of a call.

@@ -475,6 +475,24 @@ impl EventLog {
         self.state().closed
     }
 
+    /// Whether there are sinks.
+    pub(crate) fn has_sinks(&self) -> bool {
+        self.emitter.is_some()
+    }
+
+    /// Shows sinks an event that is numbered as the next one and is not kept: of what is called outside of any run.
+    pub(crate) fn tell(&self, time: Timestamp, path: &StepPath, kind: EventKind) {
+        let Some(emitter) = &self.emitter else { return };
+        let mut state = self.state();
+        state.offset += 1;
+        state.deltas = 0;
+        let seq = state.offset + state.records.len() as u64;
+        let (run_id, path) = (self.run_id.clone(), path.clone());
+        emitter.add(Event { run_id, seq, part: 0, time, path, kind: self.redacted(kind) });
+        drop(state);
+        self.emit();
+    }
+
     /// Whether anybody would see a delta. Nobody does while something is taken out of events: a secret may be in two
     /// pieces.
     pub(crate) fn wants_deltas(&self) -> bool {

@@ -19,7 +19,7 @@ use crate::message::{ToolCall, ToolResult};
 use crate::run::Host;
 use crate::text::nearest;
 use crate::tool::{
-    SourceLocation, ToolHost, ToolRef, ToolsetRef, invoke_hooked, linked_tools, not_found, problem_of, wire_name,
+    SourceLocation, ToolHost, ToolRef, ToolsetRef, invoke_hooked, linked_tools, problem_of, told_not_found, wire_name,
 };
 use crate::value::{Encoded, NodeValue};
 use crate::workflow::linked_workflow::{linked, two_linked};
@@ -208,8 +208,8 @@ impl Runtime {
 
     /// Calls a tool by its name ([`tool`](Self::tool)) outside of any run, with everything that its policy says and with the
     /// runtime's middleware around it, as an agent's call has it. It is granted the runtime's scopes and those in
-    /// `scopes`. Whatever becomes of the call is in the result, also an unknown name; nothing is recorded. Dropping the
-    /// future cancels the tool.
+    /// `scopes`. Whatever becomes of the call is in the result, also an unknown name. The runtime's sinks see its events, those
+    /// that a run records of a call, under an id of its own; nothing keeps them. Dropping the future cancels the tool.
     ///
     /// # Errors
     /// As [`tool`](Self::tool) says, but for an unknown name; of an agent as a tool, what is wrong with the agent.
@@ -218,7 +218,7 @@ impl Runtime {
         let tool = match self.tool(&call.name).await {
             Ok(tool) => tool,
             Err(Error::Registry(RegistryError::NotFound { registered, .. })) => {
-                return Ok(not_found(call, registered.iter().map(|name| &**name)));
+                return Ok(told_not_found(&self.context(), call, registered.iter().map(|name| &**name)));
             }
             Err(error) => return Err(error),
         };

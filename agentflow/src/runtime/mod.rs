@@ -200,6 +200,16 @@ impl Runtime {
         Self(Arc::new(host))
     }
 
+    /// The same runtime with one more sink.
+    #[cfg(feature = "cli")]
+    pub(crate) fn with_sink(&self, sink: impl crate::event::EventSink + 'static) -> Self {
+        let mut host = Host::clone(&self.0);
+        let sink: Arc<dyn crate::event::EventSink> = Arc::new(sink);
+        host.sinks = host.sinks.iter().cloned().chain([sink]).collect();
+        runtime_builder::knows_names(&mut host);
+        Self(Arc::new(host))
+    }
+
     pub(crate) fn host(&self) -> &Arc<Host> {
         &self.0
     }

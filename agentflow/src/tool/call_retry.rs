@@ -19,16 +19,16 @@ pub(super) fn is_worth_another(failure: &Failure) -> bool {
 /// Waits before the attempt after a failed one. `recorded`: the call has records at the context's path.
 pub(super) async fn pause_after(cx: &Context, attempt: u32, failure: Failure, recorded: bool) {
     let pause = PAUSE.0.saturating_mul(1 << (attempt - 1).min(16)).min(PAUSE.1);
+    if !recorded {
+        let problem = cx.run().host.redacted(&failure.message);
+        tracing::debug!(attempt, problem, "a tool call is retried");
+    }
+    let delay_ms = u64::try_from(pause.as_millis()).unwrap_or(u64::MAX);
+    let kind = || EventKind::ToolRetrying { attempt, error: Arc::new(failure), delay_ms };
     match recorded {
-        true => {
-            let delay_ms = u64::try_from(pause.as_millis()).unwrap_or(u64::MAX);
-            let kind = EventKind::ToolRetrying { attempt, error: Arc::new(failure), delay_ms };
-            cx.run().record(cx.path().clone(), kind);
-        }
-        false => {
-            let problem = cx.run().host.redacted(&failure.message);
-            tracing::debug!(attempt, problem, "a tool call is retried");
-        }
+        true => cx.run().record(cx.path().clone(), kind()),
+        false if !cx.is_in_run() => cx.tell(kind()),
+        false => {}
     }
     tokio::time::sleep(pause).await;
 }

@@ -19,6 +19,7 @@ use super::call_record::failure_of;
 use super::call_retry::{is_worth_another, pause_after};
 use super::parameters::read_object;
 use super::time_limit::TimeLimit;
+use super::told_call::ToldCall;
 use super::undoable_place::UndoablePlace;
 use super::{
     Effects, ReplacedKind, StandIn, Tool, ToolDefinition, ToolError, ToolOutput, ToolPolicy, is_dotted, wire_name,
@@ -101,10 +102,18 @@ pub(crate) async fn invoke_with_room(
     ToolResult::new(call, status, output)
 }
 
-/// The same for a caller that records nothing: with a span of its own, and with the hooks of the runtime's middleware
-/// around it.
+/// The same for a caller that records nothing: with a span of its own, with the hooks of the runtime's middleware around it,
+/// and outside of any run with its events for the runtime's sinks.
 pub(crate) async fn invoke_hooked(tool: &dyn Tool, cx: &Context, call: &ToolCall, granted: &[Arc<str>]) -> ToolResult {
-    hooked(tool, cx, call, granted, SeenTo::Here).await
+    // A step that polls the caller has the events.
+    let told = if is_call_of_step(tool) { None } else { ToldCall::new(cx, &tool.definition().name) };
+    match told {
+        None => hooked(tool, cx, call, granted, SeenTo::Here).await,
+        Some(mut told) => {
+            let cx = told.cx().clone();
+            with_hooks(tool, &cx, call, granted, SeenTo::Here, Some(&mut told)).await
+        }
+    }
 }
 
 /// The same of a tool that undoes another call.
@@ -120,26 +129,50 @@ pub(crate) async fn hooked(
     granted: &[Arc<str>],
     seen_to: SeenTo,
 ) -> ToolResult {
-    match ToolHooks::of_host(cx.host()) {
-        Some(hooks) if is_granted(tool.definition(), granted) && !is_call_of_step(tool) => {
-            let step = ToolStep::new(Arc::new(call.clone()), Some(Arc::clone(tool.definition())), None, cx.clone());
-            let called: Result<Arc<ToolResult>, Error> = async {
-                let mut hooked = hooks.before(step).await?;
-                let mut answer = match hooked.answer.take() {
-                    Some(answer) => answer,
-                    None => HookedAnswer::of_tool(traced(tool, cx, &hooked.call(), granted, seen_to).await),
-                };
-                hooked.after(&mut answer).await?;
-                Ok(answer.result)
-            }
-            .await;
-            match called {
-                Ok(result) => Arc::unwrap_or_clone(result),
-                Err(error) => ToolResult::new(call, ToolStatus::Error, error.to_string()),
-            }
+    with_hooks(tool, cx, call, granted, seen_to, None).await
+}
+
+async fn with_hooks(
+    tool: &dyn Tool,
+    cx: &Context,
+    call: &ToolCall,
+    granted: &[Arc<str>],
+    seen_to: SeenTo,
+    mut told: Option<&mut ToldCall>,
+) -> ToolResult {
+    let definition = tool.definition();
+    let around = ToolHooks::of_host(cx.host());
+    let Some(hooks) = around.filter(|_| is_granted(definition, granted) && !is_call_of_step(tool)) else {
+        if let Some(told) = told.as_deref_mut() {
+            told.begin(call, Some(&definition.policy), None);
         }
-        _ => traced(tool, cx, call, granted, seen_to).await,
+        let result = traced(tool, cx, call, granted, seen_to).await;
+        if let Some(told) = told {
+            told.end(&result, None);
+        }
+        return result;
+    };
+    let step = ToolStep::new(Arc::new(call.clone()), Some(Arc::clone(definition)), None, cx.clone());
+    let failed = |error: Error| ToolResult::new(call, ToolStatus::Error, error.to_string());
+    let mut hooked = match hooks.before(step).await {
+        Ok(hooked) => hooked,
+        Err(error) => return failed(error),
+    };
+    let (call, answered) = (hooked.call(), hooked.answer.take());
+    if let Some(told) = told.as_deref_mut() {
+        told.begin(&call, answered.is_none().then_some(&definition.policy), hooked.given());
     }
+    let mut answer = match answered {
+        Some(answer) => answer,
+        None => HookedAnswer::of_tool(traced(tool, cx, &call, granted, seen_to).await),
+    };
+    if let Err(error) = hooked.after(&mut answer).await {
+        answer.result = Arc::new(failed(error));
+    }
+    if let Some(told) = told {
+        told.end(&answer.result, answer.answered_by.take());
+    }
+    Arc::unwrap_or_clone(answer.result)
 }
 
 /// The same within its span, without hooks.

@@ -36,6 +36,7 @@ mod replacement;
 mod schema;
 mod step_place;
 mod time_limit;
+mod told_call;
 mod tool_output;
 mod toolset;
 mod undecided;
@@ -91,6 +92,7 @@ pub(crate) use self::replacement::{Replacements, StandIn, answered_instead};
 pub(crate) use self::schema::{parameters_of, parameters_schema};
 pub(crate) use self::step_place::{Covered, EndsStep, StepPlace, ValuePlace};
 pub(crate) use self::time_limit::TimeLimit;
+pub(crate) use self::told_call::told_not_found;
 pub use self::tool_output::{ToolError, ToolOutput, ToolReturn};
 pub use self::toolset::{Toolset, ToolsetRef};
 pub(crate) use self::undecided::{

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
 use super::invoke::invoke_hooked;
-use super::{ToolManifest, ToolRef, not_found, wire_name};
+use super::{ToolManifest, ToolRef, told_not_found, wire_name};
 use crate::context::Context;
 use crate::error::RegistryError;
 use crate::linked;
@@ -151,11 +151,12 @@ impl Registry {
 
     /// Calls a tool by name, outside of any agent. Whatever happens is in the result: an unknown name, wrong arguments,
     /// a panic, a time-out, an error of a hook. No scope is granted but those in `scopes`. The middleware of the context's
-    /// runtime stands around the call.
+    /// runtime stands around the call. Outside of any run the runtime's sinks see its events, which nothing keeps; in a step
+    /// of a run it has none.
     pub async fn invoke(&self, cx: &Context, call: &ToolCall, scopes: &[Arc<str>]) -> ToolResult {
         match self.of_name(&call.name) {
             Some(tool) => invoke_hooked(&**tool, cx, call, scopes).await,
-            None => not_found(call, self.catalogue_names().into_iter().map(|name| &**name)),
+            None => told_not_found(cx, call, self.catalogue_names().into_iter().map(|name| &**name)),
         }
     }
 }

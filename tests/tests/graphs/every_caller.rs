@@ -1,12 +1,11 @@
-//! A tool's policy is the same whoever calls it: an agent, a step of a workflow, a node of a graph, a program by name. The
-//! command line calls by name, too; `command_line/cli.rs` has its sentences.
+//! A tool's policy is the same whoever calls it: an agent, a step of a workflow, a node of a graph, a program by name, the
+//! command line. So are the events of the call, apart from their path.
 
-use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use agentflow::event::{Event, EventKind};
+use agentflow::event::{Event, EventKind, EventSink};
 use agentflow::message::{ToolCall, ToolStatus};
 use agentflow::prelude::*;
 use agentflow::tool::{FnTool, ToolDefinition, ToolPolicy, ToolRef};
@@ -14,70 +13,12 @@ use agentflow::value::Encoded;
 use agentflow::workflow::Graph;
 use agentflow::{Error, Registry, Workflow};
 use agentflow_testing::{ScriptedModel, Turn, check_events, test_runtime};
+use agentflow_tests::Agentwf;
 use serde_json::{Value, json};
 
+use crate::called_tools::*;
+
 type AnyError = Box<dyn std::error::Error + Send + Sync>;
-
-/// How often something was called, by whom.
-static CALLS: Mutex<Option<HashMap<String, u32>>> = Mutex::new(None);
-
-fn called(who: &str) -> u32 {
-    let mut calls = CALLS.lock().unwrap();
-    let count = calls.get_or_insert_default().entry(who.to_owned()).or_default();
-    *count += 1;
-    *count
-}
-
-#[tool(effects = "read")]
-async fn calls_well(who: String) -> Result<String, String> {
-    called(&format!("{who}/calls_well"));
-    Ok("well".to_owned())
-}
-
-#[tool(effects = "read")]
-async fn calls_in_vain(who: String) -> Result<String, String> {
-    called(&format!("{who}/calls_in_vain"));
-    Err("there is nothing left".to_owned())
-}
-
-#[tool(timeout = "1s")]
-async fn calls_late(who: String) -> Result<String, String> {
-    called(&format!("{who}/calls_late"));
-    tokio::time::sleep(Duration::from_secs(5)).await;
-    Ok("late".to_owned())
-}
-
-#[tool(effects = "read", max_output = 8)]
-async fn calls_big(who: String) -> Result<String, String> {
-    called(&format!("{who}/calls_big"));
-    Ok("much too much".to_owned())
-}
-
-#[tool(effects = "read", scopes("desk"))]
-async fn calls_scoped(who: String) -> Result<String, String> {
-    called(&format!("{who}/calls_scoped"));
-    Ok("mine".to_owned())
-}
-
-#[tool(effects = "read")]
-async fn calls_badly(who: String) -> Result<String, String> {
-    called(&format!("{who}/calls_badly"));
-    panic!("not today")
-}
-
-#[tool(effects = "read", retry = 2)]
-async fn calls_again(who: String) -> Result<String, String> {
-    match called(&format!("{who}/calls_again")) {
-        3 => Ok("at last".to_owned()),
-        times => Err(format!("not at {times}")),
-    }
-}
-
-#[tool(effects = "read", retry = 1)]
-async fn calls_twice(who: String) -> Result<String, String> {
-    called(&format!("{who}/calls_twice"));
-    Err("never".to_owned())
-}
 
 /// For each tool a workflow whose node is the call, and one in which a function of a step makes it.
 macro_rules! workflows {
@@ -123,6 +64,7 @@ workflows! {
     calls_well node_well within_well helper_well
     calls_in_vain node_in_vain within_in_vain helper_in_vain
     calls_late node_late within_late helper_late
+    calls_late_to_read node_late_to_read within_late_to_read helper_late_to_read
     calls_big node_big within_big helper_big
     calls_scoped node_scoped within_scoped helper_scoped
     calls_badly node_badly within_badly helper_badly
@@ -139,6 +81,7 @@ fn expected(tool: &str) -> (Outcome, u32) {
         "calls_well" => ("success", "\"well\"", 1),
         "calls_in_vain" => ("error", "there is nothing left", 1),
         "calls_late" => ("timeout", "`calls_late` did not answer within 1s; whether it had its effect is unknown", 1),
+        "calls_late_to_read" => ("timeout", "`calls_late_to_read` did not answer within 1s; it changes nothing", 1),
         "calls_big" => (
             "output_too_large",
             "the tool ran, but its answer of 15 bytes is over the limit of 8 bytes; ask for less. It begins: \"much to",
@@ -196,6 +139,54 @@ fn records(events: &[Event]) -> Vec<Value> {
     events.iter().filter(of_tool).map(bare).collect()
 }
 
+/// The same without the time that a call took, of a clock that nobody holds.
+fn without_times(mut records: Vec<Value>) -> Vec<Value> {
+    for record in &mut records {
+        record["payload"].as_object_mut().unwrap().remove("duration_ms");
+    }
+    records
+}
+
+/// A sink of a runtime.
+#[derive(Clone, Default)]
+pub(crate) struct Heard(Arc<Mutex<Vec<Event>>>);
+
+impl EventSink for Heard {
+    fn emit(&self, event: &Event) {
+        self.0.lock().unwrap().push(event.clone());
+    }
+}
+
+impl Heard {
+    /// What was heard since it was asked last.
+    pub(crate) fn events(&self) -> Vec<Event> {
+        std::mem::take(&mut self.0.lock().unwrap())
+    }
+}
+
+/// The command line calls a tool: how that ended, how often the body was reached, and the events.
+fn by_command_line(tool: &str) -> (Outcome, u32, Vec<Event>) {
+    let folder = tempfile::tempdir().unwrap();
+    let noted = folder.path().join("calls");
+    let input = json!({"who": "cli"}).to_string();
+    let command = Agentwf::new(env!("CARGO_BIN_EXE_called-by-name"))
+        .args(["tools", "call", tool, "--input", &input, "--events", "jsonl"])
+        .env(NOTED_IN, noted.to_str().unwrap());
+    let ended = command.run();
+    let events: Vec<Event> = ended.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let (status, text) = match &events.last().unwrap().kind {
+        EventKind::ToolCompleted { result, .. } | EventKind::ToolFailed { result, .. } => {
+            (result.status.to_string(), result.output.clone())
+        }
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(ended.code, Some(i32::from(status != "success")), "{ended:#?}");
+    assert!(status == "success" || ended.stderr.contains(&text), "{ended:#?}");
+    let calls = std::fs::read_to_string(&noted).unwrap_or_default();
+    let calls = calls.lines().filter(|line| **line == format!("cli/{tool}")).count();
+    ((status, text), u32::try_from(calls).unwrap(), events)
+}
+
 /// The events of a node that is the call are those of the call, and name the tool.
 fn is_named_once(events: &[Event], tool: &str) {
     let named: Vec<Option<&str>> = events
@@ -220,7 +211,8 @@ fn graph(name: &str, tool: &str) -> Graph {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_policy_and_its_sentences_are_the_same_for_every_caller() {
+async fn a_policy_its_sentences_and_its_events_are_the_same_for_every_caller() {
+    let heard = Heard::default();
     for Case { tool, node, within } in cases() {
         let name = Arc::clone(&tool.definition().name);
         let (outcome, calls) = expected(&name);
@@ -266,11 +258,28 @@ async fn a_policy_and_its_sentences_are_the_same_for_every_caller() {
         is_named_once(&handle.recorded(), &name);
         check("graph", of_run("out", result.map(|output| output.decode::<Value>().unwrap())));
 
+        // Outside of any run the runtime's sinks hear what a run records.
+        let by_name = test_runtime().sink(heard.clone()).build();
+        let heard = |who: &str| {
+            let events = heard.events();
+            assert_eq!(records(&events), records(&of_agent), "{name} called by {who}");
+            for event in &events {
+                assert_eq!(event.path.to_string(), format!("tool#1.{name}"), "{who}");
+            }
+            let seqs: Vec<u64> = events.iter().map(|event| event.seq).collect();
+            assert_eq!(seqs, (1..=events.len() as u64).collect::<Vec<_>>(), "{name} called by {who}");
+        };
         let call = |who: &str| ToolCall::new("1", &*name, json!({"who": who}).to_string());
-        let result = Registry::linked().unwrap().invoke(&runtime.context(), &call("registry"), &[]).await;
+        let result = Registry::linked().unwrap().invoke(&by_name.context(), &call("registry"), &[]).await;
         check("registry", (result.status.to_string(), result.output));
-        let result = runtime.invoke(&call("runtime"), &[]).await.unwrap();
+        heard("registry");
+        let result = by_name.invoke(&call("runtime"), &[]).await.unwrap();
         check("runtime", (result.status.to_string(), result.output));
+        heard("runtime");
+
+        let (ended, made, events) = by_command_line(&name);
+        assert_eq!((ended, made), (outcome.clone(), calls), "{name} called by the command line");
+        assert_eq!(without_times(records(&events)), without_times(records(&of_agent)), "{name}");
     }
 }
 

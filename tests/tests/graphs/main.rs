@@ -7,6 +7,8 @@ mod arguments;
 mod arms;
 mod assignable;
 mod by_name;
+#[allow(unreachable_pub, reason = "another program has them, too")]
+mod called_tools;
 mod cel;
 mod cel_oracle;
 mod changed_callees;
@@ -37,6 +39,7 @@ mod state;
 #[path = "../generated/kit/store.rs"]
 #[allow(dead_code, unreachable_pub, reason = "it is written for another test program")]
 mod store;
+mod told_calls;
 mod toolsets;
 mod transforms;
 mod versions_elsewhere;
