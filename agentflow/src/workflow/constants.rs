@@ -20,7 +20,7 @@ type Constant<'m> = (String, Cow<'m, Value>);
 fn constants<'m>(mapping: &'m Mapping, at: String, found: &mut Vec<Constant<'m>>) {
     match mapping {
         Mapping::Value(value) | Mapping::From { or: Some(value), .. } | Mapping::State { or: Some(value), .. } => {
-            found.push((at, Cow::Borrowed(value)))
+            found.push((at, Cow::Borrowed(value)));
         }
         Mapping::Template(template) => {
             if let Some(text) = template.constant() {

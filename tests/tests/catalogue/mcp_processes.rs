@@ -121,7 +121,7 @@ async fn one_that_dies_in_a_call_is_started_again_and_called_again_only_where_th
         let client = peer("dies").arg(folder.path().to_str().unwrap()).policy(policy).build().unwrap();
         let result = work(&client).await;
         assert!(result.output.contains("exit status: 9"), "{}", result.output);
-        // Of a tool that reads, that is no question.
+        // A tool that reads changes nothing.
         let unknown = result.output.contains("whether the call had its effect is unknown");
         assert_eq!(unknown, calls == 1, "{}", result.output);
         let made = std::fs::read_to_string(folder.path().join("calls")).unwrap();

@@ -88,7 +88,7 @@ async fn a_call_that_is_dropped_has_an_end() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_refused_is_told_as_of_an_agents_call() {
+async fn what_is_refused_has_the_events_of_an_agents_call() {
     let heard = Heard::default();
     let runtime = runtime(&heard);
     for (name, at, told) in [
@@ -135,7 +135,7 @@ impl Middleware for Minds {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_middleware_does_is_told_as_of_an_agents_call() {
+async fn what_middleware_does_has_the_events_of_an_agents_call() {
     let heard = Heard::default();
     let runtime = test_runtime().sink(heard.clone()).with(Minds).tools(tool("desk.open")).build();
     for n in [5, 6, 7, 9] {
