@@ -24,6 +24,7 @@ use crate::message::{Conversation, Message, ToolCall, ToolResult, ToolStatus};
 use crate::middleware::Attempt;
 use crate::model::{ModelInfo, ModelResponse, StopReason, Usage};
 use crate::path::StepPath;
+use crate::tool::Effects;
 
 /// What is to be done next.
 #[derive(Clone, Debug)]
@@ -550,13 +551,14 @@ pub(crate) enum OpenStep {
 }
 
 /// The result of a call that was running when its process ended.
-pub(crate) fn interrupted(call: &ToolCall) -> ToolResult {
-    closed(
-        call,
-        ToolStatus::Interrupted,
-        "the program stopped while this tool was running; whether it had its effect is unknown: find out before you \
-         call it again",
-    )
+pub(crate) fn interrupted(call: &ToolCall, effects: Effects) -> ToolResult {
+    let then = match effects {
+        Effects::Write => "find out before you call it again",
+        Effects::None | Effects::Read => "call it again if you still need it",
+    };
+    let known = effects.when_stopped();
+    let output = format!("the program stopped while this tool was running; {known}: {then}");
+    closed(call, ToolStatus::Interrupted, &output)
 }
 
 /// The result of a call that is over the limit of its turn.

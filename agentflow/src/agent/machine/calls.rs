@@ -194,7 +194,7 @@ impl Calls {
     pub(super) fn into_results(self) -> impl Iterator<Item = Arc<ToolResult>> {
         self.list.into_iter().map(|CallState { call, progress, .. }| match progress {
             Progress::Done(result) | Progress::Stopped { result, .. } => result,
-            Progress::Started { .. } => Arc::new(interrupted(&call)),
+            Progress::Started { effects, .. } => Arc::new(interrupted(&call, effects)),
             Progress::Waiting => Arc::new(closed(
                 &call,
                 ToolStatus::Cancelled,
@@ -236,7 +236,8 @@ impl PendingTool {
     /// The result of a call that must not run.
     pub(crate) fn refusal(&self) -> Option<ToolResult> {
         self.refused.map(|refused| match refused {
-            Refused::Interrupted => interrupted(&self.call),
+            // Another call would have been made again.
+            Refused::Interrupted => interrupted(&self.call, Effects::Write),
             Refused::Surplus { calls, limit } => surplus(&self.call, calls, limit),
             Refused::SecondTransfer => second_transfer(&self.call),
         })
