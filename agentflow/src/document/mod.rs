@@ -139,6 +139,8 @@ impl Document {
         };
         let source = Arc::new(Source { name, text, tree, parts });
         let document = Self { source, form, graph, inner, agents, card, types: None };
+        // A sentence about one of two nodes of a name does not say which.
+        let is_whole = is_whole && document.graphs().all(|graph| graph.problems_of_names().is_empty());
         let error = document.with_problems_of_graphs(error, is_whole);
         if error.problems().is_empty() {
             return Ok(document);
@@ -151,7 +153,7 @@ impl Document {
     /// is wrong; nodes of one name and cycles are wrong in any case, also where some nodes could not be read.
     fn with_problems_of_graphs(&self, error: DocumentError, is_whole: bool) -> DocumentError {
         let source = &self.source;
-        let sentences: Vec<String> = match is_whole {
+        let sentences: Vec<String> = match is_whole || error.problems().is_empty() {
             true => self.graphs().filter_map(|graph| graph.problems_but_names().err()).collect(),
             false => Vec::new(),
         };

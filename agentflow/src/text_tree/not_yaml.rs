@@ -54,7 +54,7 @@ fn of_yaml(text: &str, at: usize, said: &str) -> Option<(Range<usize>, String)> 
     }
     let (before, rest) = (&text[begin..at], &text[at..]);
     if let Some(alias) = rest.strip_prefix('*').filter(|_| said.contains("unknown anchor")).map(anchor) {
-        let near = nearest(alias, text[..at].split('&').skip(1).map(anchor));
+        let near = nearest(alias, text[..at].split('&').skip(1).map(anchor).filter(|name| !name.is_empty()));
         let hint = if near.is_some() { did_you_mean(near) } else { "; put a text in quotes".to_owned() };
         return Some((at..at + 1 + alias.len(), format!("no value above has the anchor `&{alias}`{hint}")));
     }

@@ -8,6 +8,13 @@ use super::mapping::IsNode;
 
 #[cfg(feature = "documents")]
 impl Graph {
+    /// Nodes of one name.
+    pub(crate) fn problems_of_names(&self) -> Vec<String> {
+        let mut problems = Vec::new();
+        places(self, &mut problems);
+        problems
+    }
+
     /// Nodes of one name, and cycles: what is wrong whatever else its nodes say.
     pub(crate) fn problems_of_order(&self) -> Vec<String> {
         let mut problems = Vec::new();
@@ -18,13 +25,7 @@ impl Graph {
 
 /// The nodes, each after all that it depends on and else as they are written.
 pub(super) fn ordered<'g>(graph: &'g Graph, problems: &mut Vec<String>) -> Vec<&'g GraphNode> {
-    let mut by_name: HashMap<&str, usize> = HashMap::new();
-    for (at, node) in graph.nodes.iter().enumerate() {
-        if by_name.contains_key(node.name.as_str()) {
-            problems.push(format!("two nodes are named `{}`; rename one", node.name));
-        }
-        by_name.entry(&node.name).or_insert(at);
-    }
+    let by_name = places(graph, problems);
     let mut ways: Vec<(usize, usize)> = Vec::new();
     for (at, node) in graph.nodes.iter().enumerate() {
         let before = node.all_before(&|name| by_name.contains_key(name));
@@ -55,6 +56,18 @@ pub(super) fn ordered<'g>(graph: &'g Graph, problems: &mut Vec<String>) -> Vec<&
         order.extend(waiting.into_iter().map(|at| &graph.nodes[at]));
     }
     order
+}
+
+/// The nodes by their names; of several of one name, the first.
+fn places<'g>(graph: &'g Graph, problems: &mut Vec<String>) -> HashMap<&'g str, usize> {
+    let mut by_name: HashMap<&str, usize> = HashMap::new();
+    for (at, node) in graph.nodes.iter().enumerate() {
+        if by_name.contains_key(node.name.as_str()) {
+            problems.push(format!("two nodes are named `{}`; rename one", node.name));
+        }
+        by_name.entry(&node.name).or_insert(at);
+    }
+    by_name
 }
 
 /// Of each node, the first round in which it can be placed, where each round places what waits for nothing that is not

@@ -352,6 +352,10 @@ const TOGETHER: &[(&str, &[&str])] = &[
             "6:35: `task` is a text, and this is the number 5; put it in quotes",
         ],
     ),
+    (
+        "id: a\nnodes:\n  - {id: z, tool: doc_search, args_template: {query: x}}\n  - {id: z, retry_limit: 0}\n",
+        &["3:10: two nodes are named `z`; rename one", "4:6: a node needs `tool`"],
+    ),
 ];
 
 #[tokio::test]
