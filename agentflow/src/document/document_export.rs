@@ -54,7 +54,7 @@ impl DocumentForm {
         self.export_with(graph, &[])
     }
 
-    /// The same of a workflow with those that belong to it, as [`Pipeline::graphs`](crate::Pipeline::graphs) gives them: those
+    /// The same of a workflow with those that belong to it, as [`Pipeline::graphs`](crate::pipeline::Pipeline::graphs) gives them: those
     /// that a [`Tree`](Self::Tree) holds as parts. A document of another form describes one workflow.
     ///
     /// # Errors

@@ -238,6 +238,6 @@ pub(crate) async fn unless_cancelled<T>(
 /// ends then, and the run drops the step.
 pub(crate) async fn unless_failed_as_cancelled(shared: &RunShared, failed: bool) {
     if failed && shared.is_cancelled() {
-        std::future::pending().await
+        std::future::pending::<()>().await;
     }
 }
