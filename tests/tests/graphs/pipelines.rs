@@ -365,7 +365,7 @@ async fn a_decider_is_asked_before_each_call() {
     let note = || Pipeline::tool("pipelines_note").with(json!({"n": "{input}"}));
     let guided = Decider::tool("pipelines_guide");
     // 1 + 10 + 1; the rounds are calls of a workflow of their own, in which it is asked, too.
-    let pipeline = add().tap(note()) >> (twice() >> add()) * 2;
+    let pipeline = add().tap(note()) >> ((twice() >> add()) * 2);
     let all = pipeline.clone().decider(guided.clone());
     let (log, without) = (EffectLog::new(), EffectLog::new());
     let crashes = every_crash(
