@@ -483,7 +483,7 @@ max_pages: many
         ]
     );
     assert!(wrong("a: [1")[0].starts_with("line 1: "), "{:?}", wrong("a: [1"));
-    assert!(wrong("name: x\n\tdescription: y")[0].starts_with("line 1: "), "{:?}", wrong("name: x\n\tdescription: y"));
+    assert!(wrong("name: x\n\tdescription: y")[0].starts_with("line 2: "), "{:?}", wrong("name: x\n\tdescription: y"));
     assert!(
         wrong("{\"name\": 1, \"name\": 2}")[0].contains("given twice"),
         "{:?}",
