@@ -88,7 +88,7 @@ fn chain_of_calls() -> Workflow<(u64,), u64> {
                 async move {
                     let call = ToolCall::new("call", "typed", json!({ "n": n }).to_string());
                     let result = registry.invoke(&cx, &call, &[]).await;
-                    let n: u64 = agentflow::serde_json::from_str(&result.output).map_err(|error| error.to_string())?;
+                    let n: u64 = serde_json::from_str(&result.output).map_err(|error| error.to_string())?;
                     cx.set(&key, &n).map_err(|error| error.to_string())?;
                     Ok::<_, String>(n)
                 }
