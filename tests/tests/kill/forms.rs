@@ -183,7 +183,7 @@ struct Round {
     kills: usize,
     outputs: BTreeMap<String, String>,
     problems: Vec<Problem>,
-    /// The runs that have a problem, line by line: the round cannot be had again.
+    /// The runs that have a problem, line by line, since no other round is the same.
     journals: Vec<(String, Vec<String>)>,
 }
 

@@ -236,7 +236,7 @@ impl PendingTool {
     /// The result of a call that must not run.
     pub(crate) fn refusal(&self) -> Option<ToolResult> {
         self.refused.map(|refused| match refused {
-            // Another call would have been made again.
+            // A call that reads is not refused.
             Refused::Interrupted => interrupted(&self.call, Effects::Write),
             Refused::Surplus { calls, limit } => surplus(&self.call, calls, limit),
             Refused::SecondTransfer => second_transfer(&self.call),
