@@ -93,7 +93,7 @@ pub(crate) fn told_not_found<'a>(
     known: impl Iterator<Item = &'a str> + Clone,
 ) -> ToolResult {
     let result = not_found(call, known);
-    // Whatever is in a name that somebody gave is no part of a path.
+    // A path does not hold whatever is in a name that somebody gave.
     if let Some(mut told) = ToldCall::at(cx, "unknown".into(), head(&call.name, LONGEST)) {
         // Nothing is called.
         told.begin(call, Some(&ToolPolicy::default().effects(Effects::None)), None);

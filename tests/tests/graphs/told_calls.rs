@@ -31,7 +31,7 @@ fn call(name: &str, n: Value) -> ToolCall {
     ToolCall::new("c", name, json!({"n": n}).to_string())
 }
 
-/// What is told, a line for each event: its place, its name, the tool, and how it ended.
+/// What sinks see, a line for each event: its place, its name, the tool, and how it ended.
 fn lines(events: &[Event]) -> Vec<String> {
     let line = |event: &Event| match &event.kind {
         EventKind::ToolStarted { call, given, .. } => {
