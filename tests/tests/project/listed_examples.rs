@@ -51,10 +51,10 @@ fn every_program_has_a_row() {
 
 #[test]
 fn every_program_is_started_by_a_test() {
-    let tests = fs::read_dir(examples().join("tests")).unwrap().map(|entry| entry.unwrap().path());
+    let tests = fs::read_dir(examples().join("tests/programs")).unwrap().map(|entry| entry.unwrap().path());
     let texts = tests.filter(|path| path.extension().is_some_and(|kind| kind == "rs")).map(fs::read_to_string);
     let tested: BTreeSet<String> = texts.flat_map(|text| started(&text.unwrap())).collect();
-    assert_eq!(tested, programs(), "a program that no file of examples/tests starts");
+    assert_eq!(tested, programs(), "a program that no file of examples/tests/programs starts");
 }
 
 #[test]

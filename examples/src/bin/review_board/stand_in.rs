@@ -6,7 +6,7 @@ use agentflow::runtime::RuntimeBuilder;
 use agentflow::serde_json::json;
 use agentflow_testing::{ScriptedModel, Turn};
 
-use crate::board::last_word;
+use super::board::last_word;
 
 /// Gives each agent its stand-in.
 pub(crate) fn scripted(runtime: RuntimeBuilder) -> RuntimeBuilder {

@@ -9,8 +9,8 @@ fn dense(program: &str) -> String {
 
 #[test]
 fn it_is_the_program_of_the_readme() {
-    let readme = include_str!("../../README.md");
-    let program = dense(include_str!("../src/bin/hello.rs"));
+    let readme = include_str!("../../../README.md");
+    let program = dense(include_str!("../../src/bin/hello.rs"));
     assert!(dense(readme).contains(&program), "README.md and examples/src/bin/hello.rs differ");
 }
 

@@ -1,9 +1,9 @@
 //! The otel example with exporters that keep what they get: its spans and metrics, and no content unless it is asked
 //! for.
 
-#[path = "../src/bin/otel/agent.rs"]
+#[path = "../../src/bin/otel/agent.rs"]
 mod agent;
-#[path = "../src/bin/otel/telemetry.rs"]
+#[path = "../../src/bin/otel/telemetry.rs"]
 mod telemetry;
 
 use std::collections::BTreeMap;
@@ -22,7 +22,7 @@ use opentelemetry_sdk::metrics::data::{AggregatedMetrics, MetricData};
 use opentelemetry_sdk::trace::{InMemorySpanExporter, SpanData};
 use tracing_subscriber::util::SubscriberInitExt;
 
-use crate::telemetry::Telemetry;
+use self::telemetry::Telemetry;
 
 /// What was exported.
 struct Seen {

@@ -1,8 +1,8 @@
 //! The review board: as a program, offline, and with a process that ends at every write of its journal.
 
-#[path = "../src/bin/review_board/board.rs"]
+#[path = "../../src/bin/review_board/board.rs"]
 mod board;
-#[path = "../src/bin/review_board/stand_in.rs"]
+#[path = "../../src/bin/review_board/stand_in.rs"]
 mod stand_in;
 
 use std::collections::BTreeMap;
@@ -11,7 +11,7 @@ use std::process::Command;
 use agentflow::store::MemoryStore;
 use agentflow_testing::{CrashTest, check_events, test_runtime};
 
-use crate::board::{Report, Specialist, review_board};
+use self::board::{Report, Specialist, review_board};
 
 const CACHE: &str = "Cache the price list.";
 const TODAY: &str = "Cache the price list today.";

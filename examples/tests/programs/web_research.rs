@@ -31,7 +31,7 @@ fn rust_and_the_document_give_one_report_of_pages_that_are_fetched_side_by_side(
 
 #[test]
 fn each_citation_is_true() {
-    let pages = include_str!("../src/bin/web_research/web.rs");
+    let pages = include_str!("../../src/bin/web_research/web.rs");
     for question in ["How do tides work?", "What makes dough rise?"] {
         let (text, _) = report(&[question, "--store", "runs.db"]);
         let (notes, sources) = text.split_once("\n## Sources\n\n").unwrap();

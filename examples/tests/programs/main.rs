@@ -1,0 +1,18 @@
+//! Starts each program of the examples and reads what it prints, a file for each program. One test program: linked fifteen
+//! times over it would be most of what the tests of the examples need of disk and time.
+
+mod code_review;
+mod coding_agent;
+mod crash;
+mod exchange_tracker;
+mod hello;
+mod levels;
+mod middleware;
+mod opaque;
+mod otel;
+mod research;
+mod review_board;
+mod service;
+mod support_desk;
+mod support_triage;
+mod web_research;
