@@ -4,11 +4,11 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use serde_json::Value;
 
-use super::a2a_args::A2aCommand;
+use super::a2a_args::{A2aCommand, A2aServeArgs};
 use super::document_args::{DiffArgs, DocumentArgs, DryRunArgs, ExportArgs, ValidateArgs};
 use super::mcp_args::McpCommand;
+use super::run_args::{ModelArgs, RunArgs};
 use super::session_args::SessionsArgs;
 use crate::document::DocumentForm;
 use crate::runtime::Changes;
@@ -40,13 +40,15 @@ pub(super) enum Command {
     Models(ModelsArgs),
     /// Call a model, without an agent
     Call(CallArgs),
-    /// Run an agent over tools of this program
+    /// Run an agent over tools of this program, or a workflow
     Run(RunArgs),
     /// Talk with an agent of this program in a session that is remembered
     Chat(ChatArgs),
     /// See and run the workflows of this program
     #[command(subcommand, visible_alias = "workflows", arg_required_else_help = true)]
     Workflow(WorkflowCommand),
+    #[command(flatten)]
+    OfWorkflows(WorkflowViewCommand),
     /// See and control the runs of a store file
     Runs(RunsArgs),
     /// See, copy and remove the sessions of a store file
@@ -57,6 +59,8 @@ pub(super) enum Command {
     /// See agents of other programs and send them messages, over the Agent2Agent protocol
     #[command(subcommand, arg_required_else_help = true)]
     A2a(A2aCommand),
+    /// Serve agents and workflows of this program; the same as `a2a serve`
+    Serve(A2aServeArgs),
 }
 
 #[derive(Debug, Args)]
@@ -80,6 +84,15 @@ pub(super) struct ChatArgs {
 
 #[derive(Debug, Subcommand)]
 pub(super) enum WorkflowCommand {
+    #[command(flatten)]
+    View(WorkflowViewCommand),
+    /// Run a workflow to its end
+    Run(WorkflowRunArgs),
+}
+
+/// What is seen of workflows without running one; each also stands without `workflow` before it.
+#[derive(Debug, Subcommand)]
+pub(super) enum WorkflowViewCommand {
     /// List the workflows, ordered by name
     List {
         /// Print an array of their graphs as JSON
@@ -98,8 +111,6 @@ pub(super) enum WorkflowCommand {
         #[arg(long)]
         format: Option<GraphFormat>,
     },
-    /// Run a workflow to its end
-    Run(WorkflowRunArgs),
     /// Check documents, YAML or JSON, and print every mistake with its place
     Validate(ValidateArgs),
     /// Show what a run would do, step by step; nothing is done
@@ -429,37 +440,12 @@ pub(super) enum ModelsCommand {
 }
 
 #[derive(Debug, Args)]
-pub(super) struct ModelArgs {
-    /// The model and its wire format, such as openai-chat/gpt-5-mini
-    #[arg(long, value_name = "REF")]
-    pub(super) model: String,
-    /// Where the model is served, as the provider's own SDK takes it (OpenAI: with /v1)
-    #[arg(long, value_name = "URL")]
-    pub(super) base_url: Option<String>,
-    /// Instructions that come before the prompt
-    #[arg(long, value_name = "TEXT")]
-    pub(super) instruct: Option<String>,
-    /// A further field of the request, such as temperature=0.2; a value that is not JSON counts as text
-    #[arg(long = "setting", value_name = "KEY=JSON", value_parser = setting)]
-    pub(super) settings: Vec<(String, Value)>,
-    /// The longest one model call may take, retries included, such as 90s, 2m or 500ms
-    #[arg(long, value_name = "TIME", value_parser = duration)]
-    pub(super) timeout: Option<Duration>,
-    /// The longest wait for the first byte of an answer
-    #[arg(long, value_name = "TIME", value_parser = duration)]
-    pub(super) first_byte_timeout: Option<Duration>,
-    /// The longest wait between two pieces of an answer
-    #[arg(long, value_name = "TIME", value_parser = duration)]
-    pub(super) idle_timeout: Option<Duration>,
-    /// How often a model call that failed before its first piece is retried [default: 2]
-    #[arg(long, value_name = "N")]
-    pub(super) max_retries: Option<u32>,
-}
-
-#[derive(Debug, Args)]
 pub(super) struct CallArgs {
     /// What the model is asked
     pub(super) prompt: String,
+    /// The model and its wire format, such as openai-chat/gpt-5-mini
+    #[arg(long = "model", value_name = "REF")]
+    pub(super) reference: String,
     #[command(flatten)]
     pub(super) model: ModelArgs,
     /// Print the answer as it comes
@@ -476,43 +462,10 @@ pub(super) struct CallArgs {
     pub(super) turns: u32,
 }
 
-#[derive(Debug, Args)]
-pub(super) struct RunArgs {
-    /// What the agent is to do
-    #[arg(long, value_name = "TEXT")]
-    pub(super) task: String,
-    #[command(flatten)]
-    pub(super) model: ModelArgs,
-    /// The tools it has, by name; none when not given
-    #[arg(long, value_name = "A,B", value_delimiter = ',')]
-    pub(super) tools: Vec<String>,
-    /// The scopes it is granted; a tool that needs another one answers `unauthorized`
-    #[arg(long, value_name = "A,B", value_delimiter = ',')]
-    pub(super) grant: Vec<String>,
-    /// The most turns it may take [default: 20]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
-    pub(super) max_steps: Option<u32>,
-    #[command(flatten)]
-    pub(super) began: BeganArgs,
-    /// Print all events to standard output instead of the answer
-    #[arg(long, value_name = "FORMAT")]
-    pub(super) events: Option<EventFormat>,
-}
-
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub(super) enum EventFormat {
     /// One JSON object a line
     Jsonl,
-}
-
-fn setting(text: &str) -> Result<(String, Value), String> {
-    match text.split_once('=') {
-        Some((key, value)) if !key.trim().is_empty() => {
-            let value = serde_json::from_str(value).unwrap_or_else(|_| Value::from(value));
-            Ok((key.trim().to_owned(), value))
-        }
-        _ => Err("write KEY=JSON, such as temperature=0.2".to_owned()),
-    }
 }
 
 pub(super) fn tag(text: &str) -> Result<(String, String), String> {
@@ -568,15 +521,6 @@ mod tests {
         assert_eq!(tag("tenant=acme"), Ok(("tenant".to_owned(), "acme".to_owned())));
         assert_eq!(tag("of=a=b"), Ok(("of".to_owned(), "a=b".to_owned())));
         assert!(tag("tenant").is_err() && tag("=acme").is_err());
-    }
-
-    #[test]
-    fn settings() {
-        assert_eq!(setting("temperature=0.5"), Ok(("temperature".to_owned(), Value::from(0.5))));
-        assert_eq!(setting("effort=low"), Ok(("effort".to_owned(), Value::from("low"))));
-        assert_eq!(setting(r#"a={"b":"c=d"}"#), Ok(("a".to_owned(), serde_json::json!({"b": "c=d"}))));
-        assert!(setting("temperature").is_err());
-        assert!(setting("=1").is_err());
     }
 }
 

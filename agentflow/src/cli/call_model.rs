@@ -32,7 +32,7 @@ pub(super) async fn call(host: &Runtime, args: CallArgs) -> Result<(), Stop> {
 }
 
 async fn converse(host: &Runtime, args: &CallArgs) -> Result<(), Stop> {
-    let model = model::open(host, &args.model)?;
+    let model = model::open(host, &args.reference, &args.model)?;
     let mut ctrl_c = ctrl_c::watch();
     let definitions = args.tools.iter().map(|file| model::tool_file(file)).collect::<Result<Vec<_>, _>>()?;
     let mut conversation: Conversation = args.model.instruct.iter().cloned().map(Message::system).collect();

@@ -37,6 +37,9 @@
 //!   "message", "retryable"}}`.
 //! - `run --model REF --task "…" [--tools a,b]`: an agent over the named tools. The answer goes to standard output, the
 //!   progress to standard error; with `--events jsonl` all events, deltas included, go to standard output instead.
+//! - `run WORKFLOW --task "…"`, or `run --workflow WORKFLOW ..`: a workflow in the place of an agent, by its name or by the file of a
+//!   document. The task is its input `task`, or the only one that it has; `--input JSON` gives all of them. Otherwise it is
+//!   `workflow run`.
 //! - `chat --agent NAME --session ID [--store FILE]`: a person and an agent of the program talk, a line each; the session
 //!   remembers ([`session`](crate::session)). On return it shows what was said and continues a run that was stopped. The
 //!   answer goes to standard output as it comes, calls of tools and questions to standard error. A question is answered
@@ -54,6 +57,7 @@
 //!   nothing does, and 1 when something does or they cannot be compared, which standard error then says.
 //! - `workflow validate PATH.. [--without-names] [--json]`: checks documents and prints every mistake with its line; one
 //!   with mistakes makes the exit code 1. `workflow schema [--form FORM]` prints the JSON Schema of documents, for editors.
+//! - `list`, `show`, `validate`, `dry-run`, `diff`, `export` and `schema` are those of `workflow`, in a word.
 //! - `runs --store FILE ..`: `list`, `show ID` (which steps would run again if it were resumed, and why), `resume ID [--changes RULE]`,
 //!   `cancel ID`, `pause ID`, `unpause ID`, `retry ID NODE`, `delete ID`, `purge --older-than TIME [--dry-run]`, `questions`
 //!   (what persons are asked, of all runs), `answer ID NODE TEXT`, `approve ID NODE [--deny] [--comment TEXT] [--arguments JSON] [--answer JSON]`,
@@ -75,7 +79,7 @@
 //! - `a2a serve [--agent A,B] [--workflow A,B] --store FILE [--listen ADDRESS] [--public-url URL] [--token-from VARIABLE]
 //!   [--grant A,B] [--clients-approve]`: the agents and workflows that are named, as a server of the Agent2Agent protocol
 //!   ([`a2a_server`](crate::a2a_server)), on this machine alone unless clients send a token. Approvals are given with
-//!   `runs approve`, or with `--clients-approve` by clients.
+//!   `runs approve`, or with `--clients-approve` by clients. `serve` is the same command.
 //!
 //! `--model` is a [`ModelRef`](crate::model::ModelRef), such as `openai-chat/gpt-5-mini`; `--base-url` is what the
 //! provider's official SDK takes (`http://127.0.0.1:8080/v1` for a server on this machine). The key comes from the
@@ -118,6 +122,7 @@ mod models;
 mod print;
 mod progress;
 mod run;
+mod run_args;
 mod runs;
 mod session_args;
 mod sessions;
@@ -126,6 +131,7 @@ mod tree;
 mod typed_answer;
 mod typed_lines;
 mod validate;
+mod workflow_as_task;
 mod workflow_diff;
 mod workflows;
 
@@ -133,7 +139,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
-use self::args::{Cli, Command, ModelsArgs};
+use self::args::{Cli, Command, ModelsArgs, WorkflowCommand};
 use self::print::Stop;
 use crate::runtime::Runtime;
 
@@ -174,10 +180,14 @@ pub fn run_with(host: &Runtime) -> ExitCode {
             Command::Call(args) => call_model::call(host, args).await,
             Command::Run(args) => run::run(host, args).await,
             Command::Chat(args) => chat::chat(host, args).await,
-            Command::Workflow(command) => workflows::workflow(host, command).await,
+            Command::Workflow(WorkflowCommand::View(command)) | Command::OfWorkflows(command) => {
+                workflows::view(host, command).await
+            }
+            Command::Workflow(WorkflowCommand::Run(args)) => workflows::run(host, args).await,
             Command::Runs(args) => runs::runs(host, args).await,
             Command::Sessions(args) => sessions::sessions(host, args).await,
             Command::A2a(command) => a2a_commands::a2a(host, command).await,
+            Command::Serve(args) => a2a_serve::serve(host, args).await,
             Command::Mcp(command) => mcp_commands::mcp(host, command).await,
         }
     });

@@ -5,15 +5,15 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::args::ModelArgs;
 use super::print::Stop;
+use super::run_args::ModelArgs;
 use crate::model::{HttpSettings, Model, ModelRef, ModelSettings, ServerBuilder, provider_named};
 use crate::runtime::Runtime;
 use crate::tool::ToolDefinition;
 
 /// The model that `--model` names, where `--base-url` says.
-pub(super) fn open(host: &Runtime, args: &ModelArgs) -> Result<Arc<dyn Model>, Stop> {
-    let reference: ModelRef = args.model.parse()?;
+pub(super) fn open(host: &Runtime, reference: &str, args: &ModelArgs) -> Result<Arc<dyn Model>, Stop> {
+    let reference: ModelRef = reference.parse()?;
     if host.makes(reference.provider()) {
         if args.base_url.is_some() || http(args) != HttpSettings::default() {
             return Err(Stop::failed(

@@ -1,14 +1,16 @@
-//! `agentwf run`: runs an agent over linked tools, prints its events or its progress, and ends cleanly on Ctrl-C.
+//! `agentwf run`: runs an agent over linked tools, prints its events or its progress, and ends cleanly on Ctrl-C. A workflow in its
+//! place is run by `workflow_as_task.rs`.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
 use futures_util::StreamExt;
 
-use super::args::{BeganArgs, RunArgs};
+use super::args::BeganArgs;
 use super::print::{Answer, DIM, Stop, counted, json_line, note, short};
 use super::progress::Progress;
-use super::{ctrl_c, model};
+use super::run_args::RunArgs;
+use super::{ctrl_c, model, workflow_as_task};
 use crate::agent::{Agent, Limits, RunRequest};
 use crate::error::Error;
 use crate::event::{Event, EventKind};
@@ -21,13 +23,19 @@ use crate::tool::{Effects, ToolRef};
 const CTRL_C: &str = "stopped by Ctrl-C";
 
 pub(super) async fn run(host: &Runtime, args: RunArgs) -> Result<(), Stop> {
+    if let Some(workflow) = args.instead.workflow().map(ToOwned::to_owned) {
+        return workflow_as_task::run(host, &workflow, args).await;
+    }
+    let (Some(reference), Some(task)) = (&args.reference, &args.task) else {
+        return Err(Stop::failed("usage", "an agent needs --model and --task"));
+    };
     let mut tools: Vec<ToolRef> = Vec::new();
     for name in &args.tools {
         tools.push(host.tool(name.trim()).await?);
     }
     let mut limits = Limits::default();
     limits.max_steps = args.max_steps.unwrap_or(limits.max_steps);
-    let mut agent = Agent::new(model::open(host, &args.model)?)
+    let mut agent = Agent::new(model::open(host, reference, &args.model)?)
         .runtime(host)
         .tools(tools)
         .settings(model::settings(&args.model))
@@ -38,7 +46,7 @@ pub(super) async fn run(host: &Runtime, args: RunArgs) -> Result<(), Stop> {
     }
     let events = args.events.is_some();
     let BeganArgs { caller, tags, run_timeout, max_llm_calls } = args.began;
-    let request = caller.into_iter().fold(RunRequest::new(args.task.as_str()), RunRequest::caller);
+    let request = caller.into_iter().fold(RunRequest::new(task.as_str()), RunRequest::caller);
     let request = tags.into_iter().fold(request, |request, (key, value)| request.tag(key, value));
     let request = run_timeout.into_iter().fold(request, RunRequest::timeout);
     let request = max_llm_calls.into_iter().fold(request, RunRequest::max_llm_calls);

@@ -6,7 +6,7 @@ use futures_util::StreamExt;
 use serde_json::json;
 use tokio::sync::oneshot;
 
-use super::args::{BeganArgs, GraphFormat, WorkflowCommand, WorkflowRunArgs};
+use super::args::{BeganArgs, GraphFormat, WorkflowRunArgs, WorkflowViewCommand};
 use super::print::{Answer, BOLD, DIM, Stop, json_line, line, note};
 use super::tree::Tree;
 use super::{ctrl_c, runs, validate, workflow_diff};
@@ -19,21 +19,20 @@ use crate::text::OneLine;
 use crate::value::Encoded;
 use crate::workflow::{Graph, ListedNode};
 
-pub(super) async fn workflow(host: &Runtime, command: WorkflowCommand) -> Result<(), Stop> {
+pub(super) async fn view(host: &Runtime, command: WorkflowViewCommand) -> Result<(), Stop> {
     match command {
-        WorkflowCommand::List { json, documents } => list(&validate::with(host, &documents)?, json).await,
-        WorkflowCommand::Show { name, documents, format } => {
+        WorkflowViewCommand::List { json, documents } => list(&validate::with(host, &documents)?, json).await,
+        WorkflowViewCommand::Show { name, documents, format } => {
             show(&validate::with(host, &documents)?, &name, format).await
         }
-        WorkflowCommand::Run(args) => run(&validate::with(host, &args.documents)?, args).await,
-        WorkflowCommand::Validate(args) => validate::validate(host, &args).await,
-        WorkflowCommand::DryRun(args) => {
+        WorkflowViewCommand::Validate(args) => validate::validate(host, &args).await,
+        WorkflowViewCommand::DryRun(args) => {
             let dry = validate::with(host, &args.documents)?.dry_run(&args.name).await?;
             if args.json { json_line(&dry) } else { super::tools::dry_run(&dry) }
         }
-        WorkflowCommand::Diff(args) => workflow_diff::diff(host, &args).await,
-        WorkflowCommand::Export(args) => validate::export(host, &args),
-        WorkflowCommand::Schema { form } => {
+        WorkflowViewCommand::Diff(args) => workflow_diff::diff(host, &args).await,
+        WorkflowViewCommand::Export(args) => validate::export(host, &args),
+        WorkflowViewCommand::Schema { form } => {
             json_line(&form.map_or_else(DocumentForm::schema_of_all, DocumentForm::schema))
         }
     }
@@ -133,7 +132,8 @@ fn nodes(graph: &Graph, depth: usize) -> Result<(), Stop> {
     Ok(())
 }
 
-async fn run(host: &Runtime, args: WorkflowRunArgs) -> Result<(), Stop> {
+pub(super) async fn run(host: &Runtime, args: WorkflowRunArgs) -> Result<(), Stop> {
+    let host = validate::with(host, &args.documents)?;
     let input = match &args.input {
         Some(text) => Encoded::from_json(text.clone()).map_err(|error| {
             Stop::failed("input", format!("the input is not JSON: {error}; write --input '{{\"name\": value}}'"))
@@ -141,8 +141,8 @@ async fn run(host: &Runtime, args: WorkflowRunArgs) -> Result<(), Stop> {
         None => Encoded::from_json("{}".to_owned()).unwrap_or_else(|_| Encoded::null()),
     };
     let runtime = match &args.store {
-        Some(file) => runs::with_store(host, file).await?,
-        None => host.clone(),
+        Some(file) => runs::with_store(&host, file).await?,
+        None => host,
     };
     let ctrl_c = ctrl_c::watch();
     let mut start = runtime.start_named(&args.name, &input);

@@ -121,7 +121,7 @@ fn a_server_that_others_reach_needs_a_token_and_says_what_is_missing() {
 /// A server of `publish` whose clients have the token `sesame-street`, and its address.
 fn served(store: &std::path::Path, more: &[&str]) -> (agentflow_tests::Process, String) {
     let mut command = std::process::Command::new(HOST);
-    command.args(["a2a", "serve", "--workflow", "publish", "--listen", "127.0.0.1:0", "--token-from", "AGENT_KEY"]);
+    command.args(["serve", "--workflow", "publish", "--listen", "127.0.0.1:0", "--token-from", "AGENT_KEY"]);
     command.args(more).arg("--store").arg(store).env("AGENT_KEY", "sesame-street");
     let mut server = agentflow_tests::Process::start(&mut command).unwrap();
     let url = server.wait_until("its address", |process| {

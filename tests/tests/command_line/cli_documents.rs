@@ -153,3 +153,80 @@ fn a_dry_run_of_a_document_and_its_version_are_shown() {
     assert!(lines.contains(&format!("from the document {file}, definition {definition}\n")), "{lines}");
     assert_eq!(agentwf(&["workflow", "dry-run", "no_such"]).run().code, Some(1));
 }
+
+/// What is seen of workflows needs no `workflow` before it.
+#[test]
+fn each_look_at_a_workflow_is_a_command_of_its_own() {
+    let place = Place::new();
+    let file = write(&place, "sum.yaml", SUM);
+    let with = ["--document", &file];
+    for command in [
+        &["list", "--json"][..],
+        &["show", "sum_up", "--format", "mermaid"],
+        &["dry-run", "sum_up", "--json"],
+        &["export", "sum_up", "--form", "graph"],
+    ] {
+        let own = done(&[command, &with].concat()).stdout;
+        assert_eq!(own, done(&[&["workflow"], command, &with].concat()).stdout, "{command:?}");
+        assert!(own.contains("sum_up") || own.contains("first"), "{own}");
+    }
+    assert_eq!(done(&["validate", &file]).stdout, format!("sum_up {file}: form tools, 2 nodes\n"));
+    assert_eq!(done(&["schema"]).stdout, done(&["workflow", "schema"]).stdout);
+    let other = write(&place, "other.yaml", &SUM.replace("b: 2}", "b: 3}"));
+    let ended = agentwf(&["diff", &file, &other]).run();
+    assert_eq!(ended.code, Some(1), "{ended:#?}");
+    assert!(ended.stdout.starts_with("the node `first`: what it does"), "{ended:#?}");
+}
+
+#[test]
+fn a_workflow_is_run_in_the_place_of_an_agent() {
+    let place = Place::new();
+    let sum = write(&place, "sum.yaml", SUM);
+    let text = "id: weather\nnodes:\n  - id: said\n    tool: get_weather\n    args_template: {city: \"{task}\", unit: \"{unit?}\"}\n";
+    let weather = write(&place, "weather.yaml", text);
+    let (input, oslo) = ("{\"a\": 1}", "\"12 degrees celsius in Oslo\"\n");
+    // By its file or its name; a task is the only input, or the one of that name.
+    assert_eq!(done(&["run", &sum, "--input", input]).stdout, "6\n");
+    assert_eq!(done(&["run", "sum_up", "--document", &sum, "--input", input]).stdout, "6\n");
+    assert_eq!(done(&["run", "--workflow", "quick", "--input", "{\"word\": \"a\", \"times\": 2}"]).stdout, "\"A-A\"\n");
+    let one = write(&place, "one.yaml", &text.replace(", unit: \"{unit?}\"", "").replace("{task}", "{place}"));
+    assert_eq!(done(&["run", "--task", "Oslo", "--workflow", &one]).stdout, oslo);
+    let store = place.store();
+    let args = ["run", &one, "--task", "Oslo", "--store", &store, "--run-id", "w", "--tag", "of=test"];
+    assert_eq!(done(&args).stdout, oslo);
+    assert!(failure(&args).contains("there is a run `w` in this store"));
+    assert_eq!(place.status("w"), json!("success"));
+    let several = write(&place, "several.yaml", &text.replace("{task}", "{place}").replace("{unit?}", "{unit}"));
+    let says = "the workflow `weather` has the inputs `place`, `unit`, and none of them is `task`; write --input '{\"name\": value}' \
+                in the place of --task";
+    assert_eq!(failure(&["run", &several, "--task", "Oslo"]), says);
+    let several = write(&place, "named.yaml", &text.replace("{unit?}", "{unit}"));
+    assert!(failure(&["run", &several, "--task", "Oslo"]).contains("`unit`"));
+    let ended = agentwf(&["run", &several, "--input", "{\"task\": \"Oslo\", \"unit\": \"kelvin\"}"]).run();
+    assert_eq!(ended.stdout, "\"12 degrees kelvin in Oslo\"\n", "{ended:#?}");
+    assert_eq!(failure(&["run", "no/such.yaml", "--task", "x"]), "there is no file `no/such.yaml`");
+    assert!(failure(&["run", "no_such", "--task", "x"]).contains("no_such"));
+    let wrong = write(&place, "wrong.yaml", &text.replace("tool: get", "tol: get"));
+    let ended = agentwf(&["run", &wrong, "--task", "Oslo"]).run();
+    assert_eq!((ended.code, ended.stdout.as_str()), (Some(1), ""), "{ended:#?}");
+    assert!(ended.stderr.contains(&format!("--> {wrong}:4:5")), "{ended:#?}");
+    // Options of an agent say nothing of a workflow, and the other way round.
+    let model = ["--model", "parrot/grey"];
+    for wrong in [
+        &["run"][..],
+        &["run", "--task", "x"],
+        &["run", model[0], model[1]],
+        &["run", "quick", model[0], model[1], "--task", "x"],
+        &["run", "quick", "--tools", "add"],
+        &["run", "quick", "--instruct", "Be brief."],
+        &["run", "quick", "--max-steps", "2"],
+        &["run", "quick", "--workflow", "quick"],
+        &["run", "quick", "--task", "x", "--input", "{}"],
+        &["run", model[0], model[1], "--task", "x", "--document", &weather],
+        &["run", model[0], model[1], "--task", "x", "--store", &store],
+        &["run", model[0], model[1], "--task", "x", "--input", "{}"],
+    ] {
+        let ended = agentwf(wrong).run();
+        assert_eq!((ended.code, ended.stdout.as_str()), (Some(2), ""), "{wrong:?}: {ended:#?}");
+    }
+}
