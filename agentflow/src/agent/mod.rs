@@ -316,6 +316,7 @@ impl<O: 'static> Agent<O> {
     /// # Ok(())
     /// # }
     /// ```
+    #[doc(alias = "outputs")]
     pub fn output<T: DeserializeOwned + JsonSchema + 'static>(self) -> Agent<T> {
         Agent { description: self.description, output: Output::of_type(), plan: Arc::default() }
     }
@@ -374,6 +375,7 @@ impl<O: 'static> Agent<O> {
     /// # Errors
     /// See [`Error`]: a description that cannot be built, a resource that nobody gave, a model call that failed for good,
     /// a limit.
+    #[doc(alias = "ask")]
     pub async fn run(&self, request: impl Into<RunRequest>) -> Result<RunResult<O>> {
         let plan = self.plan()?;
         let around = Around::enter(plan.host.max_nesting, 0)?;

@@ -28,7 +28,7 @@ use crate::agent::{Agent, ErasedAgent};
 use crate::state::StateTransform;
 use crate::tool::ToolRef;
 use crate::value::NodeValue;
-use crate::workflow::{Decider, Graph, NodePolicy, NodeSchema, ReferenceKind};
+use crate::workflow::{Decider, Graph, NodePolicy, NodeSchema, ReferenceKind, RunLimits};
 
 /// A part of a workflow: it is given a value and has a value as its output. Operators put parts together; what they give is a
 /// part again. It is pure data: using one twice makes two nodes, and nothing runs before a runtime starts its workflow.
@@ -109,6 +109,7 @@ impl Pipeline {
 
     /// A part that runs when a condition holds, a line of [CEL](crate::expression) over `input`, the value that is given, and
     /// `state`: `Pipeline::when("input.size < 10", quick).otherwise(slow)`. The output is that of the part that ran.
+    #[doc(alias = "route")]
     pub fn when(condition: impl Into<Arc<str>>, part: impl Into<Self>) -> Choice {
         Choice::new(condition.into(), part.into())
     }
@@ -207,11 +208,20 @@ impl Pipeline {
         self.changed(|part| part.decider = Some(decider))
     }
 
+    /// Bounds each run of its workflow. A part of a larger pipeline has no run of its own, so there the limits of that one count
+    /// and these do not; [`timeout`](Self::timeout) bounds a part. Default: the limits of the runtime alone.
+    #[doc(alias = "with_config")]
+    #[must_use]
+    pub fn limits(self, limits: RunLimits) -> Self {
+        self.changed(|part| part.limits = limits)
+    }
+
     /// The graphs of a workflow of this name: those first that others call, the workflow last. Its input is `input`.
     /// [`RuntimeBuilder::pipeline`](crate::runtime::RuntimeBuilder::pipeline) makes it known to a runtime.
     ///
     /// # Errors
     /// All that is wrong whatever the names in it refer to.
+    #[doc(alias = "compile")]
     pub fn graphs(&self, name: &str) -> Result<Vec<Graph>, PipelineError> {
         let mut drafting = Drafting::new(name);
         drafting.workflow(self);

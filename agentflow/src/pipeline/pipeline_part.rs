@@ -11,7 +11,7 @@ use super::operators::Until;
 use crate::agent::ErasedAgent;
 use crate::state::StateTransform;
 use crate::tool::ToolRef;
-use crate::workflow::{Decider, NodePolicy, NodeSchema, ReferenceKind};
+use crate::workflow::{Decider, NodePolicy, NodeSchema, ReferenceKind, RunLimits};
 
 /// A part with what is said of it.
 #[derive(Clone)]
@@ -23,6 +23,8 @@ pub(super) struct Part {
     pub(super) policy: Option<NodePolicy>,
     /// Who is asked before each call in it; it is a workflow of its own then.
     pub(super) decider: Option<Decider>,
+    /// What bounds its runs, where it is a workflow by itself; as a part it has none.
+    pub(super) limits: RunLimits,
     pub(super) input: NodeSchema,
     pub(super) output: NodeSchema,
 }
@@ -61,6 +63,7 @@ impl Part {
             saves: BTreeMap::new(),
             policy: None,
             decider: None,
+            limits: RunLimits::default(),
             input: NodeSchema::default(),
             output: NodeSchema::default(),
         }
@@ -68,7 +71,7 @@ impl Part {
 
     /// Whether nothing is said of it but what it is.
     pub(super) fn is_bare(&self) -> bool {
-        let Self { kind: _, name, with, saves, policy, decider, input, output } = self;
+        let Self { kind: _, name, with, saves, policy, decider, limits: _, input, output } = self;
         let any = NodeSchema::default();
         let is_plain = name.is_none() && with.is_none() && saves.is_empty() && policy.is_none() && decider.is_none();
         is_plain && *input == any && *output == any

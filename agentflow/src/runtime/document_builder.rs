@@ -28,6 +28,7 @@ impl RuntimeBuilder {
     /// [`boot`](Self::boot) reads them, and [`Runtime::reload_documents`](super::Runtime::reload_documents) does whenever it
     /// is called; [`build`](Self::build) alone reads nothing. Which files are documents, says
     /// [`Document::read_folder`](crate::document::Document::read_folder).
+    #[doc(alias = "discover")]
     pub fn document_folder(mut self, folder: impl AsRef<Path>) -> Self {
         self.folders.push(folder.as_ref().to_owned());
         self

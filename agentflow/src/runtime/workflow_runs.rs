@@ -68,6 +68,7 @@ impl Runtime {
     /// # Errors
     /// Also when no workflow has this name, the input does not fit its names and types, or the tools of a toolset that a
     /// graph names cannot be fetched ([`Error::Toolset`]).
+    #[doc(alias = "run_workflow")]
     pub fn start_named(&self, name: impl WorkflowName, input: impl IntoNamedInputs) -> StartRun<'_, Encoded> {
         let name = Arc::from(name.as_name());
         let input = input.into_named_inputs().map_err(|error| Error::value(&name, &error));

@@ -12,6 +12,7 @@ use crate::path::StepPath;
 
 impl Graph {
     /// The graph as a Mermaid flowchart, as GitHub and many editors show it.
+    #[doc(alias = "visualize")]
     pub fn to_mermaid(&self) -> String {
         let mut text = String::from("flowchart TD\n");
         self.draw_mermaid(&mut text, "n", "    ");

@@ -12,7 +12,7 @@ use agentflow::tool::ToolError;
 use agentflow::value::Encoded;
 use agentflow::workflow::{
     Decider, Graph, GraphBody, GraphNode, Mapping, NextNode, NodeDecision, NodePolicy, OnError, Question, Reference,
-    Route, Routes,
+    Route, Routes, RunLimits,
 };
 use agentflow_testing::{EffectLog, ScriptedModel, Turn, test_runtime};
 use serde_json::{Value, json};
@@ -238,6 +238,25 @@ async fn what_one_writes_of_agents() {
     let run = runtime.start_agent("pipelines_writer", RunRequest::new("go")).await.unwrap();
     assert_eq!(run.result().await.unwrap().decode::<String>().unwrap(), "a draft");
     assert!(runtime.catalogue().await.problems().is_empty(), "{:?}", runtime.catalogue().await.problems());
+}
+
+/// They are of the runs of the whole; a part has no run.
+#[tokio::test(start_paused = true)]
+async fn limits_bound_the_runs_of_a_pipeline() {
+    let writer = Agent::new(ScriptedModel::from_fn(|_| Turn::text("more"))).name("pipelines_limited");
+    let rounds = Pipeline::from(&writer) * 3;
+    let limits = RunLimits::new().max_llm_calls(2).timeout(Duration::from_secs(60));
+    let bounded = rounds.clone().limits(limits);
+    let error = run(&bounded, "go").await.unwrap_err().to_string();
+    assert!(error.contains("2 model calls"), "{error}");
+    assert_eq!(run(&rounds, "go").await.unwrap(), json!("more"));
+    // The same plan, and nothing else as a part.
+    let (with, without) = (bounded.graphs("made").unwrap(), rounds.graphs("made").unwrap());
+    let [.., last] = without.as_slice() else { panic!("there is a workflow") };
+    assert_eq!(with.last(), Some(&last.clone().limits(limits)));
+    assert_eq!((with.last().unwrap().hash(), with.len()), (last.hash(), without.len()));
+    assert_eq!((bounded >> twice()).graphs("made"), (rounds >> twice()).graphs("made"));
+    assert_eq!(((add() >> add()).limits(limits) >> twice()).graphs("made"), (add() >> add() >> twice()).graphs("made"));
 }
 
 #[tokio::test(start_paused = true)]
