@@ -25,6 +25,9 @@ const DEFAULT_TIMEOUT: Duration = Duration::from_secs(60);
 const DEFAULT_MAX_OUTPUT: usize = 64 << 10;
 /// How long the end of what a program has written is waited for, once it has ended.
 const LAST_WORDS: Duration = Duration::from_secs(1);
+/// What starts a program with a limit of its memory; it becomes that program.
+#[cfg(target_os = "linux")]
+const LIMITERS: [&str; 2] = ["/usr/bin/prlimit", "/bin/prlimit"];
 /// The most arguments of a call.
 const MOST_ARGUMENTS: usize = 1000;
 
@@ -34,7 +37,8 @@ const MOST_ARGUMENTS: usize = 1000;
 /// number that the program ended with (`null` when a signal ended it), what it wrote to its standard output and to its standard
 /// error. A number other than 0 is an answer like any other.
 ///
-/// - Only [named](Self::program) programs are run, each from the path that the host gives; no shell reads the arguments.
+/// - Only [named](Self::program) programs are run, each from the path that the host gives, which is never searched for; no shell
+///   reads the arguments.
 /// - Its environment is empty but for what the [host](Self::env) gives: no keys, and no `PATH`. Its input is the text of the call.
 /// - Time, [output](Self::max_output) and, on Linux, [memory](Self::max_memory) are limited.
 /// - It is started as the first of a process group. When it ends, its time is over or the call is cancelled, all that is left of
@@ -102,7 +106,8 @@ impl Programs {
         })
     }
 
-    /// A program by the name that a model uses, and the path where it is, which is not searched for.
+    /// A program by the name that a model uses, and the path where it is, which is not searched for. A relative path is one of
+    /// the folder that this process is in now, and not of the folder that the programs are started in, which a model may fill.
     #[must_use]
     pub fn program(self, name: impl Into<String>, path: impl Into<PathBuf>) -> Self {
         self.program_with(name, path, Vec::<String>::new())
@@ -116,8 +121,9 @@ impl Programs {
         path: impl Into<PathBuf>,
         first: impl IntoIterator<Item = A>,
     ) -> Self {
-        let first = first.into_iter().map(Into::into).collect();
-        self.programs.push(Program { name: name.into(), path: path.into(), first });
+        let (first, path) = (first.into_iter().map(Into::into).collect(), path.into());
+        let path = std::path::absolute(&path).unwrap_or(path);
+        self.programs.push(Program { name: name.into(), path, first });
         self
     }
 
@@ -143,9 +149,11 @@ impl Programs {
         self
     }
 
-    /// The most bytes of memory of a program, and of each that it starts: its address space (`RLIMIT_AS`), set as soon as it
-    /// has started. Default: no limit, since many programs reserve far more than they use. On other systems than Linux it does
-    /// not count.
+    /// The most bytes of memory of a program, and of each that it starts: its address space (`RLIMIT_AS`). Default: no limit,
+    /// since many programs reserve far more than they use. On other systems than Linux it does not count.
+    ///
+    /// The program is started by `prlimit` of util-linux, so the limit is there before its first instruction. Where that is not
+    /// in `/usr/bin` or `/bin`, the limit is set as soon as the program has started, and what it starts sooner has none.
     #[must_use]
     pub fn max_memory(mut self, bytes: u64) -> Self {
         self.max_memory = Some(bytes);
@@ -244,16 +252,20 @@ impl Running {
             let problem = format!("a call has at most {MOST_ARGUMENTS} arguments, and this one has {count}");
             return Err(ToolError::invalid_arguments(problem));
         }
-        let mut command = Command::new(&program.path);
+        let cannot = |error: io::Error| ToolError::new(format!("`{name}` cannot be started: {error}"));
+        let limited =
+            programs.max_memory.map(|bytes| limited(&program.path, bytes)).transpose().map_err(cannot)?.flatten();
+        let is_limited = limited.is_some();
+        let mut command = limited.unwrap_or_else(|| Command::new(&program.path));
         command.args(&program.first).args(&asked.arguments).current_dir(&programs.folder);
         command.env_clear().envs(&programs.environment).kill_on_drop(true);
         let stdin = if asked.input.is_some() { Stdio::piped() } else { Stdio::null() };
         command.stdin(stdin).stdout(Stdio::piped()).stderr(Stdio::piped());
         #[cfg(unix)]
         command.process_group(0);
-        let child = command.spawn().map_err(|error| ToolError::new(format!("`{name}` cannot be started: {error}")))?;
+        let child = command.spawn().map_err(cannot)?;
         let running = Self { group: ProcessGroup::of(child.id()), child };
-        if let Some(bytes) = programs.max_memory {
+        if let Some(bytes) = programs.max_memory.filter(|_| !is_limited) {
             running.limit(bytes).map_err(|error| {
                 ToolError::new(format!("the memory of `{name}` cannot be limited, so it was killed: {error}"))
             })?;
@@ -275,6 +287,25 @@ impl Running {
     fn limit(&self, _: u64) -> io::Result<()> {
         Ok(())
     }
+}
+
+/// A program that starts with a limit of its memory, where the system has one that starts it so.
+#[cfg(target_os = "linux")]
+fn limited(path: &Path, bytes: u64) -> io::Result<Option<Command>> {
+    use rustix::process::{Resource, getrlimit};
+    let Some(limiter) = LIMITERS.into_iter().map(Path::new).find(|limiter| limiter.is_file()) else { return Ok(None) };
+    // The limiter would say it in the words of the program.
+    std::fs::metadata(path)?;
+    let bytes = getrlimit(Resource::As).maximum.map_or(bytes, |most| most.min(bytes));
+    let mut command = Command::new(limiter);
+    command.arg(format!("--as={bytes}:{bytes}")).arg("--").arg(path);
+    Ok(Some(command))
+}
+
+#[cfg(not(target_os = "linux"))]
+#[allow(clippy::unnecessary_wraps, reason = "the same on all systems")]
+fn limited(_: &Path, _: u64) -> io::Result<Option<Command>> {
+    Ok(None)
 }
 
 impl Drop for Running {

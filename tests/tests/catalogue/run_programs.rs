@@ -84,6 +84,26 @@ async fn a_program_that_is_not_named_is_refused() {
     assert!(Programs::in_folder(folder.path().join("none")).is_err());
 }
 
+/// A path is never searched for, and never one of the folder, which a model may fill.
+#[tokio::test]
+async fn a_path_is_what_it_is() {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = tempfile::tempdir().unwrap();
+    for name in ["echo", "planted"] {
+        let path = folder.path().join(name);
+        fs::write(&path, "#!/bin/sh\necho planted\n").unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    for path in ["echo", "planted", "./planted", ""] {
+        for variable in ["PATH", "OTHER"] {
+            let programs =
+                Programs::in_folder(folder.path()).unwrap().program("it", path).env(variable, ".:/bin:/usr/bin");
+            let result = run(&programs, json!({})).await;
+            assert!(result.text().contains("`it` cannot be started: No such file"), "{path}: {}", result.text());
+        }
+    }
+}
+
 /// Whether a process is there.
 fn is_there(pid: &str) -> bool {
     Path::new(&format!("/proc/{pid}/stat")).exists()
@@ -168,4 +188,33 @@ async fn memory_is_limited() {
     let output: Value = result.text().parse().unwrap();
     assert_ne!(output["status"], json!(0), "{output}");
     assert!(!output["output"].as_str().unwrap().contains("200000000"), "{output}");
+}
+
+/// What a program starts before anybody could set its limit has it, too.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn memory_is_limited_from_the_beginning() {
+    if !["/usr/bin/prlimit", "/bin/prlimit"].iter().any(|path| Path::new(path).is_file()) {
+        println!("skipped: there is no `prlimit`");
+        return;
+    }
+    let limits = "(while read -r line; do case $line in *'address space'*) echo \"$line\";; esac; done < /proc/self/limits) & wait";
+    for _ in 0..20 {
+        let (_folder, programs) = script(limits);
+        let result = run(&programs.max_memory(500_000_000), json!({})).await;
+        let output: Value = result.text().parse().unwrap();
+        assert_eq!(output["status"], json!(0), "{output}");
+        let words: Vec<&str> = output["output"].as_str().unwrap().split_whitespace().collect();
+        assert_eq!(words[3..5], ["500000000", "500000000"], "{output}");
+    }
+    // Nothing else is another thing for it.
+    let (_folder, programs) = script("printf '%s|' \"$0\" \"$@\"; /usr/bin/env | wc -l; exit 3");
+    let programs = programs.env("PATH", "/usr/bin:/bin").max_memory(500_000_000);
+    let result = run(&programs, json!({"arguments": ["--as=1", "-h", "--"]})).await;
+    let output: Value = result.text().parse().unwrap();
+    assert_eq!(output["status"], json!(3), "{output}");
+    assert!(output["output"].as_str().unwrap().starts_with("it|--as=1|-h|--|"), "{output}");
+    let folder = tempfile::tempdir().unwrap();
+    let missing = Programs::in_folder(folder.path()).unwrap().program("it", "/no/such/program").max_memory(1 << 30);
+    assert!(run(&missing, json!({})).await.text().contains("`it` cannot be started: No such file"));
 }
