@@ -36,6 +36,12 @@ fn word(about: &str, words: &[&str]) -> Value {
     json!({"enum": words, "description": about})
 }
 
+/// The same where it may be left out.
+fn word_or_none(about: &str, words: &[&str]) -> Value {
+    let words: Vec<Option<&str>> = words.iter().copied().map(Some).chain([None]).collect();
+    json!({"enum": words, "description": about})
+}
+
 fn map_of_texts(about: &str) -> Value {
     json!({"type": ["object", "null"], "additionalProperties": {"type": "string"}, "description": about})
 }
@@ -63,18 +69,20 @@ fn node() -> Value {
         json!({
             "dependency_id": name("its id"),
             "dependency_type": word("what it is", &["mcp_tool", "mcp_resource", "mcp_prompt", "a2a_agent"]),
-            "resolution_mode": word("one that is named, or one of a pool, which a model picks in the run", &["fixed", "pool"]),
+            "resolution_mode": word_or_none("one that is named, or one of a pool, which a model picks in the run", &["fixed", "pool"]),
             "required": flag("whether the node needs it"),
             "fixed_ref": reference,
             "pool_refs": {"type": ["array", "null"], "maxItems": 5, "items": reference, "description": "the candidates of a pool"},
         }),
     );
     let given = |name: &str| json!({"oneOf": [{"required": [name]}, {"required": [camel(name)]}]});
-    let mode =
-        |word: &str| json!({"properties": {"resolution_mode": {"const": word}, "resolutionMode": {"const": word}}});
+    let mode = |words: &[Option<&str>]| {
+        let is = json!({ "enum": words });
+        json!({"properties": {"resolution_mode": is, "resolutionMode": is}})
+    };
     dependency["anyOf"] = json!([
-        {"allOf": [given("fixed_ref"), mode("fixed")]},
-        {"allOf": [given("pool_refs"), given("resolution_mode"), mode("pool"), {"not": given("fixed_ref")}]},
+        {"allOf": [given("fixed_ref"), mode(&[Some("fixed"), None])]},
+        {"allOf": [given("pool_refs"), given("resolution_mode"), mode(&[Some("pool")]), {"not": given("fixed_ref")}]},
     ]);
     let retry = either(
         "how often and when a failed call is tried again",
@@ -112,7 +120,7 @@ fn node() -> Value {
             "dependencies": {"type": ["array", "null"], "items": dependency},
             "retry_policy": retry,
             "timeout_ms": whole("the longest that an attempt may take", 0),
-            "on_error": word("what follows when it has failed", &["fail_workflow", "skip_node", "route_to_node"]),
+            "on_error": word_or_none("what follows when it has failed", &["fail_workflow", "skip_node", "route_to_node"]),
             "on_error_node_id": text("the node that follows a failure"),
             "permissions": permissions,
             "input_mapping": map_of_texts("what it is given: keys of the state; empty for all of the state"),
@@ -129,7 +137,7 @@ pub(super) fn edges() -> Value {
             "edge_id": text("its id"),
             "from_node_id": name("where it comes from"),
             "to_node_id": name("where it leads to"),
-            "edge_type": word("when it is taken", &["sequential", "conditional", "parallel"]),
+            "edge_type": word_or_none("when it is taken", &["sequential", "conditional", "parallel"]),
             "condition_key": text("the value of the router, a key of the state, or `error`"),
             "join_group": text("the group of the join that it leads to"),
         }),
@@ -166,7 +174,7 @@ pub(super) fn edges() -> Value {
 }
 
 pub(super) fn steps() -> Value {
-    let step = either(
+    let mut step = either(
         "a step",
         &["node_id", "kind"],
         json!({
@@ -179,6 +187,11 @@ pub(super) fn steps() -> Value {
             "agent_id": text("of `a2a`: the agent, by the name that the program gave it"),
         }),
     );
+    // What it is asked to do.
+    let needs = |kind: &str, field: &str| json!({"if": {"required": ["kind"], "properties": {"kind": {"const": kind}}}, "then": {"required": [field]}});
+    if let Some(all) = step["allOf"].as_array_mut() {
+        all.extend([needs("mcp", "capability"), needs("a2a", "task")]);
+    }
     either(
         "calls of servers and agents, one after another",
         &["workflow_id", "steps"],

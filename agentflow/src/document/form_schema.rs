@@ -1,8 +1,8 @@
 //! The JSON Schema of each form, for editors that complete and underline. It checks no document: the forms' readers do.
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
-use super::{DocumentForm, edges_schema};
+use super::{DocumentForm, edges_schema, plan_schema};
 
 /// The dialect that editors understand best.
 const DIALECT: &str = "http://json-schema.org/draft-07/schema#";
@@ -20,7 +20,7 @@ impl DocumentForm {
             Self::Edges => edges_schema::edges(),
             Self::Steps => edges_schema::steps(),
             Self::Tree => tree(),
-            Self::Graph => graph(),
+            Self::Graph => plan_schema::graph(),
         };
         schema["$schema"] = DIALECT.into();
         schema["title"] = format!("agentflow workflow: {self}").into();
@@ -30,20 +30,21 @@ impl DocumentForm {
     /// The JSON Schema of all documents: each is of one of the forms.
     pub fn schema_of_all() -> Value {
         let mut any = Self::ALL.map(Self::schema);
-        let mut definitions = Value::Null;
+        let mut definitions = Map::new();
         for schema in any.iter_mut().filter_map(Value::as_object_mut) {
             schema.remove("$schema");
             // References begin at the root.
-            if let Some(own) = schema.remove("definitions") {
-                definitions = own;
+            if let Some(Value::Object(own)) = schema.remove("definitions") {
+                definitions.extend(own);
             }
         }
         json!({"$schema": DIALECT, "title": "agentflow workflow", "definitions": definitions, "anyOf": any})
     }
 }
 
+/// A text that may be left out, also by writing nothing behind the name of its field.
 pub(super) fn text(about: &str) -> Value {
-    json!({"type": "string", "description": about})
+    json!({"type": ["string", "null"], "description": about})
 }
 
 /// A text that says something.
@@ -145,13 +146,14 @@ fn agents() -> Value {
             "id": name("its id"), "name": text("its name"), "description": text("what it is for"), "tags": texts("words for it"),
         }),
     );
-    let card = object(
+    let mut card = object(
         "what others are shown of the workflow",
         &[],
         json!({
             "version": text("its version"), "skills": {"type": ["array", "null"], "items": skill},
         }),
     );
+    card["type"] = json!(["object", "null"]);
     object(
         "agents, and how they work together",
         &["name", "agents", "orchestration"],
@@ -190,7 +192,7 @@ fn tree() -> Value {
         "route": {"type": "array", "minItems": 1, "items": arm},
         "gate": name("a question that a person must agree to"),
         "timeout": part(),
-        "transform": {"type": "array", "items": {"type": "object"}, "description": "changes of the state"},
+        "transform": plan_schema::transform(),
         "tap": part(),
     });
     let mut fields = json!({
@@ -198,7 +200,7 @@ fn tree() -> Value {
         "with": {"description": "what a call is given, with templates over `input`"},
         "save": text("the key of the state under which the output is saved"),
         "retry": count(0, "how often it is tried again"),
-        "policy": {"type": ["object", "null"], "description": "what is done when it fails, takes long, or needs a person's word"},
+        "policy": {"anyOf": [plan_schema::policy(), {"type": "null"}]},
         "input": {"type": ["object", "boolean", "null"], "description": "the JSON Schema of what it is given"},
         "output": {"type": ["object", "boolean", "null"], "description": "the JSON Schema of its output"},
         "max": count(1, "of a loop: the most rounds"),
@@ -214,6 +216,7 @@ fn tree() -> Value {
     }
     let mut of_part = object("a part", &[], fields);
     of_part["oneOf"] = one.into();
+    of_part["dependencies"] = json!({"timeout": ["seconds"]});
     let mut schema = object(
         "parts within parts",
         &["name"],
@@ -229,41 +232,6 @@ fn tree() -> Value {
     schema["oneOf"] = json!([{"required": ["topology"]}, {"required": ["root"]}]);
     schema["definitions"] = json!({"part": of_part});
     schema
-}
-
-fn graph() -> Value {
-    let fields = json!({
-        "name": name("the name of the node"),
-        "kind": {"type": "string", "description": "`input` for an input of the workflow; of all others, `does` says it"},
-        "does": {
-            "type": ["object", "string", "null"],
-            "description": "what it does: call, value, transform, route, ask, decide, map, race, fallback or repeat"
-        },
-        "reads": texts("nodes whose outputs it needs"),
-        "after": texts("nodes that must have ended before"),
-        "edges": {"type": "array", "items": {"type": "object", "required": ["from"]}, "description": "edges that lead to it"},
-        "begins": {"description": "how many of its edges must be taken: all, any, {join: 2} or {barrier: 2}"},
-        "decides": text("the node that it decides on, where it does `decide`"),
-        "ends": {"type": "boolean", "description": "whether the workflow ends with its output"},
-        "saves": {"type": "object", "description": "what of its output is saved to the state: a JSON Pointer for each key"},
-        "policy": {"type": "object", "description": "retries, time-out, approval, and whether it only observes"},
-        "schema": {"type": ["object", "boolean"], "description": "the JSON Schema of its output"},
-    });
-    object(
-        "the plan itself",
-        &["name", "nodes", "output"],
-        json!({
-            "name": name("the name of the workflow"),
-            "version": {"type": ["integer", "null"], "minimum": 0, "description": "the version of the form"},
-            "description": text("what it is for"),
-            "output": name("the node whose output is the workflow's"),
-            "concurrency": {"type": ["integer", "null"], "minimum": 1, "description": "the most steps at once"},
-            "decider": decider(),
-            "limits": limits(),
-            "stop_policy": {"enum": ["fail_fast", "best_effort", null], "description": "what other nodes do when one has failed"},
-            "nodes": {"type": "array", "items": {"type": "object", "required": ["name"], "properties": fields}},
-        }),
-    )
 }
 
 #[cfg(test)]
@@ -351,6 +319,15 @@ mod tests {
             (DocumentForm::Tree, LETTERS, "max: 5", "max: many"),
             (DocumentForm::Tree, LETTERS, "max: 5", "max: 0"),
             (DocumentForm::Tree, LETTERS, "as: words", "is: words"),
+            (DocumentForm::Tree, LETTERS, "as: words,", "as: words, policy: {timeuot_ms: 5},"),
+            (DocumentForm::Tree, LETTERS, "as: words,", "as: words, policy: {retry: {attempts: 5}},"),
+            (DocumentForm::Tree, LETTERS, "as: words,", "as: words, policy: {on_error: skp},"),
+            (DocumentForm::Tree, LETTERS, "sequence:", "sequence:\n    - transform: [{dorp: [k]}]"),
+            (DocumentForm::Graph, COUNT, "kind: input", "knid: input"),
+            (DocumentForm::Graph, COUNT, "- name: found", "- name: found\n    policy: {on_timeout: {answr: 1}}"),
+            (DocumentForm::Graph, COUNT, "call: {kind: tool,", "cal: {kind: tool,"),
+            (DocumentForm::Graph, COUNT, "call: {kind: tool,", "call: {kind: tol,"),
+            (DocumentForm::Graph, COUNT, "call: {kind: tool,", "call: {knd: tool,"),
             (DocumentForm::Tools, RESEARCH, "nodes:", "decider: 7\nnodes:"),
             (DocumentForm::Agents, TRACKER, "agents:", "decider: {kind: agnt, name: guide}\nagents:"),
             (DocumentForm::Steps, WF_001, "steps:", "decidr: guide\nsteps:"),

@@ -25,6 +25,7 @@ mod graph_document;
 pub(crate) mod included;
 mod object_fields;
 mod orchestration;
+mod plan_schema;
 mod steps_document;
 mod template_text;
 mod tool_document;
