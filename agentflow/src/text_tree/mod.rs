@@ -2,12 +2,15 @@
 //! form.
 
 mod not_yaml;
+mod yaml_numbers;
 
 use std::collections::HashMap;
 use std::ops::Range;
 
 use saphyr_parser::{Event, Parser, ScalarStyle, ScanError, Span, StrInput};
 use serde_json::{Map, Number, Value};
+
+use self::yaml_numbers::{is_decimal, large_whole};
 
 /// The most bytes of a document.
 pub(crate) const MOST_BYTES: usize = 4 << 20;
@@ -429,6 +432,7 @@ impl<'t> Reader<'t> {
                 Ok(whole) => Some(Number::from(whole)),
                 Err(_) => i64::try_from(whole).ok().map(Number::from),
             });
+            let number = number.or_else(|| large_whole(text).filter(|_| is_digits(unsigned)));
             return number.map_or_else(|| self.no_number(text, at), Datum::Number);
         }
         match unsigned {
@@ -445,20 +449,6 @@ impl<'t> Reader<'t> {
         self.problems.push(Misread::new(at.clone(), problem));
         Datum::Null
     }
-}
-
-/// Whether a text is a number with a point or an exponent.
-fn is_decimal(text: &str) -> bool {
-    let (base, exponent) = match text.split_once(['e', 'E']) {
-        Some((base, exponent)) => (base, Some(exponent.strip_prefix(['+', '-']).unwrap_or(exponent))),
-        None => (text, None),
-    };
-    let (whole, part) = base.split_once('.').unwrap_or((base, ""));
-    let all_digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
-    let some = !(whole.is_empty() && part.is_empty());
-    some && all_digits(whole)
-        && all_digits(part)
-        && exponent.is_none_or(|digits| !digits.is_empty() && all_digits(digits))
 }
 
 #[cfg(test)]

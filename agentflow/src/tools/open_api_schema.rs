@@ -37,8 +37,20 @@ fn target<'d>(document: &'d Value, reference: &str) -> Result<&'d Value, String>
     let Some(pointer) = reference.strip_prefix('#') else {
         return Err(format!("the `$ref` `{reference}` leads out of the document, and nothing is fetched; put it in"));
     };
-    let found = document.pointer(pointer);
+    let found = document.pointer(pointer).or_else(|| document.pointer(&decoded(pointer)?));
     found.ok_or_else(|| format!("the `$ref` `{reference}` leads nowhere"))
+}
+
+/// The fragment of an address as it is meant: `%7B` in it is `{`.
+fn decoded(fragment: &str) -> Option<String> {
+    let mut pieces = fragment.split('%');
+    let mut bytes = pieces.next()?.as_bytes().to_vec();
+    for piece in pieces {
+        let (hex, rest) = (piece.get(..2)?, piece.get(2..)?);
+        bytes.push(u8::from_str_radix(hex, 16).ok().filter(|_| hex.bytes().all(|byte| byte.is_ascii_hexdigit()))?);
+        bytes.extend_from_slice(rest.as_bytes());
+    }
+    String::from_utf8(bytes).ok()
 }
 
 /// A schema in which no reference is left. One that is within itself takes anything where it is there again.
@@ -143,6 +155,7 @@ mod tests {
             }, "required": ["tag"], "example": {"$ref": "#/no"}, "x-more": 1},
             "Tag": {"type": "string", "enum": ["a"], "description": "Of all."},
             "a/b": {"type": "integer"},
+            "{é}": {"type": "null"},
             "Loop": {"$ref": "#/components/schemas/Loop"}
         }}});
         let pet = whole_schema(&document, &json!({"$ref": "#/components/schemas/Pet"})).unwrap();
@@ -154,8 +167,18 @@ mod tests {
         }});
         assert_eq!(pet, expected);
         assert!(whole_schema(&document, &json!({"$ref": "#/components/schemas/Loop"})).is_ok());
+        // As a part of an address it is written with escapes.
+        for reference in
+            ["#/components/schemas/%7B%C3%a9%7D", "#/components/schemas/{é}", "#/components%2Fschemas/%7Bé}"]
+        {
+            let read = whole_schema(&document, &json!({"$ref": reference}));
+            assert_eq!(read, Ok(json!({"type": "null"})), "{reference}");
+        }
         for (reference, says) in [
             ("#/components/schemas/Pte", "leads nowhere"),
+            ("#/components/schemas/%", "leads nowhere"),
+            ("#/components/schemas/%+7B", "leads nowhere"),
+            ("#/components/schemas/%é%ff", "leads nowhere"),
             ("other.yaml#/Pet", "leads out of the document"),
             ("https://example.org/pet.json", "leads out of the document"),
             ("file:///etc/passwd", "leads out of the document"),
