@@ -1,8 +1,9 @@
 //! A service for a container: a workflow behind the Agent2Agent protocol, a health check, and an end on SIGTERM that interrupts
 //! nothing. `Dockerfile` and `compose.yaml` beside this file run it.
 //!
-//! `service [--listen ADDRESS] [--host NAME] [--store FILE]` serves; `service --check ADDRESS` asks a service for its health, for
-//! a container without other programs. The address that it listens on goes to standard output.
+//! `service [--listen ADDRESS] [--host NAME] [--store FILE] [--mcp URL]` serves; `service --tools ADDRESS` serves its tools to clients of
+//! the Model Context Protocol, as the container beside it does; `service --check ADDRESS` asks a service for its health, for a
+//! container without other programs. The address that it listens on goes to standard output.
 
 use std::io::Write;
 use std::net::SocketAddr;
@@ -11,6 +12,9 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use agentflow::a2a_server::A2aServer;
+use agentflow::mcp::McpClient;
+use agentflow::mcp_server::McpServer;
+use agentflow::pipeline::Pipeline;
 use agentflow::prelude::*;
 use agentflow::serde_json::json;
 use agentflow::store::SqliteStore;
@@ -25,10 +29,13 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::time::timeout;
 
-const USAGE: &str = "usage: service [--listen ADDRESS] [--host NAME] [--store FILE]
+const USAGE: &str = "usage: service [--listen ADDRESS] [--host NAME] [--store FILE] [--mcp URL]
+       service --tools ADDRESS [--host NAME]
        service --check ADDRESS
   It listens on 127.0.0.1:8080 if not said otherwise; port 0 takes any free one. NAME is what clients call it by.
   The file, `service.db` if not said otherwise, has the runs; started again, the service continues them.
+  With a URL, or with MCP_URL in the environment, it also offers `counted_elsewhere`, by the tools of that MCP server.
+  --tools serves its tools as such a server.
   --check asks the service at an address for its health and ends with 0 when it is well.";
 
 /// How long runs may take to reach a quiet place when the service is stopped: below the ten seconds that a container is given.
@@ -40,28 +47,36 @@ struct Serving {
     listen: SocketAddr,
     hosts: Vec<String>,
     store: PathBuf,
+    /// Where the tools of another container are.
+    mcp: Option<String>,
 }
 
 enum Arguments {
     Serve(Serving),
+    Tools(Serving),
     Check(SocketAddr),
 }
 
 fn arguments(mut given: impl Iterator<Item = String>) -> Result<Arguments, String> {
-    let mut serving = Serving { listen: ([127, 0, 0, 1], 8080).into(), hosts: Vec::new(), store: "service.db".into() };
+    let mcp = std::env::var("MCP_URL").ok().filter(|url| !url.is_empty());
+    let mut serving =
+        Serving { listen: ([127, 0, 0, 1], 8080).into(), hosts: Vec::new(), store: "service.db".into(), mcp };
+    let mut only_tools = false;
     let address = |text: String| text.parse().map_err(|_| format!("`{text}` is not an address such as 127.0.0.1:8080"));
     while let Some(argument) = given.next() {
         let mut value = |what: &str| given.next().ok_or(format!("{argument} needs {what}"));
         match argument.as_str() {
             "--help" | "-h" => return Err(String::new()),
             "--check" => return Ok(Arguments::Check(address(value("an address")?)?)),
+            "--tools" => (serving.listen, only_tools) = (address(value("an address")?)?, true),
+            "--mcp" => serving.mcp = Some(value("a URL")?),
             "--listen" => serving.listen = address(value("an address")?)?,
             "--host" => serving.hosts.push(value("a name")?),
             "--store" => serving.store = value("a file")?.into(),
             other => return Err(format!("there is no option {other}")),
         }
     }
-    Ok(Arguments::Serve(serving))
+    Ok(if only_tools { Arguments::Tools(serving) } else { Arguments::Serve(serving) })
 }
 
 /// What a text consists of.
@@ -97,6 +112,7 @@ async fn digest(text: String, pause_ms: u64) -> Result<Digest> {
 async fn main() -> ExitCode {
     let done = match arguments(std::env::args().skip(1)) {
         Ok(Arguments::Serve(serving)) => serve(serving).await,
+        Ok(Arguments::Tools(serving)) => serve_tools(serving).await,
         Ok(Arguments::Check(address)) => check(address).await,
         Err(problem) if problem.is_empty() => {
             println!("{USAGE}");
@@ -119,11 +135,18 @@ async fn main() -> ExitCode {
 async fn serve(serving: Serving) -> Result<(), Box<dyn std::error::Error>> {
     // Asked for before anything begins, so that no signal is missed.
     let mut asked_to_end = end_signals()?;
-    let runtime = Runtime::builder().store(SqliteStore::open(&serving.store).await?).build();
+    let mut builder = Runtime::builder().store(SqliteStore::open(&serving.store).await?);
+    let mut offered = vec!["digest"];
+    if let Some(url) = serving.mcp {
+        let count = Pipeline::tool("mcp.sidecar.count_words").with(json!({"text": "{input}", "pause_ms": 0}));
+        builder = builder.toolset(McpClient::http("sidecar", url).build()?).pipeline("counted_elsewhere", count);
+        offered.push("counted_elsewhere");
+    }
+    let runtime = builder.build();
     for (run, problem) in runtime.recover().await?.left {
         eprintln!("not resumed: {run}: {problem}");
     }
-    let agents = A2aServer::from_runtime(&runtime).workflows(["digest"]).hosts(serving.hosts).router().await?;
+    let agents = A2aServer::from_runtime(&runtime).workflows(offered).hosts(serving.hosts).router().await?;
     let (draining, is_draining) = watch::channel(false);
     let health = Router::new().route("/healthz", get(healthz)).with_state(is_draining.clone());
     let listener = TcpListener::bind(serving.listen).await?;
@@ -143,6 +166,21 @@ async fn serve(serving: Serving) -> Result<(), Box<dyn std::error::Error>> {
     let _ = timeout(Duration::from_secs(1), server).await;
     eprintln!("ended; {} runs are left for the next process", drained.left.len());
     Ok(())
+}
+
+/// Serves the tools of this program alone, for a container beside the service. It asks nobody who they are: its port is one of
+/// the network that the containers share.
+async fn serve_tools(serving: Serving) -> Result<(), Box<dyn std::error::Error>> {
+    let mut asked_to_end = end_signals()?;
+    let runtime = Runtime::builder().build();
+    let server = McpServer::from_runtime(&runtime).tools(["count_words", "longest_word"]).allow_hosts(serving.hosts);
+    let listener = TcpListener::bind(serving.listen).await?;
+    println!("http://{}/mcp", listener.local_addr()?);
+    std::io::stdout().flush()?;
+    tokio::select! {
+        served = server.serve_http(listener) => Ok(served?),
+        _ = asked_to_end.recv() => Ok(()),
+    }
 }
 
 /// One message for SIGTERM or Ctrl-C.
