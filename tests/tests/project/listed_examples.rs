@@ -5,12 +5,12 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-fn examples() -> PathBuf {
+pub(crate) fn examples() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples")
 }
 
 /// The programs as cargo finds them: a file, or a folder with a `main.rs`.
-fn programs() -> BTreeSet<String> {
+pub(crate) fn programs() -> BTreeSet<String> {
     let entries = fs::read_dir(examples().join("src/bin")).unwrap().map(|entry| entry.unwrap().path());
     let is_program = |path: &PathBuf| match path.is_dir() {
         true => path.join("main.rs").is_file(),

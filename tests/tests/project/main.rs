@@ -2,6 +2,7 @@
 //! library.
 
 mod crate_budget;
+mod example_pages;
 mod layers;
 mod listed_examples;
 mod surface;
