@@ -18,6 +18,7 @@ mod document_export;
 mod document_export_tree;
 mod document_mistakes;
 mod document_pools;
+mod document_runs;
 mod document_tree;
 mod documents;
 mod dry_run;
