@@ -1,5 +1,5 @@
-//! Starts each program of the examples and reads what it prints, a file for each program. One test program: linked fifteen
-//! times over it would be most of what the tests of the examples need of disk and time.
+//! Starts each program of the examples and reads what it prints, a file for each program, and holds their pages against it. One test
+//! program: linked fifteen times over it would be most of what the tests of the examples need of disk and time.
 
 mod code_review;
 mod coding_agent;
@@ -10,9 +10,12 @@ mod levels;
 mod middleware;
 mod opaque;
 mod otel;
+mod pages;
 mod research;
 mod review_board;
 mod service;
+#[cfg(unix)]
+mod sidecar;
 mod support_desk;
 mod support_triage;
 mod web_research;

@@ -1,6 +1,5 @@
 //! Runs the service beside a second one that serves tools, as the profile `mcp` of its compose file does, and holds the profile
 //! against the program.
-#![cfg(unix)]
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
