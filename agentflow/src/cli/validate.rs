@@ -31,6 +31,18 @@ pub(super) fn with(host: &Runtime, args: &DocumentArgs) -> Result<Runtime, Stop>
     if failed { Err(Stop::Said) } else { Ok(host.with_documents(&documents)) }
 }
 
+/// The same for one workflow: where a document has it, its mistakes are reported with their lines.
+pub(super) async fn with_whole(host: &Runtime, args: &DocumentArgs, name: &str) -> Result<Runtime, Stop> {
+    let host = with(host, args)?;
+    for document in read_all(&args.documents)?.iter().flatten().filter(|document| document.name() == name) {
+        if let Err(error) = host.check(document).await {
+            note(format_args!("{error}\n"));
+            return Err(Stop::Said);
+        }
+    }
+    Ok(host)
+}
+
 pub(super) async fn validate(host: &Runtime, args: &ValidateArgs) -> Result<(), Stop> {
     let all = read_all(&args.paths)?;
     // Workflows of documents may call each other.

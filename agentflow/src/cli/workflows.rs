@@ -23,11 +23,12 @@ pub(super) async fn view(host: &Runtime, command: WorkflowViewCommand) -> Result
     match command {
         WorkflowViewCommand::List { json, documents } => list(&validate::with(host, &documents)?, json).await,
         WorkflowViewCommand::Show { name, documents, format } => {
-            show(&validate::with(host, &documents)?, &name, format).await
+            show(&validate::with_whole(host, &documents, &name).await?, &name, format).await
         }
         WorkflowViewCommand::Validate(args) => validate::validate(host, &args).await,
         WorkflowViewCommand::DryRun(args) => {
-            let dry = validate::with(host, &args.documents)?.dry_run(&args.name).await?;
+            let host = validate::with_whole(host, &args.documents, &args.name).await?;
+            let dry = host.dry_run(&args.name).await?;
             if args.json { json_line(&dry) } else { super::tools::dry_run(&dry) }
         }
         WorkflowViewCommand::Diff(args) => workflow_diff::diff(host, &args).await,
@@ -133,7 +134,7 @@ fn nodes(graph: &Graph, depth: usize) -> Result<(), Stop> {
 }
 
 pub(super) async fn run(host: &Runtime, args: WorkflowRunArgs) -> Result<(), Stop> {
-    let host = validate::with(host, &args.documents)?;
+    let host = validate::with_whole(host, &args.documents, &args.name).await?;
     let input = match &args.input {
         Some(text) => Encoded::from_json(text.clone()).map_err(|error| {
             Stop::failed("input", format!("the input is not JSON: {error}; write --input '{{\"name\": value}}'"))

@@ -210,6 +210,19 @@ fn a_workflow_is_run_in_the_place_of_an_agent() {
     let ended = agentwf(&["run", &wrong, "--task", "Oslo"]).run();
     assert_eq!((ended.code, ended.stdout.as_str()), (Some(1), ""), "{ended:#?}");
     assert!(ended.stderr.contains(&format!("--> {wrong}:4:5")), "{ended:#?}");
+    // As `validate` says it, whatever is done with the workflow.
+    let wrong = write(&place, "unknown.yaml", &text.replace("tool: get_weather", "tool: get_wether"));
+    let says = format!("did you mean `get_weather`?\n --> {wrong}:4:11\n");
+    for args in [
+        &["run", &wrong, "--task", "Oslo"][..],
+        &["run", &wrong, "--input", "{\"task\": \"Oslo\"}"],
+        &["show", "weather", "--document", &wrong],
+        &["dry-run", "weather", "--document", &wrong],
+    ] {
+        let ended = agentwf(args).run();
+        assert_eq!((ended.code, ended.stdout.as_str()), (Some(1), ""), "{ended:#?}");
+        assert!(ended.stderr.contains(&says) && ended.stderr.matches("error").count() == 1, "{ended:#?}");
+    }
     // Options of an agent say nothing of a workflow, and the other way round.
     let model = ["--model", "parrot/grey"];
     for wrong in [
