@@ -78,14 +78,27 @@ pub(super) async fn offers(runtime: &Runtime, settings: &Settings) -> Result<Vec
         let unusable =
             |problem: String| A2aServerError::Unusable { kind: kind.as_str(), name: name.to_string(), problem };
         let is = |other: EntryKind| kind != other && catalogue.get(other, name).is_ok();
-        let entry = catalogue.get(kind, name).map_err(|error| match () {
-            () if is(EntryKind::Agent) => unusable("it is an agent; name it with `agents`".to_owned()),
-            () if is(EntryKind::Workflow) => unusable("it is a workflow; name it with `workflows`".to_owned()),
-            () if is(EntryKind::Tool) => {
-                unusable("it is a tool, which is not a skill; offer an agent or a workflow that calls it".to_owned())
+        let entry = match catalogue.get(kind, name) {
+            Ok(entry) => entry,
+            Err(_) if is(EntryKind::Agent) => {
+                return Err(unusable("it is an agent; name it with `agents`".to_owned()));
             }
-            () => A2aServerError::Offer(error.into()),
-        })?;
+            Err(_) if is(EntryKind::Workflow) => {
+                return Err(unusable("it is a workflow; name it with `workflows`".to_owned()));
+            }
+            Err(_) if is(EntryKind::Tool) => {
+                let problem = "it is a tool, which is not a skill; offer an agent or a workflow that calls it";
+                return Err(unusable(problem.to_owned()));
+            }
+            Err(error) => {
+                // A workflow that is there and cannot be made, such as one of tools that nobody serves, says why itself.
+                let made = match runtime.fetch_toolsets_of(name).await {
+                    Ok(()) if kind == EntryKind::Workflow => runtime.workflow_graph(name).map(drop),
+                    fetched => fetched,
+                };
+                return Err(A2aServerError::Offer(made.err().unwrap_or_else(|| error.into())));
+            }
+        };
         if offers.iter().any(|other| other.name == *name) {
             return Err(unusable("an agent has this name, too; leave one of them out".to_owned()));
         }
