@@ -15,6 +15,17 @@ pub(crate) fn nearest<'a>(wrong: &str, names: impl IntoIterator<Item = &'a str>)
         .map(|(_, name)| name)
 }
 
+/// Where a word begins in a text, in which it is not a part of a longer word.
+#[cfg(feature = "documents")]
+pub(crate) fn word_in(text: &str, word: &str) -> Option<usize> {
+    let is_letter = |letter: char| letter.is_alphanumeric() || letter == '_';
+    let ends = |end: Option<char>, beside: Option<char>| !(end.is_some_and(is_letter) && beside.is_some_and(is_letter));
+    text.match_indices(word).map(|(at, _)| at).find(|at| {
+        let (before, after) = (&text[..*at], &text[at + word.len()..]);
+        ends(word.chars().next(), before.chars().next_back()) && ends(word.chars().next_back(), after.chars().next())
+    })
+}
+
 /// What is added to a sentence about a name that does not exist: the nearest one, if there is one.
 pub(crate) fn did_you_mean(near: Option<impl fmt::Display>) -> String {
     near.map(|near| format!("; did you mean `{near}`?")).unwrap_or_default()

@@ -43,7 +43,7 @@ fn arms(count: usize) -> String {
     let nodes = lines(count, |at| {
         format!(
             "  - {{node_id: n{at}, kind: mcp, dependencies: [{{dependency_id: d, dependency_type: mcp_tool, fixed_ref: \
-             {{server_id: s, tool_name: t}}}}], on_error: route_to_node, on_error_node_id: end, output_mapping: {{k: a}}}}\n"
+             {{server_id: s, tool_name: t}}}}], on_error: route_to_node, on_error_node_id: end, output_mapping: {{k{at}: a}}}}\n"
         )
     });
     let edges = lines(count, |at| format!("  - {{from_node_id: way, to_node_id: n{at}, condition_key: k{at}}}\n"));

@@ -28,7 +28,7 @@ pub(super) fn with(host: &Runtime, args: &DocumentArgs) -> Result<Runtime, Stop>
             }
         }
     }
-    if failed { Err(Stop::Said) } else { Ok(host.with_documents(&documents)) }
+    if failed { Err(Stop::Said) } else { Ok(host.with_documents(&documents, [])) }
 }
 
 /// The same for one workflow: where a document has it, its mistakes are reported with their lines.
@@ -47,7 +47,7 @@ pub(super) async fn validate(host: &Runtime, args: &ValidateArgs) -> Result<(), 
     let all = read_all(&args.paths)?;
     // Workflows of documents may call each other.
     let documents: Vec<Document> = all.iter().flatten().cloned().collect();
-    let host = host.with_documents(&documents);
+    let host = host.with_documents(&documents, all.iter().filter_map(|read| read.as_ref().err()));
     let (mut reports, mut failed) = (Vec::new(), false);
     for read in all {
         let checked = match &read {

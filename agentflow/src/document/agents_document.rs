@@ -21,7 +21,7 @@ pub(super) fn read(tree: &Tree, problems: &mut Problems) -> Option<Drafted> {
     let decider = super::decider_of(&mut fields, problems);
     let limits = super::limits_of(&mut fields, problems);
     let items = fields.list("agents", problems);
-    let orchestration = fields.need("orchestration", problems);
+    let orchestration = fields.need("orchestration");
     let card = fields.get("a2a");
     fields.end(problems);
     let members: Vec<Member<'_>> = items.iter().filter_map(|item| Member::read(item, problems)).collect();
@@ -67,7 +67,8 @@ pub(super) fn read(tree: &Tree, problems: &mut Problems) -> Option<Drafted> {
     graph.limits = limits;
     let parts = members.iter().map(|member| (member.name.to_owned(), member.tree.at.clone())).collect();
     let agents = members.iter().map(Member::agent).collect();
-    Some(Drafted { graph, inner, agents, parts, card: card.map(Tree::to_json), is_whole })
+    let card = card.map(Tree::to_json);
+    Some(Drafted { inner, agents, card, is_whole, ..Drafted::of(graph, parts) })
 }
 
 fn empty(name: &str, description: &str) -> Graph {

@@ -56,9 +56,9 @@ impl<'t> Bound<'t> {
     pub(super) fn read(items: &'t [Tree], allowed: &[Vec<&str>], problems: &mut Problems) -> Self {
         let mut bound = Self::default();
         for item in items {
-            let before = problems.0.len();
+            let before = problems.found.len();
             bound.add(item, allowed, problems);
-            bound.is_broken |= problems.0.len() > before;
+            bound.is_broken |= problems.found.len() > before;
         }
         bound
     }
@@ -68,7 +68,7 @@ impl<'t> Bound<'t> {
         let Some(fields) = Fields::of(tree, "a dependency", problems) else { return };
         let mut fields = fields.or_camel();
         let id = fields.need_text("dependency_id", problems).map(|(id, _)| id);
-        if fields.need("dependency_type", problems).is_none() {
+        if fields.need("dependency_type").is_none() {
             fields.get("dependency_type");
         }
         let kind = fields.word("dependency_type", &KINDS, problems);
@@ -108,10 +108,10 @@ impl<'t> Bound<'t> {
                 );
             }
             ("pool", None) => {
-                let before = problems.0.len();
+                let before = problems.found.len();
                 let read = |tree| Some((tree, Candidate::read(tree, kind?, "a candidate", problems)?));
                 let candidates: Vec<(&Tree, Candidate<'t>)> = refs.iter().filter_map(read).collect();
-                if problems.0.len() == before
+                if problems.found.len() == before
                     && let (Some(id), Some(kind)) = (id, kind)
                 {
                     let may_be_bound =

@@ -7,10 +7,10 @@ use std::sync::Arc;
 
 use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet};
 
-use super::Document;
-use super::written_names::WrittenName;
+use super::written_names::{self, Described, WrittenName};
+use super::{Document, DocumentForm};
 use crate::text::OneLine;
-use crate::text_tree::Misread;
+use crate::text_tree::{Misread, Tree};
 
 /// The most problems that are shown.
 const MOST_SHOWN: usize = 100;
@@ -51,8 +51,17 @@ pub struct DocumentError {
 #[derive(Default)]
 pub(crate) struct Checkable {
     pub(crate) names: Vec<WrittenName>,
+    /// What others could call, had it no mistakes.
+    pub(crate) describes: Vec<Described>,
     /// What was read, unless a node or an agent is missing in it.
     pub(crate) draft: Option<Document>,
+}
+
+impl Checkable {
+    /// Of a document of a form, and what was read of it.
+    pub(super) fn of(form: DocumentForm, tree: &Tree, draft: Option<Document>) -> Self {
+        Self { names: written_names::of(form, tree), describes: written_names::described_by(tree), draft }
+    }
 }
 
 impl DocumentError {
@@ -72,7 +81,7 @@ impl DocumentError {
 
     /// With more problems, each once.
     pub(crate) fn with(self, more: Vec<Misread>) -> Self {
-        let more: Vec<Problem> = more.into_iter().map(|misread| problem(&self.text, misread)).collect();
+        let more = problems(&self.text, more);
         self.with_problems(more)
     }
 
@@ -104,19 +113,27 @@ impl DocumentError {
     }
 }
 
-fn problem(text: &str, misread: Misread) -> Problem {
+/// Problems with their lines and columns, which are counted once for all of them.
+fn problems(text: &str, mut misread: Vec<Misread>) -> Vec<Problem> {
     let boundary = |at: usize| (0..=at.min(text.len())).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
-    let start = boundary(misread.at.start);
-    // A block of many lines is shown by its first one.
-    let end = boundary(misread.at.end).max(start);
-    let line_end = text[start..].find('\n').map_or(text.len(), |line| start + line);
-    let before = &text[..start];
-    Problem {
-        message: misread.message,
-        line: before.matches('\n').count() + 1,
-        column: before.rsplit('\n').next().unwrap_or_default().chars().count() + 1,
-        span: start..end.min(line_end),
-    }
+    misread.sort_by_key(|misread| misread.at.start);
+    let (mut counted, mut line, mut column) = (0, 1, 1);
+    let mut line_end: Option<usize> = None;
+    let problem = |Misread { at, message }: Misread| {
+        let start = boundary(at.start);
+        for letter in text[counted..start].chars() {
+            (line, column) = if letter == '\n' { (line + 1, 1) } else { (line, column + 1) };
+        }
+        counted = start;
+        let line_end = match line_end.filter(|end| *end >= start) {
+            Some(end) => end,
+            None => *line_end.insert(text[start..].find('\n').map_or(text.len(), |line| start + line)),
+        };
+        // A block of many lines is shown by its first one.
+        let end = boundary(at.end).max(start).min(line_end);
+        Problem { message, line, column, span: start..end }
+    };
+    misread.into_iter().map(problem).collect()
 }
 
 impl fmt::Display for DocumentError {

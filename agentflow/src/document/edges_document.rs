@@ -47,7 +47,7 @@ pub(super) fn read(tree: &Tree, problems: &mut Problems) -> Option<Drafted> {
     wiring.check_joins(problems);
     wiring.route_failures(problems);
     wiring.check_cycles(problems);
-    if !problems.0.is_empty() {
+    if !problems.found.is_empty() {
         return None;
     }
     let mut graph = Graph::new(name?, "");

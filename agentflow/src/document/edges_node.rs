@@ -71,7 +71,7 @@ impl<'t> EdgesNode<'t> {
         const KINDS: [&str; 5] = ["mcp", "a2a", "router", "join", "terminal"];
         let mut fields = Fields::of(tree, "a node", problems)?.or_camel();
         let id = fields.need_text("node_id", problems).map(|(id, _)| id);
-        let kind = match fields.need("kind", problems) {
+        let kind = match fields.need("kind") {
             Some(_) => fields.word("kind", &KINDS, problems),
             None => None,
         };

@@ -77,7 +77,8 @@ impl<'n, 't> Wiring<'n, 't> {
             let is_router = self.known.kind(from) == Some("router");
             let node = self.of_id.get(from);
             let chooses = node.is_some_and(|node| matches!(node.does, Does::Router(Some(_))));
-            if edge.is_conditional && edge.key.is_none() && !chooses && node.is_some() {
+            let has_key = ["condition_key", "conditionKey"].iter().any(|name| edge.tree.field(name).is_some());
+            if edge.is_conditional && !has_key && !chooses && node.is_some() {
                 let remedy = if is_router {
                     "give it a `condition_key`, or the router a `condition_expr`"
                 } else {

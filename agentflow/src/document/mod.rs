@@ -48,9 +48,11 @@ pub use self::document_folder::FolderError;
 pub use self::document_form::DocumentForm;
 pub(crate) use self::included::{DocumentTypes, included};
 use self::object_fields::{Fields, Problems};
+pub(crate) use self::written_names::Described;
 use crate::agent::Agent;
 use crate::definition::hash_of;
 use crate::model::{ModelRef, ModelSource};
+use crate::text::word_in;
 use crate::text_tree::{self, Misread, Tree};
 use crate::tool::ToolList;
 use crate::workflow::{Decider, Graph, ReferenceKind, RunLimits};
@@ -88,10 +90,15 @@ pub(crate) struct Source {
     text: Arc<str>,
     tree: Tree,
     parts: Parts,
+    /// The same of the workflows that belong to it, by their names, where they have names of their own.
+    inner_parts: HashMap<String, Parts>,
 }
 
 /// Where the values stand that nodes and agents were made of, by their names.
 type Parts = HashMap<String, Range<usize>>;
+
+/// What is wrong with a graph of a document: its name, and a sentence on each line.
+pub(crate) type OfGraph = (String, String);
 
 /// What a form was read as.
 struct Drafted {
@@ -99,6 +106,7 @@ struct Drafted {
     inner: Vec<Graph>,
     agents: Vec<DocumentAgent>,
     parts: Parts,
+    inner_parts: HashMap<String, Parts>,
     card: Option<Value>,
     /// Whether all its nodes and agents could be read, if with mistakes.
     is_whole: bool,
@@ -106,7 +114,8 @@ struct Drafted {
 
 impl Drafted {
     fn of(graph: Graph, parts: Parts) -> Self {
-        Self { graph, inner: Vec::new(), agents: Vec::new(), parts, card: None, is_whole: true }
+        let inner_parts = HashMap::new();
+        Self { graph, inner: Vec::new(), agents: Vec::new(), parts, inner_parts, card: None, is_whole: true }
     }
 }
 
@@ -120,10 +129,14 @@ impl Document {
         let (name, text) = (name.into(), text.into());
         let failed = |misread: Vec<Misread>| DocumentError::new(&name, &text, misread);
         let (tree, repeated) = Tree::read_with_repeated(&text).map_err(failed)?;
-        let mut problems = Problems(repeated);
+        let mut problems = Problems::new(&text, repeated);
         let form = match DocumentForm::of(&tree) {
             Ok(form) => form,
-            Err(misread) => return Err(failed([problems.0, vec![misread]].concat())),
+            Err(misread) => {
+                let error = failed([problems.found, vec![misread]].concat());
+                let describes = written_names::described_by(&tree);
+                return Err(error.checkable_as(Checkable { describes, ..Checkable::default() }));
+            }
         };
         let drafted = match form {
             DocumentForm::Agents => agents_document::read(&tree, &mut problems),
@@ -133,12 +146,11 @@ impl Document {
             DocumentForm::Tools => tool_document::read(&tree, &mut problems),
             DocumentForm::Tree => tree_document::read(&tree, &mut problems),
         };
-        let error = failed(problems.0);
-        let Some(Drafted { graph, inner, agents, parts, card, is_whole }) = drafted else {
-            let names = written_names::of(form, &tree);
-            return Err(error.checkable_as(Checkable { names, draft: None }));
+        let error = failed(problems.found);
+        let Some(Drafted { graph, inner, agents, parts, inner_parts, card, is_whole }) = drafted else {
+            return Err(error.checkable_as(Checkable::of(form, &tree, None)));
         };
-        let source = Arc::new(Source { name, text, tree, parts });
+        let source = Arc::new(Source { name, text, tree, parts, inner_parts });
         let document = Self { source, form, graph, inner, agents, card, types: None };
         // A sentence about one of two nodes of a name does not say which.
         let is_whole = is_whole && document.graphs().all(|graph| graph.problems_of_names().is_empty());
@@ -146,24 +158,29 @@ impl Document {
         if error.problems().is_empty() {
             return Ok(document);
         }
-        let names = written_names::of(form, &document.source.tree);
-        Err(error.checkable_as(Checkable { names, draft: is_whole.then_some(document) }))
+        let source = Arc::clone(&document.source);
+        Err(error.checkable_as(Checkable::of(form, &source.tree, is_whole.then_some(document))))
     }
 
     /// With what is wrong with the graphs, whatever their names refer to. Mistakes that were found before may be why a node
     /// is wrong; nodes of one name and cycles are wrong in any case, also where some nodes could not be read.
     fn with_problems_of_graphs(&self, error: DocumentError, is_whole: bool) -> DocumentError {
         let source = &self.source;
-        let sentences: Vec<String> = match is_whole || error.problems().is_empty() {
-            true => self.graphs().filter_map(|graph| graph.problems_but_names().err()).collect(),
+        let is_draft = !error.problems().is_empty();
+        let sentences: Vec<OfGraph> = match is_whole || !is_draft {
+            true => {
+                let of = |graph: &Graph| Some((graph.name.clone(), graph.problems_but_names(is_draft).err()?));
+                self.graphs().filter_map(of).collect()
+            }
             false => Vec::new(),
         };
-        if error.problems().is_empty() {
-            return if sentences.is_empty() { error } else { source.error(&sentences.join("\n")) };
+        if !is_draft {
+            return if sentences.is_empty() { error } else { source.error_of(&sentences) };
         }
-        let of_order: Vec<String> = self.graphs().flat_map(Graph::problems_of_order).collect();
-        let error = source.with_those_of_graphs(error, &sentences.join("\n"));
-        error.with_those_of(&source.error(&of_order.join("\n")), |_| None)
+        let of_order = self.graphs().map(|graph| (graph.name.clone(), graph.problems_of_order().join("\n")));
+        let of_order: Vec<OfGraph> = of_order.collect();
+        let error = source.with_those_of_graphs(error, &sentences);
+        error.with_those_of(&source.error_of(&of_order), |_| None)
     }
 
     /// Reads a file.
@@ -234,6 +251,11 @@ impl Document {
 
     pub(crate) fn types(&self) -> Option<DocumentTypes> {
         self.types
+    }
+
+    /// What others can call: its workflow, and its agents.
+    pub(crate) fn describes(&self) -> Vec<Described> {
+        written_names::described_by(&self.source.tree)
     }
 
     /// The models of its agents, each with the agent's name.
@@ -322,12 +344,18 @@ impl Source {
     /// A sentence names in backticks what it is about: first the node and then words in it, the last of which is looked
     /// for in what the node was made of; or the wrong word at once.
     pub(crate) fn error(&self, sentences: &str) -> DocumentError {
+        self.error_of(&[(String::new(), sentences.to_owned())])
+    }
+
+    /// The same of sentences about graphs.
+    pub(crate) fn error_of(&self, sentences: &[OfGraph]) -> DocumentError {
         let mut seen = HashSet::new();
-        let lines = sentences.lines().filter(|line| !line.trim().is_empty() && seen.insert(*line));
-        let lines: Vec<&str> = lines.collect();
+        let lines = sentences.iter().flat_map(|(graph, lines)| lines.lines().map(move |line| (graph.as_str(), line)));
+        let lines = lines.filter(|(graph, line)| !line.trim().is_empty() && seen.insert((*graph, *line)));
+        let lines: Vec<(&str, &str)> = lines.collect();
         let by_place = self.tree.by_place();
-        let mut misread: Vec<Misread> =
-            lines.iter().take(MOST_PLACED).map(|line| self.placed(line, &by_place)).collect();
+        let placed = |(graph, line): &(&str, &str)| self.placed(line, self.inner_parts.get(*graph), &by_place);
+        let mut misread: Vec<Misread> = lines.iter().take(MOST_PLACED).map(placed).collect();
         if let Some(more) = lines.len().checked_sub(MOST_PLACED).filter(|more| *more > 0) {
             let end = self.tree.at.end;
             misread.push(Misread::new(end..end, format!("{more} more problems are not listed; correct these first")));
@@ -336,19 +364,20 @@ impl Source {
     }
 
     /// With the problems, as sentences, of the graphs that were read in spite of mistakes.
-    pub(crate) fn with_those_of_graphs(&self, error: DocumentError, sentences: &str) -> DocumentError {
+    pub(crate) fn with_those_of_graphs(&self, error: DocumentError, sentences: &[OfGraph]) -> DocumentError {
         // Parts may lie in each other.
-        error.with_those_of(&self.error(sentences), |place| {
-            let around = self.parts.values().filter(|part| part.start <= place.start && place.end <= part.end);
+        let parts = || [&self.parts].into_iter().chain(self.inner_parts.values()).flat_map(HashMap::values);
+        error.with_those_of(&self.error_of(sentences), |place| {
+            let around = parts().filter(|part| part.start <= place.start && place.end <= part.end);
             around.min_by_key(|part| part.len()).cloned()
         })
     }
 
-    fn placed(&self, sentence: &str, by_place: &HashMap<Range<usize>, &Tree>) -> Misread {
+    fn placed(&self, sentence: &str, inner: Option<&Parts>, by_place: &HashMap<Range<usize>, &Tree>) -> Misread {
         // What is offered in the place of a word is not what is wrong.
         let said = sentence.split("; did you mean ").next().unwrap_or_default();
         let words: Vec<&str> = said.split('`').skip(1).step_by(2).collect();
-        let part = |word: &str| by_place.get(self.parts.get(word)?).copied();
+        let part = |word: &str| by_place.get(inner.unwrap_or(&self.parts).get(word)?).copied();
         let mut parts = words.iter().enumerate().filter_map(|(at, word)| Some((at, part(word)?)));
         let part =
             parts.find(|(at, part)| *at == 0 || words.first().is_some_and(|first| part.place_of(first).is_some()));
@@ -356,7 +385,10 @@ impl Source {
             Some((own, part)) => {
                 // What is wrong is said last: `the tool `search` has no argument `qeury``.
                 let others = words.iter().enumerate().rev().filter(|(at, _)| *at != own).map(|(_, word)| word);
-                let at = others.chain(words.get(own)).find_map(|word| self.word(part, word));
+                // The name of a tool of a server is written in two fields.
+                let of_server = |word: &str| self.word(part, word.strip_prefix("mcp.")?.rsplit('.').next()?);
+                let at = |word: &&str| self.word(part, word).or_else(|| of_server(word));
+                let at = others.chain(words.get(own)).find_map(at);
                 at.unwrap_or_else(|| part.at.clone())
             }
             None => {
@@ -373,7 +405,7 @@ impl Source {
     /// Where a word stands in a part, in a longer text too.
     fn word(&self, part: &Tree, word: &str) -> Option<Range<usize>> {
         let place = part.place_of(word)?;
-        let found = self.text.get(place.clone()).and_then(|text| text.find(word));
+        let found = self.text.get(place.clone()).and_then(|text| word_in(text, word));
         Some(found.map_or(place.clone(), |at| place.start + at..place.start + at + word.len()))
     }
 }

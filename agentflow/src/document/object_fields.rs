@@ -2,6 +2,7 @@
 //! It knows no form.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -11,14 +12,49 @@ use crate::text::{did_you_mean, nearest};
 use crate::text_tree::{Datum, Field, Misread, Tree};
 use crate::workflow::in_words;
 
-/// The mistakes found so far.
-#[derive(Default)]
-pub(super) struct Problems(pub(super) Vec<Misread>);
+/// The mistakes found so far in a text.
+pub(super) struct Problems {
+    text: Arc<str>,
+    pub(super) found: Vec<Misread>,
+}
 
 impl Problems {
-    pub(super) fn note(&mut self, at: &Range<usize>, message: impl Into<String>) {
-        self.0.push(Misread::new(at.clone(), message));
+    pub(super) fn new(text: &Arc<str>, found: Vec<Misread>) -> Self {
+        Self { text: Arc::clone(text), found }
     }
+
+    pub(super) fn note(&mut self, at: &Range<usize>, message: impl Into<String>) {
+        self.found.push(Misread::new(at.clone(), message));
+    }
+
+    /// Notes what is wrong with a brace of a text, or with the placeholder that it begins; `number` of its braces stand before
+    /// it.
+    pub(super) fn note_at_brace(&mut self, tree: &Tree, number: usize, message: impl Into<String>) {
+        // Each is looked for in the whole text.
+        let is_looked_for = self.found.len() < super::MOST_PLACED;
+        let at = if is_looked_for { self.brace(tree, number) } else { None };
+        self.note(&at.unwrap_or_else(|| tree.at.clone()), message);
+    }
+
+    /// A brace, to the end of the placeholder that it begins.
+    fn brace(&self, tree: &Tree, number: usize) -> Option<Range<usize>> {
+        let written = self.text.get(tree.at.clone())?;
+        // One that is written as an escape is not found by counting.
+        if braces(written) != braces(tree.text()?) {
+            return None;
+        }
+        let (at, _) = written.match_indices(BRACES).nth(number)?;
+        let line = written[at..].split('\n').next().unwrap_or_default();
+        let length = line.find('}').map_or(1, |end| end + 1);
+        Some(tree.at.start + at..tree.at.start + at + length)
+    }
+}
+
+const BRACES: [char; 2] = ['{', '}'];
+
+/// How many braces a text has.
+pub(super) fn braces(text: &str) -> usize {
+    text.matches(BRACES).count()
 }
 
 /// The fields of an object.
@@ -28,6 +64,8 @@ pub(super) struct Fields<'t> {
     /// What the object is, such as `a node`.
     what: &'static str,
     asked: Vec<&'static str>,
+    /// Those of them that have to be given and are not.
+    missing: Vec<&'static str>,
     /// Whether `node_id` may be written as `nodeId`.
     is_camel: bool,
 }
@@ -36,7 +74,9 @@ impl<'t> Fields<'t> {
     /// The fields of what has to be an object.
     pub(super) fn of(tree: &'t Tree, what: &'static str, problems: &mut Problems) -> Option<Self> {
         match &tree.datum {
-            Datum::Object(fields) => Some(Self { tree, fields, what, asked: Vec::new(), is_camel: false }),
+            Datum::Object(fields) => {
+                Some(Self { tree, fields, what, asked: Vec::new(), missing: Vec::new(), is_camel: false })
+            }
             _ => {
                 problems.note(&tree.at, format!("{what} is an object, and this is {}", tree.what()));
                 None
@@ -117,11 +157,11 @@ impl<'t> Fields<'t> {
         found
     }
 
-    /// The value of a field that has to be given.
-    pub(super) fn need(&mut self, name: &'static str, problems: &mut Problems) -> Option<&'t Tree> {
+    /// The value of a field that has to be given; [`end`](Self::end) notes that it is not.
+    pub(super) fn need(&mut self, name: &'static str) -> Option<&'t Tree> {
         let found = self.get(name);
-        if found.is_none() {
-            problems.note(&self.start(), format!("{} needs `{name}`", self.what));
+        if found.is_none() && !self.missing.contains(&name) {
+            self.missing.push(name);
         }
         found
     }
@@ -133,7 +173,7 @@ impl<'t> Fields<'t> {
 
     /// A text that has to be given and is not empty.
     pub(super) fn need_text(&mut self, name: &'static str, problems: &mut Problems) -> Option<(&'t str, &'t Tree)> {
-        let tree = self.need(name, problems).filter(|tree| is_text(tree, name, problems))?;
+        let tree = self.need(name).filter(|tree| is_text(tree, name, problems))?;
         let text = tree.text()?;
         if text.trim().is_empty() {
             problems.note(&tree.at, format!("`{name}` of {} is empty", self.what));
@@ -165,8 +205,9 @@ impl<'t> Fields<'t> {
         self.get(name).and_then(|tree| read(tree, problems))
     }
 
-    /// Notes what was not asked for.
+    /// Notes what was not asked for, and what is missing, unless it is there under a name that is near.
     pub(super) fn end(self, problems: &mut Problems) {
+        let mut missing = self.missing.clone();
         for field in self.fields {
             if let Some(name) = self.asked.iter().find(|name| self.is_named(field, name)) {
                 let first = self.fields.iter().find(|other| self.is_named(other, name));
@@ -177,12 +218,17 @@ impl<'t> Fields<'t> {
             } else {
                 let begins = |name: &&str| name.strip_prefix(&*field.name).is_some_and(|rest| rest.starts_with('_'));
                 let near = nearest(&field.name, self.asked.iter().copied());
-                let hint = match near.or_else(|| self.asked.iter().copied().find(begins)) {
+                let near = near.or_else(|| self.asked.iter().copied().find(begins));
+                missing.retain(|name| Some(*name) != near);
+                let hint = match near {
                     None => format!("; its fields are `{}`", self.asked.join("`, `")),
                     near => did_you_mean(near),
                 };
                 problems.note(&field.at, format!("{} has no `{}`{hint}", self.what, field.name));
             }
+        }
+        for name in missing {
+            problems.note(&self.start(), format!("{} needs `{name}`", self.what));
         }
     }
 

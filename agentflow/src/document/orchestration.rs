@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::agents_document::{LAST, MESSAGE};
 use super::document_agent::DocumentAgent;
-use super::object_fields::{Fields, Problems};
+use super::object_fields::{Fields, Problems, braces};
 use crate::model::ModelRef;
 use crate::template::Template;
 use crate::text::{did_you_mean, nearest};
@@ -23,8 +23,9 @@ pub(super) struct Member<'t> {
     pub(super) name: &'t str,
     model: &'t str,
     instructions: String,
-    /// The paragraphs of its instruction that have placeholders.
-    asks: Vec<Template>,
+    instruction: Option<&'t Tree>,
+    /// The paragraphs of its instruction that have placeholders, each with how many braces stand before it.
+    asks: Vec<(Template, usize)>,
     tools: Vec<&'t str>,
     output_key: Option<(&'t str, &'t Tree)>,
 }
@@ -53,12 +54,17 @@ impl<'t> Member<'t> {
         }
         let (mut instructions, mut asks) = (Vec::new(), Vec::new());
         if let Some(instruction) = instruction {
+            let mut before = 0;
             for paragraph in paragraphs(instruction.text().unwrap_or_default()) {
                 match paragraph.parse::<Template>() {
-                    Ok(template) if template.placeholders().next().is_some() => asks.push(template),
+                    Ok(template) if template.placeholders().next().is_some() => asks.push((template, before)),
                     Ok(template) => instructions.push(template.as_str().replace("{{", "{").replace("}}", "}")),
-                    Err(error) => problems.note(&instruction.at, error.to_string()),
+                    Err(error) => {
+                        let number = before + braces(&paragraph[..error.at()]);
+                        problems.note_at_brace(instruction, number, error.to_string());
+                    }
                 }
+                before += braces(&paragraph);
             }
         }
         Some(Self {
@@ -66,6 +72,7 @@ impl<'t> Member<'t> {
             name: name?,
             model: model.unwrap_or_default(),
             instructions: instructions.join("\n\n"),
+            instruction,
             asks,
             tools,
             output_key,
@@ -110,16 +117,29 @@ impl<'t> Member<'t> {
     }
 
     /// A text with the names of agents in place of their keys.
-    fn with_nodes(&self, ask: &Template, before: &[&Member<'_>], in_round: bool, problems: &mut Problems) -> String {
-        let mut text = ask.as_str().to_owned();
-        let all: Vec<_> = ask.placeholders().collect();
-        for placeholder in all.iter().rev() {
+    fn with_nodes(
+        &self,
+        (ask, braces_before): &(Template, usize),
+        before: &[&Member<'_>],
+        in_round: bool,
+        problems: &mut Problems,
+    ) -> String {
+        let written = ask.as_str();
+        let (mut text, mut copied, mut counted, mut number) = (String::new(), 0, 0, *braces_before);
+        for placeholder in ask.placeholders() {
             let Some(root) = placeholder.parts().first() else { continue };
+            number += braces(&written[counted..placeholder.at()]);
+            counted = placeholder.at();
             let of_key = before.iter().find(|member| member.output_key.is_some_and(|(key, _)| key == root));
             let node = of_key.or_else(|| before.iter().find(|member| member.name == root)).map(|member| member.name);
             let own = [MESSAGE, LAST].into_iter().find(|own| own == root && (in_round || *own == MESSAGE));
             match node.or(own) {
-                Some(name) => text.replace_range(placeholder.at() + 1..placeholder.at() + 1 + root.len(), name),
+                Some(name) => {
+                    let at = placeholder.at() + 1;
+                    text.push_str(&written[copied..at]);
+                    text.push_str(name);
+                    copied = at + root.len();
+                }
                 // A value of the application, or of the user.
                 None if root.contains(':') => {}
                 None => {
@@ -130,14 +150,13 @@ impl<'t> Member<'t> {
                         None => "; a placeholder is the `output_key` or the name of an agent before it, or `message`"
                             .to_owned(),
                     };
-                    let at = self.tree.field("instruction").map_or(&self.tree.at, |field| &field.value.at);
-                    problems.note(
-                        at,
-                        format!("the agent `{}` is shown `{root}`, and no agent before it gives it{hint}", self.name),
-                    );
+                    let problem =
+                        format!("the agent `{}` is shown `{root}`, and no agent before it gives it{hint}", self.name);
+                    problems.note_at_brace(self.instruction.unwrap_or(self.tree), number, problem);
                 }
             }
         }
+        text.push_str(&written[copied..]);
         text
     }
 }

@@ -9,7 +9,7 @@ use super::document_agent::DocumentAgent;
 use super::edges_node::{INPUT, asked};
 use super::edges_wiring::{free_name, free_name_from};
 use super::object_fields::{Fields, Problems};
-use crate::text_tree::Tree;
+use crate::text_tree::{Datum, Tree};
 use crate::workflow::{Graph, GraphBody, GraphEdge, GraphNode, Mapping, Reference};
 
 pub(super) fn read(tree: &Tree, problems: &mut Problems) -> Option<Drafted> {
@@ -39,7 +39,7 @@ pub(super) fn read(tree: &Tree, problems: &mut Problems) -> Option<Drafted> {
         }
         steps.extend(step);
     }
-    if !problems.0.is_empty() {
+    if !problems.found.is_empty() {
         return None;
     }
     let workflow = name?;
@@ -104,7 +104,7 @@ impl<'t> Step<'t> {
     fn read(tree: &'t Tree, problems: &mut Problems) -> Option<Self> {
         let mut fields = Fields::of(tree, "a step", problems)?.or_camel();
         let id = fields.need_text("node_id", problems).map(|(id, _)| id);
-        let kind = match fields.need("kind", problems) {
+        let kind = match fields.need("kind") {
             Some(_) => fields.word("kind", &["mcp", "a2a"], problems),
             None => None,
         };
@@ -124,7 +124,10 @@ impl<'t> Step<'t> {
             problems.note(&at.at, format!("a step of the kind `{kind}` has no `{name}`; it says `{own}`"));
         }
         let Some((text, at)) = of(own).filter(|(text, _)| !text.trim().is_empty()) else {
-            problems.note(&tree.at, format!("a step of the kind `{kind}` needs `{own}`"));
+            // One that is not a text was noted.
+            if tree.field(own).is_none_or(|field| field.value.text().is_some() || field.value.datum == Datum::Null) {
+                problems.note(&tree.at, format!("a step of the kind `{kind}` needs `{own}`"));
+            }
             return None;
         };
         let (given, what) = if kind == "a2a" { ("agent_id", "an agent") } else { ("server_id", "a server") };

@@ -3,7 +3,7 @@
 
 use serde_json::Value;
 
-use super::object_fields::Problems;
+use super::object_fields::{Problems, braces};
 use crate::template::Template;
 use crate::text_tree::{Datum, Field, Tree};
 use crate::workflow::Mapping;
@@ -60,7 +60,7 @@ pub(super) fn text(tree: &Tree, roots: &mut Vec<String>, problems: &mut Problems
             Mapping::Template(template)
         }
         Err(error) => {
-            problems.note(&tree.at, error.to_string());
+            problems.note_at_brace(tree, braces(&written[..error.at()]), error.to_string());
             Mapping::Value(Value::Null)
         }
     }

@@ -28,7 +28,7 @@ pub(super) fn read(tree: &Tree, problems: &mut Problems) -> Option<Drafted> {
     let calls: Vec<Call<'_>> = items.iter().filter_map(|item| Call::read(item, problems)).collect();
     // Of those with other mistakes, too: they can be depended on.
     let ids: BTreeSet<&str> = items.iter().filter_map(|item| item.field("id")?.value.text()).collect();
-    if items.is_empty() && problems.0.is_empty() {
+    if items.is_empty() && problems.found.is_empty() {
         problems.note(&tree.at, "a document of tools has at least one node");
         return None;
     }

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::Drafted;
 use super::object_fields::{Fields, Problems, read as read_value};
 use super::template_text::mapping;
+use super::{Drafted, Parts};
 use crate::expression::Expression;
 use crate::pipeline::{Choice, Pipeline, check_name, until};
 use crate::state::StateTransform;
@@ -15,26 +15,32 @@ use crate::text::{did_you_mean, nearest};
 use crate::text_tree::{Datum, Tree};
 use crate::workflow::{NodePolicy, NodeSchema};
 
-/// What a part is, by the field that says so.
-const OPERATORS: [&str; 14] = [
-    "tool",
-    "agent",
-    "workflow",
-    "value",
-    "sequence",
-    "parallel",
-    "fallback",
-    "race",
-    "loop",
-    "map_over",
-    "route",
-    "gate",
-    "timeout",
-    "transform",
+/// What a part is, by the field that says so, and whether other parts stand in that.
+const OPERATORS: [(&str, bool); 15] = [
+    ("tool", false),
+    ("agent", false),
+    ("workflow", false),
+    ("value", false),
+    ("sequence", true),
+    ("parallel", true),
+    ("fallback", true),
+    ("race", true),
+    ("loop", true),
+    ("map_over", true),
+    ("route", true),
+    ("gate", false),
+    ("timeout", true),
+    ("transform", false),
+    ("tap", true),
 ];
 
-/// The one that stands beside what follows it.
-const TAP: &str = "tap";
+/// The fields of a route in which parts stand.
+const ARMS: [&str; 2] = ["then", "otherwise"];
+
+/// Whether parts stand in a field of a part, or of an arm.
+pub(super) fn has_parts(field: &str) -> bool {
+    ARMS.contains(&field) || OPERATORS.contains(&(field, true))
+}
 
 /// The field of the tree.
 pub(super) const TOPOLOGY: [&str; 2] = ["topology", "root"];
@@ -60,25 +66,33 @@ pub(super) fn read(tree: &Tree, problems: &mut Problems) -> Option<Drafted> {
     };
     let mut reading = Reading { problems, parts: Vec::new() };
     let pipeline = reading.part(root);
-    let parts = reading.into_parts();
+    let parts = reading.parts;
     let pipeline = pipeline?;
     let pipeline = match decider {
         Some(decider) => pipeline.decider(decider),
         None => pipeline,
     };
     // What parts are together is wrong beside what each is by itself.
-    match pipeline.graphs(name?) {
+    match pipeline.written_graphs(name?) {
         Ok(mut graphs) => {
-            let mut graph = graphs.pop()?;
+            let of = |written: Vec<(String, usize)>| -> Parts {
+                written.into_iter().filter_map(|(node, part)| Some((node, parts.get(part)?.1.at.clone()))).collect()
+            };
+            let (mut graph, written) = graphs.pop()?;
             graph.limits = limits;
             graph.description = description.to_owned();
-            let parts = parts.into_iter().map(|(name, tree)| (name, tree.at.clone())).collect();
-            Some(Drafted { inner: graphs, ..Drafted::of(graph, parts) })
+            let (mut inner, mut inner_parts) = (Vec::new(), HashMap::new());
+            for (graph, written) in graphs {
+                inner_parts.insert(graph.name.clone(), of(written));
+                inner.push(graph);
+            }
+            Some(Drafted { inner, inner_parts, ..Drafted::of(graph, of(written)) })
         }
         Err(error) => {
             for sentence in error.to_string().lines() {
                 let words = sentence.split('`').skip(1).step_by(2);
-                let part = words.clone().find_map(|word| parts.get(word).copied()).unwrap_or(root);
+                let named = |word: &str| parts.iter().find(|(label, _)| label == word);
+                let part = words.clone().find_map(named).map_or(root, |(_, part)| *part);
                 let place = words.filter_map(|word| part.place_of(word)).last();
                 problems.note(&place.unwrap_or_else(|| part.at.clone()), sentence);
             }
@@ -89,29 +103,29 @@ pub(super) fn read(tree: &Tree, problems: &mut Problems) -> Option<Drafted> {
 
 struct Reading<'p, 't> {
     problems: &'p mut Problems,
-    /// What each part was made of, by what it is called.
+    /// What each part is called, and what it was made of.
     parts: Vec<(String, &'t Tree)>,
 }
 
 impl<'t> Reading<'_, 't> {
-    /// The parts by the names of their nodes: one that has the name of an earlier one has a number behind it.
-    fn into_parts(self) -> HashMap<String, &'t Tree> {
-        let mut parts = HashMap::new();
-        let mut seen: HashMap<String, u32> = HashMap::new();
-        for (label, tree) in self.parts {
-            let number = seen.entry(label.clone()).and_modify(|number| *number += 1).or_insert(1);
-            parts.insert(if *number == 1 { label } else { format!("{label}_{number}") }, tree);
-        }
-        parts
-    }
-
     fn part(&mut self, tree: &'t Tree) -> Option<Pipeline> {
         let Datum::Object(of) = &tree.datum else {
-            let example = "`tool: count_words` or `sequence: [..]`";
-            self.problems.note(&tree.at, format!("a part is an object such as {example}, and this is {}", tree.what()));
+            let problem = match &tree.datum {
+                Datum::List(_) => {
+                    "a part is an object, and this is a list; say how its parts go together, as in `sequence: [..]`"
+                        .to_owned()
+                }
+                _ => {
+                    let example = "`tool: count_words` or `sequence: [..]`";
+                    format!("a part is an object such as {example}, and this is {}", tree.what())
+                }
+            };
+            self.problems.note(&tree.at, problem);
+            // What they are is read all the same.
+            tree.items().iter().for_each(|item| drop(self.part(item)));
             return None;
         };
-        let operators = || OPERATORS.into_iter().chain([TAP]);
+        let operators = || OPERATORS.into_iter().map(|(name, _)| name);
         let said: Vec<&str> = operators().filter(|name| of.iter().any(|field| field.name == *name)).collect();
         let [operator] = said.as_slice() else {
             match said.as_slice() {
@@ -137,11 +151,11 @@ impl<'t> Reading<'_, 't> {
         };
         let mut fields = Fields::of(tree, "a part", self.problems)?;
         let null = if *operator == "value" { fields.get_or_null(operator) } else { None };
-        let value = null.or_else(|| fields.need(operator, self.problems));
+        let value = null.or_else(|| fields.need(operator));
         let made = self.operator(operator, value, &mut fields);
         let made = self.described(made, operator, &mut fields);
         fields.end(self.problems);
-        let made = made?;
+        let made = made?.written(self.parts.len());
         self.parts.push((made.label(), tree));
         Some(made)
     }
@@ -231,7 +245,7 @@ impl<'t> Reading<'_, 't> {
             "fallback" => self.parts_of(value, "fallback").map(Pipeline::fallbacks),
             "race" => self.parts_of(value, "race").map(Pipeline::race),
             "map_over" => self.part(value).map(Pipeline::map_over),
-            TAP => self.part(value).map(Pipeline::tapped),
+            "tap" => self.part(value).map(Pipeline::tapped),
             _ => {
                 let read: Option<Vec<StateTransform>> = read_value(value, self.problems);
                 read.map(Pipeline::transform)
@@ -294,7 +308,7 @@ impl<'t> Reading<'_, 't> {
         for item in items {
             let Some(mut fields) = Fields::of(item, "an arm", self.problems) else { continue };
             let when = fields.need_text("when", self.problems).and_then(|(_, tree)| self.condition(tree));
-            let then = fields.need("then", self.problems).and_then(|tree| self.part(tree));
+            let then = fields.need("then").and_then(|tree| self.part(tree));
             fields.end(self.problems);
             arms.extend(when.zip(then));
         }
@@ -314,9 +328,9 @@ impl<'t> Reading<'_, 't> {
 
     /// A value with templates, unless one has a mistake.
     fn templates<'v>(&mut self, tree: &'v Tree) -> Option<&'v Tree> {
-        let known = self.problems.0.len();
+        let known = self.problems.found.len();
         mapping(tree, &mut Vec::new(), self.problems);
-        (self.problems.0.len() == known).then_some(tree)
+        (self.problems.found.len() == known).then_some(tree)
     }
 
     fn text(&mut self, tree: &Tree, operator: &str) -> Option<String> {

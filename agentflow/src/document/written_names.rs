@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use super::DocumentForm;
 use super::steps_document::is_name;
-use super::tree_document::TOPOLOGY;
+use super::tree_document::{TOPOLOGY, has_parts};
 use crate::text_tree::{Datum, Tree};
 use crate::workflow::ReferenceKind;
 
@@ -31,9 +31,22 @@ impl WrittenName {
     }
 }
 
+/// What others call by a name.
+pub(crate) type Described = (ReferenceKind, String);
+
+/// What a document describes for others, as far as it has names: its workflow, and the agents that it lists.
+pub(super) fn described_by(tree: &Tree) -> Vec<Described> {
+    let workflow = text(tree, &OWN).map(|name| (ReferenceKind::Workflow, name.to_owned()));
+    let agents = items(tree, "agents").iter().filter_map(|agent| text(agent, &["name"]));
+    workflow.into_iter().chain(agents.map(|name| (ReferenceKind::Agent, name.to_owned()))).collect()
+}
+
+/// The fields of which one has the name of the workflow.
+const OWN: [&str; 4] = ["workflow_id", "workflowId", "id", "name"];
+
 const KINDS: [ReferenceKind; 3] = [ReferenceKind::Tool, ReferenceKind::Agent, ReferenceKind::Workflow];
 
-/// The names in a document of a form, without its own.
+/// The names in a document of a form.
 pub(super) fn of(form: DocumentForm, tree: &Tree) -> Vec<WrittenName> {
     let mut names: Vec<WrittenName> = decider(tree).into_iter().collect();
     match form {
@@ -64,8 +77,6 @@ pub(super) fn of(form: DocumentForm, tree: &Tree) -> Vec<WrittenName> {
             }
         }
     }
-    let own = text(tree, &["workflow_id", "workflowId", "id", "name"]);
-    names.retain(|of| of.kind != Some(ReferenceKind::Workflow) || Some(&*of.name) != own);
     names
 }
 
@@ -115,19 +126,6 @@ fn of_server(tree: &Tree, by: String) -> Option<WrittenName> {
 
 /// The calls in a part of a tree.
 fn of_part(tree: &Tree, names: &mut Vec<WrittenName>) {
-    const WITHIN: [&str; 11] = [
-        "sequence",
-        "parallel",
-        "fallback",
-        "race",
-        "loop",
-        "map_over",
-        "route",
-        "then",
-        "otherwise",
-        "timeout",
-        "tap",
-    ];
     match &tree.datum {
         Datum::List(items) => items.iter().for_each(|item| of_part(item, names)),
         Datum::Object(fields) => {
@@ -135,7 +133,7 @@ fn of_part(tree: &Tree, names: &mut Vec<WrittenName>) {
                 let word = kind.as_str();
                 called(tree, word, *kind, by(tree, &["as", word]))
             }));
-            let within = fields.iter().filter(|field| WITHIN.contains(&field.name.as_str()));
+            let within = fields.iter().filter(|field| has_parts(&field.name));
             within.for_each(|field| of_part(&field.value, names));
         }
         _ => {}

@@ -145,6 +145,8 @@ impl Parser {
         let at = self.at();
         let found = match self.peek() {
             Token::End => return ExpressionError::new(at, format!("the expression ends at byte {at}, and {expected}")),
+            Token::Name(name) if name == "and" => "and` in place of `&&".to_owned(),
+            Token::Name(name) if name == "or" => "or` in place of `||".to_owned(),
             Token::Name(name) => name.clone(),
             Token::Int(value) => value.to_string(),
             Token::Double(value) => value.to_string(),

@@ -69,6 +69,8 @@ fn what_is_wrong_is_named_with_its_place() {
         ("a b", "`b` stands at byte 2, and the expression should end"),
         ("a = 1", "`=` in place of `==` stands at byte 2"),
         ("a & b", "`&` in place of `&&` stands at byte 2"),
+        ("a and b", "`and` in place of `&&` stands at byte 2"),
+        ("(a or b)", "`or` in place of `||` stands at byte 3"),
         ("(a", "the expression ends at byte 2, and `)` should follow"),
         ("[1, 2", "and `,` or `]` should follow"),
         ("a.", "the expression ends at byte 2, and the name of a field should follow"),

@@ -30,6 +30,11 @@ impl Pipeline {
         self.0.label()
     }
 
+    /// Which part of a document it is, so that its nodes are known.
+    pub(crate) fn written(self, number: usize) -> Self {
+        self.changed(|part| part.written = Some(number))
+    }
+
     /// Sets the policy; a time limit that the part has already stays where the policy says nothing of it.
     pub(crate) fn policy_with(self, mut policy: NodePolicy) -> Self {
         let timeout = self.0.policy.as_ref().and_then(|policy| policy.timeout_ms);

@@ -17,9 +17,14 @@ use crate::workflow::{
 /// The input of the workflow of a pipeline, and the value that a part is given.
 pub(super) const INPUT: &str = "input";
 
+/// A graph, and the parts of a document that its nodes are, by the names of these.
+pub(crate) type WrittenGraph = (Graph, Vec<(String, usize)>);
+
 pub(super) struct Drafting<'n> {
     name: &'n str,
-    graphs: Vec<Graph>,
+    graphs: Vec<WrittenGraph>,
+    /// The nodes that are parts of a document, in the graph that is being made.
+    written: Vec<(String, usize)>,
     /// The names of the workflows.
     names: FreeNames,
     /// Who is asked in the workflow that is being made.
@@ -29,11 +34,12 @@ pub(super) struct Drafting<'n> {
 
 impl<'n> Drafting<'n> {
     pub(super) fn new(name: &'n str) -> Self {
-        Self { name, graphs: Vec::new(), names: FreeNames::default(), decider: None, problems: Vec::new() }
+        let written = Vec::new();
+        Self { name, graphs: Vec::new(), written, names: FreeNames::default(), decider: None, problems: Vec::new() }
     }
 
     /// The graphs, those first that others call; and what is wrong.
-    pub(super) fn into_parts(self) -> (Vec<Graph>, Vec<String>) {
+    pub(super) fn into_parts(self) -> (Vec<WrittenGraph>, Vec<String>) {
         (self.graphs, self.problems)
     }
 
@@ -49,15 +55,17 @@ impl<'n> Drafting<'n> {
 
     fn graph(&mut self, name: &str, input: NodeSchema, part: &Part) {
         let mut graph = GraphInWork::new(input);
+        let around = std::mem::take(&mut self.written);
         let end = self.part(&mut graph, Place::behind(INPUT), part);
+        let written = std::mem::replace(&mut self.written, around);
         let decider = self.decider.clone();
-        self.graphs.push(Graph { decider, ..graph.graph(name, end) });
+        self.graphs.push((Graph { decider, ..graph.graph(name, end) }, written));
     }
 
     /// Makes a workflow of a part, for what must be one call, and calls it with a value.
     fn inner(&mut self, part: &Part, with: Mapping) -> Reference {
         let name = self.names.name(&format!("{}.{}", self.name, part.label()));
-        let bare = Part { name: part.name.clone(), ..Part::new(part.kind.clone()) };
+        let bare = Part { name: part.name.clone(), written: part.written, ..Part::new(part.kind.clone()) };
         let around = self.decider.clone();
         self.decider = part.decider.clone().or(self.decider.take());
         self.graph(&name, part.input.clone(), &bare);
@@ -75,7 +83,7 @@ impl<'n> Drafting<'n> {
 
     /// A part as one call within a node that has a policy of its own.
     fn branch(&mut self, part: &Part, given: Mapping) -> Reference {
-        let named = Part { name: part.name.clone(), ..Part::new(part.kind.clone()) };
+        let named = Part { name: part.name.clone(), written: part.written, ..Part::new(part.kind.clone()) };
         let is_plain = Part { name: None, ..part.clone() }.is_bare();
         match (is_plain, part.call()) {
             (true, Some(_)) => self.call(part, given),
@@ -176,10 +184,17 @@ impl<'n> Drafting<'n> {
 
     /// Adds the node of a part, with what is said of it.
     fn node(&mut self, graph: &mut GraphInWork, at: &Place, part: &Part, does: GraphBody) -> Place {
-        let node = GraphNode::new(graph.name(&part.label()), does);
+        let name = graph.name(&part.label());
+        self.note(&name, part);
+        let node = GraphNode::new(name, does);
         let node = part.saves.iter().fold(node, |node, (key, part)| node.save(key, part));
         let node = node.policy(part.policy.clone().unwrap_or_default()).schema(part.output.clone());
         graph.add(at, node)
+    }
+
+    /// Notes which part a node is.
+    fn note(&mut self, node: &str, part: &Part) {
+        self.written.extend(part.written.map(|number| (node.to_owned(), number)));
     }
 
     fn parallel(&mut self, graph: &mut GraphInWork, at: &Place, part: &Part, parts: &[Pipeline]) -> Place {
@@ -242,6 +257,7 @@ impl<'n> Drafting<'n> {
         }
         let names: Vec<String> = routes.iter().map(|route| route.arm.clone()).collect();
         let router = graph.name(&format!("{label}_of"));
+        self.note(&router, part);
         graph.add(at, GraphNode::new(&router, GraphBody::Route(Routes::first(routes))));
         let mut ends = Vec::new();
         for (arm, (_, pipeline)) in names.iter().zip(arms) {
@@ -250,7 +266,9 @@ impl<'n> Drafting<'n> {
             ends.push(graph.node_at(end, arm));
         }
         let first = Mapping::First(ends.iter().map(Mapping::from).collect());
-        let node = GraphNode::new(graph.name(&label), GraphBody::Value(first)).begins(Begins::Barrier(1));
+        let name = graph.name(&label);
+        self.note(&name, part);
+        let node = GraphNode::new(name, GraphBody::Value(first)).begins(Begins::Barrier(1));
         let node = ends.iter().fold(node, |node, end| node.edge(GraphEdge::from(end)));
         graph.add(&Place::behind(INPUT), node)
     }

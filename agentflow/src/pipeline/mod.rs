@@ -18,9 +18,9 @@ use std::time::Duration;
 use serde_json::Value;
 
 pub use self::choice::Choice;
-use self::drafting::Drafting;
 #[cfg(feature = "documents")]
 pub(crate) use self::drafting::check_name;
+use self::drafting::{Drafting, WrittenGraph};
 pub use self::operators::{Until, until};
 pub(crate) use self::pipeline_part::Given;
 use self::pipeline_part::{Kind, Part};
@@ -223,6 +223,11 @@ impl Pipeline {
     /// All that is wrong whatever the names in it refer to.
     #[doc(alias = "compile")]
     pub fn graphs(&self, name: &str) -> Result<Vec<Graph>, PipelineError> {
+        Ok(self.written_graphs(name)?.into_iter().map(|(graph, _)| graph).collect())
+    }
+
+    /// The same, with the parts of a document that their nodes are.
+    pub(crate) fn written_graphs(&self, name: &str) -> Result<Vec<WrittenGraph>, PipelineError> {
         let mut drafting = Drafting::new(name);
         drafting.workflow(self);
         let (graphs, problems) = drafting.into_parts();

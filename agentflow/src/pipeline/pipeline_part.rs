@@ -27,6 +27,8 @@ pub(super) struct Part {
     pub(super) limits: RunLimits,
     pub(super) input: NodeSchema,
     pub(super) output: NodeSchema,
+    /// Which part of a document it is.
+    pub(super) written: Option<usize>,
 }
 
 #[derive(Clone)]
@@ -66,12 +68,13 @@ impl Part {
             limits: RunLimits::default(),
             input: NodeSchema::default(),
             output: NodeSchema::default(),
+            written: None,
         }
     }
 
     /// Whether nothing is said of it but what it is.
     pub(super) fn is_bare(&self) -> bool {
-        let Self { kind: _, name, with, saves, policy, decider, limits: _, input, output } = self;
+        let Self { kind: _, name, with, saves, policy, decider, limits: _, input, output, written: _ } = self;
         let any = NodeSchema::default();
         let is_plain = name.is_none() && with.is_none() && saves.is_empty() && policy.is_none() && decider.is_none();
         is_plain && *input == any && *output == any

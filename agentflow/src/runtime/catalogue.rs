@@ -38,6 +38,9 @@ pub(super) struct Given {
     /// The agents that documents describe, each with what it was read from.
     #[cfg(feature = "documents")]
     pub(super) written_agents: Vec<(ErasedAgent, super::given_documents::WrittenIn)>,
+    /// What documents describe that have problems, each with the document's name.
+    #[cfg(feature = "documents")]
+    pub(super) unread: Vec<super::given_documents::Unread>,
     pub(super) schemas: Vec<((Arc<str>, Value), Origin)>,
     /// The providers of models.
     pub(super) providers: Vec<(Arc<str>, Origin)>,
@@ -104,6 +107,10 @@ pub(super) fn workflow_spec_in(host: &Host, name: &str, within: &[&str]) -> Resu
         Ok(None) | Err(_) => {}
     }
     only("workflow", name, found, same_workflow)?.ok_or_else(|| {
+        #[cfg(feature = "documents")]
+        if let Some(problem) = super::given_documents::unread(host, ReferenceKind::Workflow, name) {
+            return Error::Build { what: "workflow", name: name.into(), problem };
+        }
         let known = given_workflows.iter().map(|(spec, _)| &*spec.name).chain(linked.names());
         #[cfg(feature = "dynamic")]
         let known = known.chain(graphs.iter().map(|(graph, _)| graph.graph.name.as_str()));

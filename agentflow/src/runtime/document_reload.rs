@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use super::Runtime;
 use super::document_set::{ByFile, DocumentsOfRuntime, Loaded, Stamps, models};
+use super::given_documents::{Unread, unread_of};
 use super::given_now::{GivenNow, given_now};
 use crate::document::{Document, DocumentError, FolderError};
 use crate::run::Host;
@@ -59,9 +60,10 @@ impl Runtime {
         let reading = tokio::task::spawn_blocking(move || read(&folders, &known));
         let read = reading.await.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()))?;
         let Read { mut documents, mut errors, stamps } = read;
+        let mut unread = unread_of(&errors);
         let candidate = loop {
             take_one_of_a_name(set, &mut documents, &before, &mut errors);
-            let candidate = self.with_given(set, &documents);
+            let candidate = self.with_given(set, &documents, &unread);
             let mut is_whole = true;
             for file in changed(&documents, &before) {
                 let Some(document) = documents.get(&file) else { continue };
@@ -70,6 +72,8 @@ impl Runtime {
                     wrong => wrong,
                 };
                 if let Err(error) = checked {
+                    unread
+                        .extend(document.describes().into_iter().map(|of| (of, Arc::clone(document.source().name()))));
                     errors.push(error);
                     put_back(&file, &mut documents, &before);
                     is_whole = false;
@@ -116,9 +120,10 @@ impl Runtime {
     }
 
     /// The same runtime as it would be with these documents of its folders.
-    fn with_given(&self, set: &DocumentsOfRuntime, documents: &ByFile) -> Self {
+    fn with_given(&self, set: &DocumentsOfRuntime, documents: &ByFile, unread: &[Unread]) -> Self {
         let mut host = Host::clone(self.host());
-        let given = set.given_with(documents, models(self.host()));
+        let mut given = set.given_with(documents, models(self.host()));
+        given.unread.extend_from_slice(unread);
         host.set_part(GivenNow::new(given));
         Self(Arc::new(host))
     }

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::SystemTime;
 
 use super::catalogue::Given;
-use super::given_documents::with_documents;
+use super::given_documents::{Unread, with_documents};
 use super::given_now::GivenNow;
 use crate::agent::AgentModels;
 use crate::document::{Document, included};
@@ -25,6 +25,8 @@ pub(super) struct DocumentsOfRuntime {
     /// What the program gave beside documents.
     program: Given,
     given: Vec<Document>,
+    /// What the command line read that has problems.
+    unread: Vec<Unread>,
     pub(super) folders: Vec<PathBuf>,
     loaded: Mutex<Loaded>,
     /// Held while documents are read again.
@@ -48,13 +50,15 @@ impl DocumentsOfRuntime {
     pub(super) fn of(host: &Host) -> Self {
         let Some(of) = host.part::<Self>() else { return Self::default() };
         let loaded = Mutex::new(of.loaded());
-        Self { loaded, ..Self::new(of.program.clone(), of.given.clone(), of.folders.clone()) }
+        let unread = of.unread.clone();
+        Self { loaded, unread, ..Self::new(of.program.clone(), of.given.clone(), of.folders.clone()) }
     }
 
-    /// With these documents, too.
+    /// With these documents, too, and those that could not be read.
     #[cfg(feature = "cli")]
-    pub(super) fn beside(mut self, documents: &[Document]) -> Self {
+    pub(super) fn beside(mut self, documents: &[Document], unread: Vec<Unread>) -> Self {
         self.given.extend_from_slice(documents);
+        self.unread.extend(unread);
         self
     }
 
@@ -81,7 +85,8 @@ impl DocumentsOfRuntime {
 
     /// All that a runtime has with these documents of its folders. What names refer to is looked up anew.
     pub(super) fn given_with(&self, documents: &ByFile, models: &AgentModels) -> Given {
-        with_documents(self.program_anew(), self.fixed().chain(documents.values()), models)
+        let all = self.fixed().chain(documents.values());
+        Given { unread: self.unread.clone(), ..with_documents(self.program_anew(), all, models) }
     }
 
     /// The same with these documents alone.

@@ -8,9 +8,9 @@ use super::Runtime;
 use super::catalogue::{Given, given, linked_tools_of};
 use super::catalogue_entry::Origin;
 use super::given_now::given_now;
-use super::graphs::{GivenGraph, could_have, found};
+use super::graphs::{GivenGraph, calls_itself, could_have, found};
 use crate::agent::{AgentModels, ErasedAgent};
-use crate::document::{Document, DocumentError, DocumentTypes, Source, included};
+use crate::document::{Described, Document, DocumentError, DocumentTypes, OfGraph, Problem, Source, included};
 use crate::model::ModelRef;
 use crate::run::Host;
 use crate::text::{OneLine, did_you_mean, nearest};
@@ -21,12 +21,32 @@ use crate::workflow::reference_steps::Callee;
 use crate::workflow::spec::Spec;
 use crate::workflow::{Graph, ReferenceKind};
 
-/// How the error of a document begins that has problems.
-const PROBLEMS: &str = "its document has problems";
+/// Between what is said of a document that has problems and these.
+const PROBLEMS: &str = " has problems\n";
 
 /// The error of a workflow that a node calls, for the report of the node: that of a document is shown by itself.
 pub(super) fn in_short(error: &str) -> &str {
-    error.find(PROBLEMS).map_or(error, |at| &error[..at + PROBLEMS.len()])
+    error.find(PROBLEMS).map_or(error, |at| error[..at + PROBLEMS.len()].trim_end())
+}
+
+/// What a document with problems describes, and the document's name.
+pub(super) type Unread = (Described, Arc<str>);
+
+/// What documents describe that could not be read.
+pub(super) fn unread_of<'e>(errors: impl IntoIterator<Item = &'e DocumentError>) -> Vec<Unread> {
+    let of = |error: &DocumentError| {
+        let name: Arc<str> = error.name().into();
+        let describes = error.checkable().describes.clone();
+        describes.into_iter().map(move |described| (described, Arc::clone(&name))).collect::<Vec<_>>()
+    };
+    errors.into_iter().flat_map(of).collect()
+}
+
+/// Why nothing is known of a name: the document that describes it has problems.
+pub(super) fn unread(host: &Host, kind: ReferenceKind, name: &str) -> Option<String> {
+    let unread = given(host, |given| &given.unread);
+    let of_name = unread.iter().find(|((of, known), _)| *of == kind && known == name);
+    of_name.map(|(_, document)| format!("its document {} has problems", OneLine(document)))
 }
 
 /// A document as it is kept: its name and its text.
@@ -69,7 +89,10 @@ impl GivenDocument {
     pub(super) fn error(&self, graph: &str) -> String {
         match self.is_inner {
             true => graph.to_owned(),
-            false => format!("{PROBLEMS}\n{}", self.source.error(&format!("{graph}\n{}", self.agents))),
+            false => {
+                let error = self.source.error(&format!("{graph}\n{}", self.agents));
+                format!("its document {}{PROBLEMS}{error}", OneLine(self.source.name()))
+            }
         }
     }
 
@@ -173,15 +196,14 @@ impl Runtime {
     /// # Errors
     /// All problems, each with its place in the document.
     pub async fn check(&self, document: &Document) -> Result<(), DocumentError> {
-        let sentences = self.problems_of(document).await.concat();
-        match sentences.is_empty() {
-            true => Ok(()),
-            false => Err(document.source().error(&sentences.join("\n"))),
-        }
+        let (sentences, of_graphs) = self.problems_of(document, false).await;
+        let all = [vec![(String::new(), sentences.join("\n"))], of_graphs].concat();
+        let error = document.source().error_of(&all);
+        if error.problems().is_empty() { Ok(()) } else { Err(error) }
     }
 
     /// What [`check`](Self::check) reports: of the toolsets and the agents, and of the graphs.
-    async fn problems_of(&self, document: &Document) -> [Vec<String>; 2] {
+    async fn problems_of(&self, document: &Document, is_draft: bool) -> (Vec<String>, Vec<OfGraph>) {
         let given = given_now(self.host());
         let mut unfetched = Vec::new();
         let of_graphs = document.graphs().flat_map(|graph| super::graphs::toolsets_named(&given.toolsets, graph));
@@ -212,14 +234,15 @@ impl Runtime {
         }
         let mut of_graphs = Vec::new();
         for graph in document.graphs() {
-            let resolve = |kind, name: &str| self.found_for(&agents, &inner, (kind, name), document.name());
+            let resolve = |kind, name: &str| self.found_for(&agents, &inner, (kind, name), document);
             let types = document.types().filter(|_| graph.name == document.name());
-            match graph.to_spec(&resolve).and_then(|spec| fits_types(types, graph, spec, &resolve)) {
+            let spec = if is_draft { graph.to_draft(&resolve) } else { graph.to_spec(&resolve) };
+            match spec.and_then(|spec| fits_types(types, graph, spec, &resolve)) {
                 Ok(spec) => inner.push(Arc::new(spec)),
-                Err(problems) => of_graphs.push(problems),
+                Err(problems) => of_graphs.push((graph.name.clone(), problems)),
             }
         }
-        [sentences, of_graphs]
+        (sentences, of_graphs)
     }
 
     /// The problems of a document that could not be read, with those that [`check`](Self::check) has of what was read of it
@@ -228,8 +251,8 @@ impl Runtime {
         let checkable = Arc::clone(error.checkable());
         let mut error = error;
         if let Some(draft) = &checkable.draft {
-            let [of_agents, of_graphs] = self.problems_of(draft).await;
-            error = draft.source().with_those_of_graphs(error, &of_graphs.join("\n"));
+            let (of_agents, of_graphs) = self.problems_of(draft, true).await;
+            error = draft.source().with_those_of_graphs(error, &of_graphs);
             error = error.with_those_of(&draft.source().error(&of_agents.join("\n")), |_| None);
         }
         let given = given_now(self.host());
@@ -241,13 +264,17 @@ impl Runtime {
             more.extend(unknown.map(|said| Misread::new(first.at.clone(), said)));
         }
         for of in &checkable.names {
+            let is_own = |kind| checkable.describes.iter().any(|own| own.0 == kind && own.1 == of.name);
             let unknown = match of.kind {
+                Some(ReferenceKind::Workflow) if is_own(ReferenceKind::Workflow) => Some(calls_itself(&of.name)),
+                Some(ReferenceKind::Agent) if is_own(ReferenceKind::Agent) => None,
                 Some(kind) => found(self.host(), kind, &of.name, &[]).err(),
                 None => tools_of(&given, &of.name).err(),
             };
             let overlaps = |at: &Range<usize>| at.start < of.at.end && of.at.start < at.end;
             let is_known = |said: &str| {
-                error.problems().iter().any(|known| overlaps(&known.span) && known.message.ends_with(said))
+                let is_it = |known: &Problem| overlaps(&known.span) && known.message.ends_with(said);
+                error.problems().iter().any(|known| is_it(known) || known.message == of.sentence(said))
             };
             let unknown = unknown.filter(|said| !is_known(said));
             more.extend(unknown.map(|said| Misread::new(of.at.clone(), of.sentence(&said))));
@@ -261,14 +288,19 @@ impl Runtime {
         agents: &[ErasedAgent],
         inner: &[Arc<Spec>],
         (kind, name): (ReferenceKind, &str),
-        document: &str,
+        document: &Document,
     ) -> Result<Callee, String> {
         let agent = agents.iter().find(|agent| **agent.name() == *name).filter(|_| kind == ReferenceKind::Agent);
         let workflow = inner.iter().find(|spec| *spec.name == *name).filter(|_| kind == ReferenceKind::Workflow);
         match (agent, workflow) {
             (Some(agent), _) => Ok(Callee::Agent(agent.clone())),
             (None, Some(spec)) => Ok(Callee::Workflow(Arc::clone(spec))),
-            (None, None) => found(self.host(), kind, name, &[document]),
+            (None, None) if kind == ReferenceKind::Workflow && name == document.name() => Err(calls_itself(name)),
+            // What is wrong with it is said by itself.
+            (None, None) if kind == ReferenceKind::Workflow && document.inner().iter().any(|of| of.name == name) => {
+                Err(String::new())
+            }
+            (None, None) => found(self.host(), kind, name, &[document.name()]),
         }
     }
 }

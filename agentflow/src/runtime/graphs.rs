@@ -102,8 +102,8 @@ impl GivenGraph {
         let name = self.graph.name.as_str();
         let problem = |problem| Error::Build { what: "workflow", name: name.into(), problem };
         if within.contains(&name) {
-            let way: Vec<String> = within.iter().chain([&name]).map(|name| format!("`{name}`")).collect();
-            return Err(problem(format!("it calls itself: {}", way.join(" calls "))));
+            let way: Vec<&str> = within.iter().copied().chain([name]).collect();
+            return Err(problem(in_circle(&way)));
         }
         #[cfg(feature = "documents")]
         let still = super::given_now::at_moment(host, moment).filter(|_| within.is_empty());
@@ -231,6 +231,18 @@ fn in_short(error: &str) -> &str {
     error
 }
 
+/// That a workflow calls itself, by way of others or not.
+fn in_circle(way: &[&str]) -> String {
+    let way: Vec<String> = way.iter().map(|name| format!("`{name}`")).collect();
+    format!("it calls itself: {}", way.join(" calls "))
+}
+
+/// The error of a workflow that calls itself, for the report of what calls it.
+#[cfg(feature = "documents")]
+pub(super) fn calls_itself(name: &str) -> String {
+    format!("the workflow `{name}` cannot be built: {}", in_circle(&[name, name]))
+}
+
 /// What a name in a graph refers to.
 pub(super) fn found(host: &Host, kind: ReferenceKind, name: &str, within: &[&str]) -> Result<Callee, String> {
     let found = match kind {
@@ -303,6 +315,10 @@ fn agent(host: &Host, name: &str) -> Result<Callee, String> {
     if let Some(agent) = linked.get(name).map_err(|two| two_linked_agents(two).to_string())? {
         agent.input_schema().map_err(|error| error.to_string())?;
         return Ok(Callee::LinkedAgent(agent));
+    }
+    #[cfg(feature = "documents")]
+    if let Some(problem) = super::given_documents::unread(host, ReferenceKind::Agent, name) {
+        return Err(format!("the agent `{name}` cannot be built: {problem}"));
     }
     let near = nearest(name, given.iter().map(|(agent, _)| &**agent.name()).chain(linked.names()));
     let give = match near {

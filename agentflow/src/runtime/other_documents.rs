@@ -4,17 +4,22 @@ use std::sync::Arc;
 
 use super::Runtime;
 use super::document_set::{DocumentsOfRuntime, models};
+use super::given_documents::unread_of;
 use super::given_now::GivenNow;
 use crate::definition::Known;
-use crate::document::Document;
+use crate::document::{Document, DocumentError};
 use crate::error::Result;
 use crate::run::Host;
 
 impl Runtime {
-    /// The same runtime with these documents, too.
-    pub(crate) fn with_documents(&self, documents: &[Document]) -> Self {
+    /// The same runtime with these documents, too; `unread` are errors of others that may be called.
+    pub(crate) fn with_documents<'e>(
+        &self,
+        documents: &[Document],
+        unread: impl IntoIterator<Item = &'e DocumentError>,
+    ) -> Self {
         let mut host = Host::clone(self.host());
-        DocumentsOfRuntime::of(&host).beside(documents).put_into(&mut host);
+        DocumentsOfRuntime::of(&host).beside(documents, unread_of(unread)).put_into(&mut host);
         super::runtime_builder::knows_names(&mut host);
         Self(Arc::new(host))
     }

@@ -11,6 +11,7 @@ use saphyr_parser::{Event, Parser, ScalarStyle, ScanError, Span, StrInput};
 use serde_json::{Map, Number, Value};
 
 use self::yaml_numbers::{is_decimal, large_whole};
+use crate::text::word_in;
 
 /// The most bytes of a document.
 pub(crate) const MOST_BYTES: usize = 4 << 20;
@@ -149,7 +150,7 @@ impl Tree {
 
     /// Where a word stands in it: the value or the name of a field that is this word, or else the first text that has it.
     pub(crate) fn place_of(&self, word: &str) -> Option<Range<usize>> {
-        self.find(&|text| text == word).or_else(|| self.find(&|text| text.contains(word)))
+        self.find(&|text| text == word).or_else(|| self.find(&|text| word_in(text, word).is_some()))
     }
 
     /// It and the values within it by their places; of several at one place, the first.

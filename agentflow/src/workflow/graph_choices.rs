@@ -25,6 +25,7 @@ impl Loading<'_> {
     pub(super) fn router(&mut self, node: &GraphNode, does: &GraphBody) -> (NodeKind, Body) {
         let GraphBody::Route(routes) = does else { return (NodeKind::Join, Body::Join) };
         let name = &node.name;
+        let known = self.problems.len();
         let mut seen = BTreeSet::new();
         for route in &routes.arms {
             if !seen.insert(&route.arm) {
@@ -40,6 +41,7 @@ impl Loading<'_> {
         if routes.arms.is_empty() {
             self.problems.push(format!("the router `{name}` has no arms; give it at least one"));
         }
+        self.is_connected &= self.problems.len() == known;
         let conditions: Vec<(Arc<str>, Option<BoundCondition>)> = routes
             .arms
             .iter()

@@ -42,6 +42,8 @@ mod graph;
 mod graph_body;
 #[cfg(feature = "dynamic")]
 mod graph_choices;
+#[cfg(feature = "documents")]
+mod graph_draft;
 mod graph_form;
 mod graph_of_data;
 #[cfg(feature = "dynamic")]

@@ -13,7 +13,7 @@ pub(super) fn problems_of_nodes(nodes: &[NodeSpec]) -> Vec<String> {
     [problems_of_places(nodes), problems_of_questions(nodes), problems_of_taps(nodes)].concat()
 }
 
-/// What is wrong with nodes together, which have no other problem; `output` is the one whose output the workflow has.
+/// What is wrong with nodes together, whose reads and edges all lead to nodes; `output` is the one whose output the workflow has.
 pub(super) fn problems_of_plan(nodes: &[NodeSpec], output: NodeIndex) -> Vec<String> {
     let sets = arm_sets(nodes);
     [problems_of_arms(nodes, output, &sets), problems_of_keys(nodes, &sets)].concat()

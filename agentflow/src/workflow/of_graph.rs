@@ -46,15 +46,21 @@ impl Graph {
     /// # Errors
     /// All problems, a line each.
     pub(crate) fn to_spec(&self, resolve: Resolve<'_>) -> Result<Spec, String> {
+        self.checked(resolve, false)
+    }
+
+    /// The same; of a draft, where others were left out, nodes are not looked at together.
+    pub(super) fn checked(&self, resolve: Resolve<'_>, is_draft: bool) -> Result<Spec, String> {
         let (graph, added) = self.with_decisions();
         let graph = &*graph;
         let mut loading = Loading::new(graph, &added, resolve);
         let order = ordered(graph, &mut loading.problems);
+        loading.is_connected = loading.problems.is_empty();
         loading.order.clone_from(&order);
         loading.names = Arc::new(order.iter().enumerate().map(|(at, node)| (node.name.clone(), index(at))).collect());
         let nodes: Vec<NodeSpec> = order.iter().map(|node| loading.node(node)).collect();
         loading.check_bare_keys();
-        let is_whole = loading.is_whole;
+        let (is_whole, is_connected) = (loading.is_whole, loading.is_connected);
         let (mut schemas, mut calls) = (loading.schemas, loading.calls);
         let derived = order.iter().map(|node| Derived {
             schema: schemas.remove(node.name.as_str()).unwrap_or(Value::Bool(true)),
@@ -78,8 +84,9 @@ impl Graph {
             let near = did_you_mean(nearest(&graph.output, graph.nodes.iter().map(|node| node.name.as_str())));
             problems.push(format!("the output is that of `{}`, and there is no such node{near}", graph.output));
         }
-        if let (true, Some(output)) = (problems.is_empty() && is_whole, output) {
-            problems = problems_of_plan(&nodes, index(output));
+        // What a name leads to that is not known changes nothing of when nodes begin.
+        if let (true, Some(output)) = (is_connected && !is_draft, output) {
+            problems.extend(problems_of_plan(&nodes, index(output)));
         }
         match (problems.is_empty() && is_whole, output) {
             (true, Some(output)) => {
@@ -92,22 +99,6 @@ impl Graph {
             }
             _ => Err(problems.join("\n")),
         }
-    }
-}
-
-#[cfg(feature = "documents")]
-impl Graph {
-    /// What is wrong with it whatever its names refer to.
-    ///
-    /// # Errors
-    /// All problems, a line each.
-    pub(crate) fn problems_but_names(&self) -> Result<(), String> {
-        // A callee without a sentence is not found, and nothing is said about it.
-        let problems = match self.to_spec(&|_, _| Err(String::new())) {
-            Ok(_) => return Ok(()),
-            Err(problems) => problems,
-        };
-        if problems.is_empty() { Ok(()) } else { Err(problems) }
     }
 }
 
@@ -142,6 +133,8 @@ pub(super) struct Loading<'a> {
     rescued: HashSet<&'a str>,
     /// Whether all names were looked up.
     pub(super) is_whole: bool,
+    /// Whether all that nodes read and follow is there, so that it is known when each begins.
+    pub(super) is_connected: bool,
 }
 
 impl<'a> Loading<'a> {
@@ -173,6 +166,7 @@ impl<'a> Loading<'a> {
                 .map(|edge| edge.from.as_str())
                 .collect(),
             is_whole: true,
+            is_connected: true,
         }
     }
 
@@ -184,6 +178,7 @@ impl<'a> Loading<'a> {
         let name = &node.name;
         self.problems.extend(names::problem_of_node(name));
         if node.all_before(&|name| self.names.contains_key(name)).contains(&name.as_str()) {
+            self.is_connected = false;
             self.problems.push(format!("the node `{name}` waits for itself"));
         }
         self.check_decides(node);
@@ -192,6 +187,7 @@ impl<'a> Loading<'a> {
         let entries = self.entries(node);
         let needed = node.begins.needed(entries.len());
         if node.begins != Begins::All && (needed == 0 || needed > entries.len()) {
+            self.is_connected = false;
             self.problems.push(format!(
                 "the node `{name}` begins when {needed} of its edges are taken, and {} lead to it",
                 entries.len()
@@ -293,6 +289,7 @@ impl<'a> Loading<'a> {
     fn named(&mut self, node: &str, name: &str) -> Option<NodeIndex> {
         let found = self.names.get(name).copied();
         if found.is_none() {
+            self.is_connected = false;
             let names = || self.graph.nodes.iter().map(|node| node.name.as_str());
             let near = match name.split_once(['.', '/']).filter(|(of, _)| names().any(|name| name == *of)) {
                 Some((of, part)) => {
@@ -320,6 +317,7 @@ impl<'a> Loading<'a> {
         let from = self.named(node, &edge.from)?;
         let ways = [edge.arm.is_some(), edge.failed, edge.when.is_some()];
         if ways.into_iter().filter(|way| *way).count() > 1 {
+            self.is_connected = false;
             self.problems.push(format!(
                 "the edge from `{}` to `{node}` has more than one of `arm`, `failed` and `when`; keep one",
                 edge.from
@@ -337,12 +335,14 @@ impl<'a> Loading<'a> {
     fn arm(&mut self, node: &str, router: &str, arm: &str) -> Option<u32> {
         let of = self.by_name(router)?;
         let Some(GraphBody::Route(routes)) = &of.does else {
+            self.is_connected = false;
             self.problems
                 .push(format!("the edge from `{router}` to `{node}` has an arm, and `{router}` is not a router"));
             return None;
         };
         let found = routes.arms.iter().position(|of| of.arm == arm);
         if found.is_none() {
+            self.is_connected = false;
             let near = did_you_mean(nearest(arm, routes.arms.iter().map(|of| of.arm.as_str())));
             self.problems.push(format!("the router `{router}` has no arm `{arm}`, which leads to `{node}`{near}"));
         }

@@ -15,16 +15,19 @@ use super::outputs::NodeIndex;
 use super::spec::{NodeKind, NodeSpec};
 use super::taken_arms::ExclusiveArms;
 
-/// The keys that are saved twice at the same time. The nodes have no other problem.
+/// The keys that are saved twice at the same time, as far as callees are known. What nodes read and follow stands above them.
 pub(super) fn problems_of_keys(nodes: &[NodeSpec], sets: &BTreeMap<NodeIndex, ArmSets>) -> Vec<String> {
     let mut of_key: BTreeMap<Arc<str>, Vec<NodeIndex>> = BTreeMap::new();
     let mut problems = Vec::new();
     for (at, node) in nodes.iter().enumerate() {
         for key in callee::saved_keys(node) {
             if node.kind == NodeKind::Map && !node.saves.contains_key(&*key) {
+                let remedy = match node.does {
+                    Some(_) => "map over what saves nothing, and save the list of its answers",
+                    None => "return the answers and save their list, or let one item follow the other, in a `for` loop",
+                };
                 problems.push(format!(
-                    "the items of `{}` run at the same time, and each of them saves `{key}` in the state; return the answers and \
-                     save their list, or let one item follow the other, in a `for` loop",
+                    "the items of `{}` run at the same time, and each of them saves `{key}` in the state; {remedy}",
                     node.path
                 ));
             }

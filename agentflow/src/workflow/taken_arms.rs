@@ -18,7 +18,7 @@ pub(super) fn arm_sets(nodes: &[NodeSpec]) -> BTreeMap<NodeIndex, ArmSets> {
     routers.map(|(at, router)| (at, ArmSets::of(router))).collect()
 }
 
-/// Nodes that can never begin, and arms without an output of the workflow. The nodes have no other problem.
+/// Nodes that can never begin, and arms without an output of the workflow. What nodes read and follow stands above them.
 pub(super) fn problems_of_arms(
     nodes: &[NodeSpec],
     output: NodeIndex,

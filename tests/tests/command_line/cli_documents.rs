@@ -41,6 +41,9 @@ fn a_folder_of_documents_is_checked_in_one_pass() {
     );
     let c = write(&place, "flows/c.yml", SUM);
     let d = write(&place, "flows/d.yaml", &SUM.replace("sum_up", "other").replace("tool: add", "tool: ad"));
+    let calls =
+        "name: e\noutput: it\nnodes: [{name: it, does: {call: {kind: workflow, name: b, with: {value: {}}}}}]\n";
+    write(&place, "flows/e.yaml", calls);
     write(&place, "flows/notes.txt", "no document");
     let flows = place.path("flows");
     let ended = agentwf(&["workflow", "validate", &flows]).run();
@@ -53,6 +56,7 @@ fn a_folder_of_documents_is_checked_in_one_pass() {
         format!("--> {c}:1:5"),
         "error: the node `first`: this program knows no tool `ad`; did you mean `add`?".to_owned(),
         format!("--> {d}:4:11"),
+        format!("error: the node `it`: the workflow `b` cannot be built: its document {b} has problems"),
     ] {
         assert!(ended.stderr.contains(&says), "{says}\n{}", ended.stderr);
     }

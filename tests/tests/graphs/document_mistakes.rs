@@ -52,7 +52,6 @@ const BROKEN: &[(&str, &[&str])] = &[
             "7:5: `b` ends the workflow, so no edge leads from it",
             "8:5: the edge leads from `a` to itself",
             "9:6: an edge has no `from`; did you mean `from_node_id`?",
-            "9:6: an edge needs `from_node_id`",
         ],
     ),
     (
@@ -143,7 +142,7 @@ const BROKEN: &[(&str, &[&str])] = &[
     ("steps: []\n", &["1:1: a document with `steps` needs `workflow_id`, the name of the workflow"]),
     (
         "name: t\ntopology: []\n",
-        &["2:11: a part is an object such as `tool: count_words` or `sequence: [..]`, and this is a list"],
+        &["2:11: a part is an object, and this is a list; say how its parts go together, as in `sequence: [..]`"],
     ),
     ("name: t\ntopology: {sequnce: []}\n", &["2:12: a part has no `sequnce`; did you mean `sequence`?"]),
     ("name: t\ntopology: {sequence: []}\n", &["2:22: `sequence` has at least one part"]),
@@ -167,7 +166,6 @@ const BROKEN: &[(&str, &[&str])] = &[
             "10:23: the expression ends at byte 3, and a value should follow",
             "10:49: an arm has no `wen`; did you mean `when`?",
             "10:49: an arm needs `then`",
-            "10:49: an arm needs `when`",
             "11:7: a part is an object such as `tool: count_words` or `sequence: [..]`, and this is the text \"tool\"",
             "12:21: a part cannot be named `a b`: its name is used in templates and conditions; use letters, digits and `_`",
             "12:26: a part has no `safe`; did you mean `save`?",
@@ -177,7 +175,7 @@ const BROKEN: &[(&str, &[&str])] = &[
         "name: t\ntopology:\n  parallel:\n    - {tool: a, with: {x: '{input'}}\n    - {tool: a, polcy: {}}\n",
         &[
             "4:14: two parts that run at the same time are named `a`, and their outputs are fields of one object; name one with `named`",
-            "4:27: the `{` at byte 0 has no `}` on its line; write `{{` for a brace",
+            "4:28: the `{` at byte 0 has no `}` on its line; write `{{` for a brace",
             "5:17: a part has no `polcy`; did you mean `policy`?",
         ],
     ),
@@ -258,7 +256,7 @@ const TOGETHER: &[(&str, &[&str])] = &[
             "2:1: a document of tools has no `descriptoin`; did you mean `description`?",
             "4:19: the node `x`: this program knows no tool `doc_serach`; did you mean `doc_search`?",
             "4:44: these nodes wait for each other: `x`, `y`; a workflow has no cycle, and what is repeated is a node with `repeat`",
-            "5:53: the `{` at byte 0 has no `}` on its line; write `{{` for a brace",
+            "5:54: the `{` at byte 0 has no `}` on its line; write `{{` for a brace",
             "6:58: a node has no `retry_limt`; did you mean `retry_limit`?",
             "7:47: the node `v`: an argument of the tool `doc_search`, `query`: value is not of type \"string\"; seen: 5",
             "7:57: the node `v`: the tool `doc_search` has no argument `lost`; did you mean `most`?",
@@ -280,7 +278,7 @@ const TOGETHER: &[(&str, &[&str])] = &[
             "2:10: the `decider` `nobody`: this program knows no agent `nobody`; write an `#[agent]` function of this name, or give the runtime one with `Runtime::builder().agent(..)`",
             "5:21: the node `doc_serach`: this program knows no tool `doc_serach`; did you mean `doc_search`?",
             "5:39: a `loop` has at least 1 round; give `max` at least 1",
-            "6:40: the `{` at byte 0 has no `}` on its line; write `{{` for a brace",
+            "6:41: the `{` at byte 0 has no `}` on its line; write `{{` for a brace",
             "7:14: the node `doc_search`: the tool `doc_search` needs `query`, which is not given",
             "7:33: the node `doc_search`: the tool `doc_search` has no argument `qeury`; did you mean `query`?",
             "7:43: the node `doc_search`: an argument of the tool `doc_search`, `most`: value is not of types \"null\", \"integer\"; seen: \"many\"",
@@ -293,7 +291,7 @@ const TOGETHER: &[(&str, &[&str])] = &[
             "2:10: the `decider` `nobody`: this program knows no agent `nobody`; write an `#[agent]` function of this name, or give the runtime one with `Runtime::builder().agent(..)`",
             "5:14: the node `doc_serach`: this program knows no tool `doc_serach`; did you mean `doc_search`?",
             "5:26: a part has no `polcy`; did you mean `policy`?",
-            "6:40: the `{` at byte 0 has no `}` on its line; write `{{` for a brace",
+            "6:41: the `{` at byte 0 has no `}` on its line; write `{{` for a brace",
             "7:14: the node `doc_search`: the tool `doc_search` needs `query`, which is not given",
             "7:33: the node `doc_search`: the tool `doc_search` has no argument `qeury`; did you mean `query`?",
             "7:43: the node `doc_search`: an argument of the tool `doc_search`, `most`: value is not of types \"null\", \"integer\"; seen: \"many\"",
@@ -324,10 +322,10 @@ const TOGETHER: &[(&str, &[&str])] = &[
         "name: a\nagents:\n  - {name: x, model: opnai/m, instruction: 'See {y', tools: [doc_serach]}\n  - {name: y, model: opnai-chat/m, instruction: 'See {xx}', output_kye: k}\n  - {name: z, model: opnai-chat/m, tools: [doc_serach]}\norchestration: {type: sequential, agents: [x, y, z]}\na2a: {skils: []}\n",
         &[
             "3:22: the agent `x`: `opnai` does not name a provider of models",
-            "3:44: the `{` at byte 4 has no `}` on its line; write `{{` for a brace",
+            "3:49: the `{` at byte 4 has no `}` on its line; write `{{` for a brace",
             "3:62: the agent `x`: this program knows no tool `doc_serach`; did you mean `doc_search`?",
             "4:22: the agent `y`: `opnai-chat` does not name a provider of models; did you mean `openai-chat`?",
-            "4:49: the agent `y` is shown `xx`, and no agent before it gives it; did you mean `x`?",
+            "4:54: the agent `y` is shown `xx`, and no agent before it gives it; did you mean `x`?",
             "4:61: an agent has no `output_kye`; did you mean `output_key`?",
             "5:22: the agent `z`: `opnai-chat` does not name a provider of models; did you mean `openai-chat`?",
             "5:44: the agent `z`: this program knows no tool `doc_serach`; did you mean `doc_search`?",
@@ -350,7 +348,6 @@ const TOGETHER: &[(&str, &[&str])] = &[
             "2:30: the `decider` `nobody`: this program knows no agent `nobody`; write an `#[agent]` function of this name, or give the runtime one with `Runtime::builder().agent(..)`",
             "4:41: `capability` is a text and not the name of a server; add `server_id`",
             "5:55: the node `y`: this program knows no tool `mcp.s.t`",
-            "6:5: a step of the kind `a2a` needs `task`",
             "6:15: two steps are named `y`; rename one",
             "6:35: `task` is a text, and this is the number 5; put it in quotes",
         ],
@@ -372,4 +369,113 @@ async fn mistakes_of_all_kinds_are_reported_together() {
         }
     }
     assert!(others.is_empty(), "{}", others.join("\n"));
+}
+
+/// Of an instruction of many lines, the line; of a text in which it stands twice, both.
+#[test]
+fn a_placeholder_is_marked_where_it_stands() {
+    let text = "name: a\nagents:\n  - name: x\n    model: openai/m\n    instruction: |\n      Greet {{them}}.\n\n      Say {mesage}.\n\n      End {message.\n  - {name: y, model: openai/m, instruction: \"See {zz} twice: {zz}\"}\norchestration: {type: sequential, agents: [x, y]}\n";
+    let of_y = "the agent `y` is shown `zz`, and no agent before it gives it; a placeholder is the `output_key` or the name of an agent before it, or `message`";
+    assert_eq!(
+        problems(text),
+        [
+            "8:11: the agent `x` is shown `mesage`, and no agent before it gives it; did you mean `message`?",
+            "10:11: the `{` at byte 4 has no `}` on its line; write `{{` for a brace",
+            &*format!("11:50: {of_y}"),
+            &*format!("11:62: {of_y}"),
+        ]
+    );
+    // A brace that is written as an escape cannot be counted.
+    let escaped = text.replace("twice: {zz}", "twice: \\x7bzz}");
+    assert_eq!(problems(&escaped)[2], format!("11:45: {of_y}"));
+    // In the forms whose values are templates, too.
+    let tools = "id: t\nnodes:\n  - id: a\n    tool: b\n    args_template:\n      text: >\n        One {two} and\n        a } more.\n";
+    assert_eq!(problems(tools), ["8:11: the `}` at byte 16 has no `{` before it; write `}}` for a brace"]);
+}
+
+/// Parts of one name are distinguished, also those in parts that are called as one.
+#[tokio::test]
+async fn a_part_is_marked_where_it_stands() {
+    let text = "name: t\nroot:\n  sequence:\n    - {timeout: {tool: doc_twice, with: {text: a}}, seconds: 1}\n    - {loop: {sequence: [{tool: doc_twice, with: {txt: b}}, {value: x}]}, max: 2}\n    - {tool: doc_twice, with: {text: c, more: d}}\n";
+    let error = Runtime::builder().build().read_document("it.yaml", text).await.unwrap_err();
+    assert_eq!(
+        places(&error),
+        [
+            "5:33: the node `doc_twice`: the tool `doc_twice` needs `text`, which is not given",
+            "5:51: the node `doc_twice`: the tool `doc_twice` has no argument `txt`; did you mean `text`?",
+            "6:41: the node `doc_twice_2`: the tool `doc_twice` has no argument `more`",
+        ]
+    );
+}
+
+#[tokio::test]
+async fn a_document_that_calls_itself_is_reported() {
+    let says = "the node `x`: the workflow `a` cannot be built: it calls itself: `a` calls `a`";
+    for more in ["", ", does: 5"] {
+        let text = format!(
+            "name: a\noutput: x\nnodes:\n  - {{name: x, does: {{call: {{kind: workflow, name: a, with: {{value: {{}}}}}}}}}}\n  - {{name: y{more}}}\n"
+        );
+        let error = Runtime::builder().build().read_document("it.yaml", text).await.unwrap_err();
+        assert!(places(&error).contains(&format!("4:51: {says}")), "{error}");
+    }
+    let tree = "name: a\nroot: {loop: {sequence: [{value: 1}, {workflow: a}]}, max: 2}\n";
+    let error = Runtime::builder().build().read_document("it.yaml", tree).await.unwrap_err();
+    let says = "2:49: the node `a`: the workflow `a` cannot be built: it calls itself: `a` calls `a`";
+    assert_eq!(places(&error), [says]);
+}
+
+/// Names that lead nowhere do not hide what is wrong with the plan, in any form.
+#[tokio::test]
+async fn mistakes_of_the_plan_are_reported_beside_unknown_names() {
+    let unknown = "this program knows no tool `doc_serach`; did you mean `doc_search`?";
+    for (text, expected) in [
+        (
+            "name: a\noutput: z\nnodes:\n  - {name: in, kind: input}\n  - {name: way, does: {route: {arms: [{arm: l, when: {is: {from: in}}}, {arm: r}]}}}\n  - {name: found, does: {call: {kind: tool, name: doc_serach, with: {object: {query: {from: in}}}}}, edges: [{from: way, arm: l}]}\n  - {name: z, does: {value: {from: found}}}\n",
+            vec![
+                "5:79: when `way` takes `r`, the workflow has no output: `z` reads `found`, which is skipped then; read it with `or`, or mark the node that gives the output then with `\"ends\": true`".to_owned(),
+                format!("6:51: the node `found`: {unknown}"),
+            ],
+        ),
+        (
+            "name: a\noutput: z\nnodes:\n  - {name: one, does: {call: {kind: tool, name: doc_serach, with: {value: {}}}}, saves: {k: ''}}\n  - {name: two, does: {value: {value: 2}}, saves: {k: ''}}\n  - {name: z, does: {value: {list: [{from: one}, {from: two}]}}}\n",
+            vec![
+                "4:90: `one` and `two` may run at the same time, and each of them saves `k` in the state; let an edge lead from the first to the second, or give one of them a key of its own".to_owned(),
+                format!("4:49: the node `one`: {unknown}"),
+            ],
+        ),
+        (
+            "name: a\nroot:\n  parallel:\n    - {tool: doc_serach, save: k, as: one}\n    - {value: 2, save: k, as: two}\n",
+            vec![
+                format!("4:14: the node `one`: {unknown}"),
+                "4:32: `one` and `two` may run at the same time, and each of them saves `k` in the state; let an edge lead from the first to the second, or give one of them a key of its own".to_owned(),
+            ],
+        ),
+        (
+            "workflow_id: a\nnodes:\n  - {node_id: r, kind: router}\n  - {node_id: x, kind: mcp, output_mapping: {k: output}, dependencies: [{dependency_id: d, dependency_type: mcp_tool, fixed_ref: {server_id: s, tool_name: t}}]}\n  - {node_id: y, kind: mcp, output_mapping: {k: output}, dependencies: [{dependency_id: d, dependency_type: mcp_tool, fixed_ref: {server_id: s, tool_name: t}}]}\nedges:\n  - {from_node_id: r, to_node_id: x}\n  - {from_node_id: r, to_node_id: y}\n",
+            vec![
+                "4:46: `x` and `y` may run at the same time, and each of them saves `k` in the state; let an edge lead from the first to the second, or give one of them a key of its own".to_owned(),
+                "4:156: the node `x`: this program knows no tool `mcp.s.t`".to_owned(),
+                "5:156: the node `y`: this program knows no tool `mcp.s.t`".to_owned(),
+            ],
+        ),
+    ] {
+        let error = Runtime::builder().build().read_document("it.yaml", text).await.unwrap_err();
+        let (mut found, mut expected) = (places(&error), expected);
+        found.sort();
+        expected.sort();
+        assert_eq!(found, expected, "{text}");
+    }
+    // A graph that a program was given, too.
+    let graph: agentflow::workflow::Graph = serde_json::from_value(serde_json::json!({
+        "version": 1, "name": "doc_plan", "output": "z", "concurrency": 1, "nodes": [
+            {"name": "in", "kind": "input"},
+            {"name": "way", "does": {"route": {"arms": [{"arm": "l", "when": {"is": {"from": "in"}}}, {"arm": "r"}]}}},
+            {"name": "found", "does": {"call": {"kind": "tool", "name": "doc_serach", "with": {"value": {}}}},
+             "edges": [{"from": "way", "arm": "l"}]},
+            {"name": "z", "does": {"value": {"from": "found"}}},
+        ],
+    }))
+    .unwrap();
+    let error = Runtime::builder().graph(graph).build().workflow_graph("doc_plan").unwrap_err().to_string();
+    assert!(error.contains("when `way` takes `r`, the workflow has no output") && error.contains(unknown), "{error}");
 }

@@ -94,6 +94,19 @@ fn each_operator_is_one_of_a_pipeline() {
     assert!(within.graph().node("together_2").is_some(), "{:?}", within.graph());
 }
 
+/// A part that only observes gives what it was given, also as one of several at the same time.
+#[tokio::test]
+async fn a_branch_may_only_observe() {
+    let text = "name: t\nroot:\n  parallel:\n    - {tap: {tool: doc_broken, with: {}}}\n    - {sequence: [{tap: {tool: doc_note, with: {text: '{input}'}}}], as: seen}\n    - {value: 5}\n";
+    let document = read(text);
+    let runtime = Runtime::builder().document(document.clone()).build();
+    runtime.check(&document).await.unwrap_or_else(|error| panic!("{error}"));
+    let output = run(&runtime, "t", json!({"input": 7})).await;
+    assert_eq!(output, json!({"doc_broken": 7, "seen": 7, "value": 5}));
+    let written = document.export(DocumentForm::Tree).unwrap().to_string();
+    assert_eq!(read(&written).graph().hash(), document.graph().hash());
+}
+
 /// A policy that is written once is that of each part that names it: its mistakes are reported where it is written, and it is
 /// exported as what it stands for.
 #[test]

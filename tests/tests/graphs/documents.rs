@@ -246,7 +246,7 @@ async fn mistakes_of_a_document_of_tools() {
         [
             "7:11: `tool` is a text, and this is the number 7; put it in quotes",
             "10:18: `count` depends on `discovre`, and there is no such node; did you mean `discover`?",
-            "13:28: the `{` at byte 26 has no `}` on its line; write `{{` for a brace",
+            "13:55: the `{` at byte 26 has no `}` on its line; write `{{` for a brace",
             "15:5: a node has no `retry_limt`; did you mean `retry_limit`?",
         ]
     );
@@ -430,7 +430,7 @@ async fn mistakes_of_a_document_of_agents() {
     assert_eq!(
         problems(&text),
         [
-            "14:7: the agent `analyzer` is shown `rate_date`, and no agent before it gives it; did you mean `rate_data`?",
+            "16:28: the agent `analyzer` is shown `rate_date`, and no agent before it gives it; did you mean `rate_data`?",
             "18:17: `user:analysis` outlives the run, and an answer is saved for its run or its session; leave the prefix out",
             "20:9: there is no orchestration `sequental`; did you mean `sequential`?",
             "21:21: there is no agent `analyser` in this document; did you mean `analyzer`?",
@@ -439,7 +439,9 @@ async fn mistakes_of_a_document_of_agents() {
     );
     assert_eq!(
         problems(&TRACKER.replace("{rate_data}", "{rate_date}")),
-        ["14:7: the agent `analyzer` is shown `rate_date`, and no agent before it gives it; did you mean `rate_data`?"]
+        [
+            "16:28: the agent `analyzer` is shown `rate_date`, and no agent before it gives it; did you mean `rate_data`?"
+        ]
     );
     assert_eq!(
         problems(&TRACKER.replace("type: sequential", "type: loop")),

@@ -303,6 +303,60 @@ async fn what_a_removed_document_leaves_behind_is_reported() {
 }
 
 #[tokio::test]
+async fn what_calls_a_document_with_mistakes_names_that_document() {
+    let folder = Folder::new();
+    let calls = |name: &str, kind: &str, other: &str| {
+        format!(
+            "name: {name}\noutput: it\nnodes: [{{name: it, does: {{call: {{kind: {kind}, name: {other}, with: {{value: {{}}}}}}}}}}]\n"
+        )
+    };
+    folder.write("outer.yaml", calls("outer", "workflow", "inner"));
+    folder.write("outermost.yaml", calls("outermost", "workflow", "outer"));
+    folder.write("asked.yaml", calls("asked", "agent", "writer"));
+    folder.write("team.yaml", "name: team\nagents:\n  - {name: writer, model: openai/m, instruktion: x}\n");
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    for (inner, problem) in [
+        (
+            "id: inner\nnodes:\n  - {id: t, tool: reload_add, argz_template: {a: 1, b: 2}}\n",
+            "3:31: a node has no `argz_template`; did you mean `args_template`?",
+        ),
+        (
+            "id: inner\nnodes:\n  - {id: t, tool: reload_ad}\n",
+            "3:19: the node `t`: this program knows no tool `reload_ad`; did you mean `reload_add`?",
+        ),
+    ] {
+        folder.write("inner.yaml", inner);
+        let error = Runtime::builder().document_folder(folder.path()).boot().await.unwrap_err();
+        let BootError::Documents(FolderError::Documents(errors)) = error else { panic!("{error}") };
+        let problems: Vec<String> = errors.iter().flat_map(places).collect();
+        let says = |at: &str, node: &str, what: &str, document: &str| {
+            format!("{at}: the node `{node}`: the {what} cannot be built: its document {} has problems", path(document))
+        };
+        let of_inner = says("3:56", "it", "workflow `inner`", "inner.yaml");
+        let of_outer = says("3:56", "it", "workflow `outer`", "outer.yaml");
+        let of_writer = says("3:53", "it", "agent `writer`", "team.yaml");
+        let lacks = "2:1: a document with `agents` needs `orchestration`, which says in what order they run: \
+                     `orchestration: {type: sequential, agents: [..]}`";
+        assert_eq!(problems, [&*of_writer, problem, &*of_inner, &*of_outer, lacks]);
+        // A start is told, too.
+        let runtime = Runtime::builder().document_folder(folder.path()).build();
+        assert_eq!(runtime.reload_documents().await.unwrap().errors.len(), 5);
+        let error = runtime.start_named("inner", json!({})).await.unwrap_err().to_string();
+        let says = format!("the workflow `inner` cannot be built: its document {} has problems", path("inner.yaml"));
+        assert_eq!(error, says);
+    }
+    // Where a former version is in place, it is called.
+    folder.write("inner.yaml", "id: inner\nnodes:\n  - {id: t, tool: reload_add, args_template: {a: 1, b: 2}}\n");
+    folder.remove("asked.yaml");
+    folder.remove("team.yaml");
+    let runtime = folder.boot(|builder| builder).await;
+    folder.write("inner.yaml", "id: inner\nnodes: []\n");
+    let reloaded = runtime.reload_documents().await.unwrap();
+    assert_eq!(reloaded.errors.len(), 1);
+    assert_eq!(run(&runtime, "outermost", json!({})).await, json!(3));
+}
+
+#[tokio::test]
 async fn a_folder_that_is_gone_changes_nothing() {
     let folder = Folder::new();
     let inner = folder.path().join("flows");
