@@ -11,13 +11,15 @@ use super::print::{Answer, BOLD, DIM, Stop, json_line, line, note};
 use super::tree::Tree;
 use super::{ctrl_c, runs, validate, workflow_diff};
 use crate::document::DocumentForm;
+use crate::dry_run::DryRun;
 use crate::error::Error;
 use crate::event::{EventKind, RunId};
 use crate::run::RunHandle;
 use crate::runtime::{EntryKind, RunReport, Runtime, StartRun};
+use crate::schema::words;
 use crate::text::OneLine;
 use crate::value::Encoded;
-use crate::workflow::{Graph, ListedNode};
+use crate::workflow::{Graph, GraphNode, ListedNode};
 
 pub(super) async fn view(host: &Runtime, command: WorkflowViewCommand) -> Result<(), Stop> {
     match command {
@@ -54,8 +56,8 @@ async fn list(host: &Runtime, json: bool) -> Result<(), Stop> {
         return json_line(&workflows.iter().map(with_origin).collect::<Vec<_>>());
     }
     for graph in &workflows {
-        let inputs: Vec<String> =
-            graph.inputs().map(|input| format!("{}: {}", input.name, short_type(&input.type_name))).collect();
+        let inputs = graph.inputs().map(|input| format!("{}: {}", input.name, type_of(input, None)));
+        let inputs: Vec<String> = inputs.collect();
         line(format_args!("{BOLD}{}{BOLD:#}({})", OneLine(&graph.name), OneLine(inputs.join(", "))))?;
         if let Some(first) = graph.description.lines().find(|line| !line.trim().is_empty()) {
             line(format_args!("    {}", OneLine(first.trim())))?;
@@ -79,6 +81,19 @@ fn short_type(name: &str) -> String {
     short
 }
 
+/// The type of a node's output: the Rust type, or of data the words of its schema, as `dry-run` has them.
+fn type_of(node: &GraphNode, dry: Option<&DryRun>) -> String {
+    if node.type_name != DATA {
+        return short_type(&node.type_name);
+    }
+    let derived = dry.and_then(|dry| dry.step(&node.name)).map(|step| step.gives.clone());
+    let schema = derived.unwrap_or_else(|| node.schema.to_value());
+    words(&schema, &schema)
+}
+
+/// The type of a node's output that has no Rust type.
+const DATA: &str = "json";
+
 async fn show(host: &Runtime, name: &str, format: Option<GraphFormat>) -> Result<(), Stop> {
     host.fetch_toolsets_of(name).await?;
     let graph = host.workflow_graph(name)?;
@@ -87,20 +102,20 @@ async fn show(host: &Runtime, name: &str, format: Option<GraphFormat>) -> Result
         Some(GraphFormat::Dot) => line(graph.to_dot().trim_end()),
         Some(GraphFormat::Json) => json_line(&graph),
         Some(GraphFormat::DryRun) => super::tools::dry_run(&host.dry_run(name).await?),
-        None => outline(&graph),
+        None => outline(&graph, &host.dry_run(name).await?),
     }
 }
 
 /// The nodes, a line each, in the order of their definition.
-fn outline(graph: &Graph) -> Result<(), Stop> {
+fn outline(graph: &Graph, dry: &DryRun) -> Result<(), Stop> {
     line(format_args!("{BOLD}{}{BOLD:#}", OneLine(&graph.name)))?;
     for text in graph.description.lines() {
         line(format_args!("{DIM}{}{DIM:#}", OneLine(text.trim())))?;
     }
-    nodes(graph, 1)
+    nodes(graph, Some(dry), 1)
 }
 
-fn nodes(graph: &Graph, depth: usize) -> Result<(), Stop> {
+fn nodes(graph: &Graph, dry: Option<&DryRun>, depth: usize) -> Result<(), Stop> {
     let indent = "  ".repeat(depth);
     for ListedNode { node, reads, waits } in graph.listed() {
         let what = match (node.callee.as_deref(), node.calls.as_str()) {
@@ -115,7 +130,7 @@ fn nodes(graph: &Graph, depth: usize) -> Result<(), Stop> {
             kind.unwrap_or_default(),
             OneLine(format_args!("{}{what}", node.name)),
             OneLine(reads),
-            short_type(&node.type_name)
+            type_of(node, dry)
         ))?;
         if !waits.is_empty() {
             // Why it waits for others whose outputs it does not read.
@@ -127,7 +142,7 @@ fn nodes(graph: &Graph, depth: usize) -> Result<(), Stop> {
             if !branch.is_empty() {
                 line(format_args!("{indent}  {}", OneLine(branch)))?;
             }
-            nodes(body, depth + 1 + usize::from(!branch.is_empty()))?;
+            nodes(body, None, depth + 1 + usize::from(!branch.is_empty()))?;
         }
     }
     Ok(())

@@ -21,12 +21,31 @@ fn a_document_is_checked_shown_and_run() {
     let checked = done(&["workflow", "validate", &file]).stdout;
     assert_eq!(checked, format!("sum_up {file}: form tools, 2 nodes\n"));
     let listed = done(&["workflow", "list", "--document", &file]).stdout;
-    assert!(listed.contains(&format!("sum_up(a: json)\n    from the document {file}, definition ")), "{listed}");
+    assert!(listed.contains(&format!("sum_up(a: any value)\n    from the document {file}, definition ")), "{listed}");
     let shown = done(&["workflow", "show", "sum_up", "--document", &file]).stdout;
-    assert!(shown.contains("step     first = add (tool) <- a: json\n"), "{shown}");
+    assert!(shown.contains("step     first = add (tool) <- a: integer\n"), "{shown}");
     let store = place.store();
     let args = ["workflow", "run", "sum_up", "--document", &file, "--input", "{\"a\": 1}", "--store", &store];
     assert_eq!(done(&args).stdout, "6\n");
+}
+
+/// What `list` and `show` say of types, `dry-run` says.
+#[test]
+fn types_are_said_in_the_same_words() {
+    let place = Place::new();
+    let text = "name: greeted\noutput: said\nnodes:\n  - {name: who, kind: input, schema: {type: string}}\n  - {name: said, does: {value: {from: who}}}\n  - {name: all, does: {map: {items: list, call: {kind: tool, name: add, with: {object: {a: {item: ''}, b: {value: 1}}}}}}}\n  - {name: list, kind: input, schema: {type: array, items: {type: integer}}}\n";
+    let file = write(&place, "greeted.yaml", text);
+    let said = |what: &str| done(&["workflow", what, "greeted", "--document", &file]).stdout;
+    let (shown, dry) = (said("show"), said("dry-run"));
+    let listed = done(&["workflow", "list", "--document", &file]).stdout;
+    assert!(listed.contains("greeted(who: string, list: list of integer)\n"), "{listed}");
+    assert!(dry.starts_with("workflow greeted(list: list of integer, who: string) -> string\n"), "{dry}");
+    for says in
+        ["who: string", "said <- who: string", "list: list of integer", "all = add (tool) <- list: list of integer"]
+    {
+        assert!(shown.contains(&format!(" {says}\n")), "{says}\n{shown}");
+    }
+    assert!(dry.contains("all (map) -> list of integer"), "{dry}");
 }
 
 #[test]
