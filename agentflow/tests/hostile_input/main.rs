@@ -3,6 +3,8 @@
 #![cfg(all(feature = "anthropic", feature = "gemini", feature = "openai-chat", feature = "openai-responses"))]
 
 mod check;
+#[cfg(feature = "documents")]
+mod document_check;
 
 use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -49,7 +51,9 @@ const WORDS: &[&str] = &[
 
 /// The seeds of a kind, by name.
 fn seeds(kind: &str) -> Vec<Vec<u8>> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/hostile_input/seeds").join(kind);
+    // Other tests run the documents, too.
+    let folder = if kind == "document" { "documents" } else { &format!("hostile_input/seeds/{kind}") };
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests").join(folder);
     let mut files: Vec<_> = fs::read_dir(folder).expect("seeds").map(|file| file.expect("a seed").path()).collect();
     files.sort();
     files.iter().map(|file| fs::read(file).expect("a seed")).collect()
@@ -122,6 +126,12 @@ fn answers_of_anthropic() {
 #[test]
 fn answers_of_gemini() {
     hostile("gemini", |bytes| check::answer(Format::Gemini, bytes));
+}
+
+#[cfg(feature = "documents")]
+#[test]
+fn documents() {
+    hostile("document", document_check::document);
 }
 
 #[test]
