@@ -86,9 +86,19 @@ pub(crate) struct MadeBefore {
 
 impl Context {
     pub(crate) fn new(run: Arc<RunShared>, path: StepPath, resources: Resources) -> Self {
+        let grants = Arc::clone(&run.host.scopes);
+        Self::with_grants(run, path, resources, grants)
+    }
+
+    /// One with other grants than those of the runtime.
+    pub(crate) fn with_grants(
+        run: Arc<RunShared>,
+        path: StepPath,
+        resources: Resources,
+        grants: Arc<[Arc<str>]>,
+    ) -> Self {
         // Whatever has a path is inside of its run.
         let depth = Around::depth().max(u32::from(!path.is_root()));
-        let grants = Arc::clone(&run.host.scopes);
         Self {
             run,
             path,

@@ -2,7 +2,7 @@
 //!
 //! It knows neither agents nor workflows: what those add to it is kept as parts, by type.
 
-use std::any::Any;
+use std::any::{Any, TypeId};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -71,7 +71,8 @@ pub(crate) struct Host {
     pub(crate) scopes: Arc<[Arc<str>]>,
     pub(crate) check_answer: AnswerCheck,
     pub(crate) resume: ResumeRun,
-    parts: Vec<Arc<dyn Any + Send + Sync>>,
+    /// By their types, which are compared sooner than the parts are asked.
+    parts: Vec<(TypeId, Arc<dyn Any + Send + Sync>)>,
 }
 
 impl Default for Host {
@@ -116,13 +117,15 @@ impl Host {
 
     /// What a room above this one has put here, by its type.
     pub(crate) fn part<T: Any>(&self) -> Option<&T> {
-        self.parts.iter().find_map(|part| part.downcast_ref())
+        let (_, part) = self.parts.iter().find(|(of, _)| *of == TypeId::of::<T>())?;
+        part.downcast_ref()
     }
 
     /// Puts something here in the place of what had the same type.
     pub(crate) fn set_part<T: Any + Send + Sync>(&mut self, part: T) {
-        self.parts.retain(|other| !other.is::<T>());
-        self.parts.push(Arc::new(part));
+        let of = TypeId::of::<T>();
+        self.parts.retain(|(other, _)| *other != of);
+        self.parts.push((of, Arc::new(part)));
     }
 
     /// A sentence for the log of the program, without what is taken out of events.

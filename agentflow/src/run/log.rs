@@ -88,8 +88,12 @@ impl EventLog {
     /// Shows what was recorded, unless it is to be committed before.
     pub(super) fn recorded(&self, mut state: MutexGuard<'_, State>) {
         self.note_asks(&state);
-        if self.journal.is_none() {
-            let end = state.records.len();
+        let end = state.records.len();
+        if self.journal.is_some() {
+            // It is seen when it is committed.
+        } else if self.emitter.is_none() && state.rare.is_none() {
+            state.visible = end;
+        } else {
             self.show(&mut state, end, &[]);
             drop(state);
             self.emit();

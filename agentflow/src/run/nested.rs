@@ -3,12 +3,13 @@
 //!
 //! It reads a journal and gives out paths; it records nothing.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use super::outcomes::{is_own_failure, outermost, writes};
 use super::redaction::Redactor;
+use super::shared::locked;
 use crate::error::{Error, Result};
 use crate::event::{AgentStarted, EventKind, WorkflowStarted};
 use crate::failure::{Failure, FailureKind};
@@ -21,6 +22,23 @@ use crate::time::Timestamp;
 pub(crate) enum NestedCall {
     Agent(Arc<AgentStarted>),
     Workflow(Arc<WorkflowStarted>),
+}
+
+/// The agents and workflows that attempts at steps have begun.
+#[derive(Default)]
+pub(super) struct BegunBySteps {
+    /// Their paths, by the attempt.
+    pub(super) nested: Mutex<HashMap<StepPath, Claims>>,
+    /// Which attempts at a step have continued what an earlier one began at a path.
+    pub(super) continued: Mutex<HashSet<(StepPath, StepPath)>>,
+}
+
+impl BegunBySteps {
+    /// An attempt begins anew.
+    pub(super) fn forget(&self, attempt: &StepPath) {
+        locked(&self.continued).retain(|(of, _)| of != attempt);
+        locked(&self.nested).remove(attempt);
+    }
 }
 
 impl NestedCall {

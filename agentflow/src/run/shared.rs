@@ -1,6 +1,6 @@
 //! `RunShared`: what all steps of one run share. Its log, its cancellation, its receivers of control requests.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
@@ -16,7 +16,7 @@ use super::give_ups::GiveUps;
 use super::host::Host;
 use super::journal::Journal;
 use super::log::EventLog;
-use super::nested::{Claims, NestedCall};
+use super::nested::{BegunBySteps, Claims, NestedCall};
 use super::options::RunOwn;
 use super::state::{OpenSteps, RunState};
 use super::step_states::StepStates;
@@ -64,10 +64,8 @@ struct End {
 #[derive(Default)]
 pub(super) struct Operations {
     pub(super) cancel_reason: OnceLock<Arc<str>>,
-    /// The paths of the agents and workflows that attempts at steps have begun.
-    nested: Mutex<HashMap<StepPath, Claims>>,
-    /// Which attempts at a step have continued what an earlier one began at a path.
-    continued: Mutex<HashSet<(StepPath, StepPath)>>,
+    /// What attempts at steps have begun, once one has.
+    begun: OnceLock<Box<BegunBySteps>>,
     /// The workflows of the run that take control requests, with where they are.
     listeners: Mutex<Vec<(StepPath, mpsc::UnboundedSender<Asked>)>>,
     /// Who asked for the run to be cancelled and waits for its end, until that is recorded. It is changed by whoever
@@ -259,10 +257,15 @@ impl RunShared {
 
     /// Records what happened, now.
     pub(crate) fn record(&self, path: StepPath, kind: EventKind) {
+        self.record_at(self.now(), path, kind);
+    }
+
+    /// The same where the time is known already.
+    pub(crate) fn record_at(&self, now: Timestamp, path: StepPath, kind: EventKind) {
         if kind.ends_run() && path.is_root() {
             self.answer_cancels(&kind);
         }
-        self.log.record(self.now(), path, kind);
+        self.log.record(now, path, kind);
     }
 
     /// The run ends with the next record: whoever asked for that has the outcome when it is kept.
@@ -530,7 +533,7 @@ impl RunShared {
     }
 
     fn with_claims<T>(&self, scope: StepPath, claim: impl FnOnce(&mut Claims, &StepPath) -> T) -> T {
-        let mut nested = locked(&self.operations().nested);
+        let mut nested = locked(&self.begun_by_steps().nested);
         let claims = nested.entry(scope.clone()).or_insert_with(|| match self.log.is_restored() {
             true => Claims::after(&scope, &self.log.records_below(&scope)),
             false => Claims::default(),
@@ -549,19 +552,19 @@ impl RunShared {
 
     /// Whether an attempt continues what an earlier one began at a path: only its first call that would does.
     pub(crate) fn continues(&self, scope: &StepPath, base: &StepPath) -> bool {
-        locked(&self.operations().continued).insert((scope.clone(), base.clone()))
+        locked(&self.begun_by_steps().continued).insert((scope.clone(), base.clone()))
     }
 
     /// An attempt at a step begins: what it begins is counted from the first one.
     pub(crate) fn forget_claims(&self, scope: impl FnOnce() -> StepPath) {
-        if let Some(operations) = self.operations.get() {
-            let (mut continued, mut nested) = (locked(&operations.continued), locked(&operations.nested));
-            if !continued.is_empty() || !nested.is_empty() {
-                let scope = scope();
-                continued.retain(|(of, _)| *of != scope);
-                nested.remove(&scope);
-            }
+        let begun = self.operations.get().and_then(|operations| operations.begun.get());
+        if let Some(begun) = begun {
+            begun.forget(&scope());
         }
+    }
+
+    fn begun_by_steps(&self) -> &BegunBySteps {
+        self.operations().begun.get_or_init(Box::default)
     }
 
     /// Whether what runs in it is cancelled.
