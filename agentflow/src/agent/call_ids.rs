@@ -2,7 +2,7 @@
 //! are servers that begin to count again with each answer, or give no ids. It calls nothing.
 
 use std::collections::HashSet;
-use std::hash::{BuildHasherDefault, DefaultHasher, Hash, Hasher};
+use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::Arc;
 
 use crate::message::{Conversation, Message, Part, ToolCall};
@@ -85,7 +85,12 @@ impl CallIds {
 
 /// The same in each process.
 fn hash(id: &str) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    id.hash(&mut hasher);
-    hasher.finish()
+    const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
+    let mixed = |hash: u64, word: u64| {
+        let hash = (hash ^ word).wrapping_mul(SPREAD);
+        hash ^ (hash >> 32)
+    };
+    let (words, rest) = id.as_bytes().as_chunks::<8>();
+    let last = rest.iter().fold(id.len() as u64, |last, byte| last << 8 | u64::from(*byte));
+    words.iter().fold(mixed(0, last), |hash, word| mixed(hash, u64::from_le_bytes(*word)))
 }

@@ -18,18 +18,16 @@ use super::changed_agent::BegunOtherwise;
 use super::hooks::{Hooks, hooks_of};
 use super::kept_agent::{Kept, KeptEnd, called, kept};
 use super::limits::Limits;
-use super::machine::{AgentMachine, Command, OpenStep, Outcome, closed};
+use super::machine::{AgentMachine, Command, Outcome};
 use super::of_agent::OfAgent;
 use super::plan::{Offered, Plan};
 use super::run_request::RunRequest;
 use super::session_run::InSession;
 use super::taking_over::InTeam;
 use crate::context::Context;
-use crate::error::{Error, Failure, Result};
+use crate::error::{Error, Result};
 use crate::event::{AgentCompleted, AgentStarted, AnswerForm, EventKind, RunTerms};
 use crate::future::BoxFuture;
-use crate::message::ToolStatus;
-use crate::model::{ModelError, ModelErrorKind};
 use crate::path::StepPath;
 use crate::resource::Resources;
 use crate::run::{
@@ -40,7 +38,7 @@ use crate::text::panic_text;
 use crate::time::Timestamp;
 use crate::tool::{
     BegunCompensation, Compensation, HeldBack, StepPlace, check_compensations, compensated, compensated_cancelled,
-    continue_compensating, effects_of_begun, lived,
+    continue_compensating, lived,
 };
 
 /// One run of an agent, from its request to its end: whatever happens to it, its last event is recorded. Dropped before
@@ -66,6 +64,8 @@ pub(super) struct Run {
     /// Of a team: what the agent that takes over needs to know of the run.
     pub(super) team: Option<Box<InTeam>>,
     pub(super) call_ids: Mutex<CallIds>,
+    /// The time of the last record, where nothing but the driver has run since.
+    pub(super) moment: Option<Timestamp>,
 }
 
 /// An agent that a step calls: it runs, or waits for the step to drop it, as the step had done.
@@ -255,6 +255,7 @@ impl Run {
             compensation,
             team,
             call_ids: Mutex::default(),
+            moment: None,
         };
         if began.is_some() {
             for (_, path, kind) in &recorded {
@@ -463,11 +464,15 @@ impl Run {
         }
         loop {
             // A model and tools that are always ready leave room for a cancellation and the time limit.
+            if !tokio::task::coop::has_budget_remaining() {
+                self.moment = None;
+            }
             tokio::task::coop::consume_budget().await;
             self.take_mail();
             let command = self.machine.command();
             if self.segment.shared.is_held() && matches!(command, Command::CallModel { .. } | Command::CallTools(_)) {
                 // An operator paused the run: nothing new begins, and what was done is kept meanwhile.
+                self.moment = None;
                 self.commit().await?;
                 self.segment.shared.until_released().await;
                 if self.segment.shared.is_draining() {
@@ -481,6 +486,7 @@ impl Run {
                     // The calls of this turn are those of the tools that it was shown, if that was in this process.
                     Command::CallTools(_) if has_tools => {}
                     Command::CallModel { .. } | Command::CallTools(_) => {
+                        self.moment = None;
                         self.offered = Box::pin(self.plan.fetched(&self.offered, &self.resources)).await?;
                         has_tools = true;
                     }
@@ -488,6 +494,7 @@ impl Run {
                 }
             }
             if matches!(command, Command::CallModel { .. }) && self.is_snapshot_due() {
+                self.moment = None;
                 Box::pin(self.keep_snapshot()).await?;
             }
             match command {
@@ -497,12 +504,15 @@ impl Run {
                     self.record(path, EventKind::OutputRejected { problem });
                 }
                 Command::Transfer { to } => {
+                    self.moment = None;
                     self.transfer(&to)?;
                     has_tools = false;
                 }
                 Command::EndStep { step } => {
                     self.hand_up_turn();
-                    self.record_own(EventKind::RunStep { step });
+                    let now = self.moment();
+                    self.record_at(now, self.segment.base.clone(), EventKind::RunStep { step });
+                    self.moment = Some(now);
                 }
                 Command::Deliver { number } => self.record_own(EventKind::MessageDelivered { number }),
                 Command::AwaitMessage => {
@@ -554,41 +564,6 @@ impl Run {
 
     fn run_end(&self, completed: Arc<AgentCompleted>) -> RunEnd {
         RunEnd { completed, conversation: self.machine.conversation().into(), shared: self.shared() }
-    }
-
-    pub(super) fn record(&mut self, path: StepPath, kind: EventKind) {
-        if self.pending.is_some() {
-            self.record_start();
-        }
-        self.machine.apply(&path, &kind);
-        self.segment.shared.record(path, kind);
-    }
-
-    pub(super) async fn commit(&self) -> Result<()> {
-        Ok(self.segment.shared.log.commit().await?)
-    }
-
-    /// Records an end for every running step.
-    fn close_steps(&mut self, reason: &str) {
-        self.segment.close_strays(reason);
-        for step in self.machine.open_steps() {
-            match step {
-                OpenStep::Model { path } => {
-                    let error = ModelError::new(ModelErrorKind::Cancelled, reason);
-                    self.record(path, EventKind::ModelFailed { error: Arc::new(Failure::from(&error)) });
-                }
-                OpenStep::Tool { path, call } => {
-                    let known = effects_of_begun(&self.segment.shared, &path).when_stopped();
-                    let output = format!("{reason} while this tool was running; {known}");
-                    let result = Arc::new(closed(&call, ToolStatus::Cancelled, &output));
-                    self.segment.shared.close_below(&path, reason);
-                    self.record(
-                        path,
-                        EventKind::ToolFailed { result, duration_ms: 0, answered_by: None, error: None, cause: None },
-                    );
-                }
-            }
-        }
     }
 }
 

@@ -94,6 +94,8 @@ pub(crate) struct AgentMachine {
     /// The current turn, from 1.
     turn: u32,
     model_calls: u32,
+    /// The name of the tool that was called last: most calls are of one that was called before.
+    last_called: Option<Arc<str>>,
     /// The attempts at the model call of this turn that failed and were followed by another.
     attempts: Vec<Attempt>,
     failures_in_row: u32,
@@ -162,6 +164,7 @@ impl AgentMachine {
             usage: Usage::default(),
             turn: 0,
             model_calls: 0,
+            last_called: None,
             attempts: Vec::new(),
             failures_in_row: 0,
             misfits: 0,
@@ -235,7 +238,7 @@ impl AgentMachine {
     pub(crate) fn calls_of_turn(&self) -> impl Iterator<Item = StepPath> {
         // After it come their results, and perhaps what an answer among them lacks.
         let asked = self.request.messages().iter().rev().take(3).find(|message| message.tool_calls().next().is_some());
-        let calls = asked.map(|message| Calls::of(message, &self.base, self.turn));
+        let calls = asked.map(|message| Calls::of(message, &self.base, self.turn, &mut self.last_called.clone()));
         calls.into_iter().flat_map(Calls::into_paths)
     }
 
@@ -273,7 +276,7 @@ impl AgentMachine {
                     self.model_calls = self.model_calls.saturating_sub(1);
                 }
                 self.request.push(Arc::clone(&response.message));
-                let calls = Calls::of(&response.message, &self.base, self.turn);
+                let calls = Calls::of(&response.message, &self.base, self.turn, &mut self.last_called);
                 self.phase = if calls.is_empty() { self.take_text(response) } else { Phase::Tools(Box::new(calls)) };
             }
             (EventKind::OutputRejected { problem }, Phase::Misfit { .. } | Phase::StepDone { answer: Some(_) }) => {

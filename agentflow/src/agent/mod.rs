@@ -33,6 +33,7 @@ mod outline;
 mod output_key;
 mod plan;
 mod prompt;
+mod recording;
 mod replaced_model;
 mod run_request;
 mod saved_answer;

@@ -71,7 +71,10 @@ impl Run {
         loop {
             let mut hooked = match self.hooks.is_empty() {
                 true => None,
-                false => Some(Box::pin(self.before_model(path, &model)).await?),
+                false => {
+                    self.moment = None;
+                    Some(Box::pin(self.before_model(path, &model)).await?)
+                }
             };
             // What the attempt holds in budgets is given back when its end is recorded.
             let mut places = Vec::new();
@@ -113,7 +116,9 @@ impl Run {
     fn record_attempt(&mut self, path: &StepPath, model: &Arc<dyn Model>, attempted: Attempted) -> Next {
         match attempted {
             Attempted::Answered(response) => {
-                self.record(path.clone(), EventKind::ModelCompleted(Arc::from(response)));
+                let now = self.segment.shared.now();
+                self.record_at(now, path.clone(), EventKind::ModelCompleted(Arc::from(response)));
+                self.moment = Some(now);
                 Next::Ended(Ok(()))
             }
             Attempted::Replaced { error, response } => {
@@ -214,7 +219,8 @@ impl Run {
 
     fn record_model_start(&mut self, path: &StepPath, model: &Arc<dyn Model>) {
         let ModelInfo { provider, model } = model.info().clone();
-        self.record(path.clone(), EventKind::ModelStarted { provider, model });
+        let now = self.moment();
+        self.record_at(now, path.clone(), EventKind::ModelStarted { provider, model });
     }
 
     /// Shows an answer that no model gave as one piece, to those who read pieces.

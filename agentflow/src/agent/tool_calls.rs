@@ -5,6 +5,7 @@
 //! the hooks.
 
 use std::panic::AssertUnwindSafe;
+use std::pin::pin;
 use std::sync::Arc;
 
 use futures_util::stream::FuturesUnordered;
@@ -26,6 +27,7 @@ use crate::path::StepPath;
 use crate::run::{Around, unless_failed_as_cancelled};
 use crate::telemetry;
 use crate::text::panic_text;
+use crate::time::Timestamp;
 use crate::tool::{
     Effects, RecordedOutcome, SeenTo, ToolPolicy, began, ended, invoke_with_room, is_granted, millis_since, not_found,
     written_within,
@@ -52,7 +54,9 @@ impl Run {
             while running.len() - calls.asking < at_once
                 && let Some(call) = calls.next()
             {
-                pace.next().await;
+                if pace.next().await {
+                    self.moment = None;
+                }
                 if let Some(question) = self.asks(&call) {
                     calls.asking += 1;
                     running.push(question?);
@@ -68,6 +72,7 @@ impl Run {
                     });
                 }
             }
+            self.moment = None;
             let next = match calls.asking > 0 && calls.asking == running.len() {
                 false => running.next().await,
                 // Nothing of the turn is running here: a run that is drained stops.
@@ -128,7 +133,7 @@ impl Run {
             Some(HookedAnswer { result, answered_by }) => {
                 self.record(path.clone(), began(call, None, given));
                 // The tool has nothing to do with it.
-                Called::Answered(ToolEnded { path, result, duration_ms: 0, answered_by, too_deep: false })
+                Called::Answered(ToolEnded { path, result, took: Took::Millis(0), answered_by, too_deep: false })
             }
             None => {
                 let tool = PendingTool { path, call, refused: None };
@@ -157,9 +162,12 @@ impl Run {
         let without = ToolPolicy::default().effects(Effects::None);
         let policy = self.offered.tools.get(&*call.name).map_or(&without, |tool| &tool.definition().policy);
         // One that asked people continues.
-        if !self.machine.asks(&path) {
-            self.record(path.clone(), began(Arc::clone(&call), Some(policy), given));
-        }
+        let begins = (!self.machine.asks(&path)).then(|| began(Arc::clone(&call), Some(policy), given));
+        let began = begins.map(|begins| {
+            let now = self.moment();
+            self.record_at(now, path.clone(), begins);
+            now
+        });
         // Who agreed to a call agreed to that one.
         let scopes = match agreed {
             false => Arc::clone(&self.scopes),
@@ -169,8 +177,9 @@ impl Run {
             plan: Arc::clone(&self.plan),
             offered: Arc::clone(&self.offered),
             scopes,
-            cx: Context::new(self.shared(), path, self.resources.clone()).granted(&self.scopes),
+            cx: Context::with_grants(self.shared(), path, self.resources.clone(), Arc::clone(&self.scopes)),
             call,
+            began,
         })
     }
 
@@ -179,13 +188,16 @@ impl Run {
     /// # Errors
     /// [`Error::NestingLimit`] when it failed for that: a model that sees it would call the tool again, at every level.
     fn end_tool(&mut self, call: ToolEnded) -> Result<()> {
-        let ToolEnded { path, result, duration_ms, answered_by, too_deep } = call;
-        self.segment.shared.close_below(&path, "the tool has ended");
+        let ToolEnded { path, result, took, answered_by, too_deep } = call;
+        let now = self.segment.shared.now();
+        let at =
+            if self.segment.shared.close_below(&path, "the tool has ended") { self.segment.shared.now() } else { now };
         let too_deep = too_deep && !result.status.is_success();
         let result = self.within_saved(&path, result);
         let saved = self.saved_by_call(&path, result.status.is_success());
         let outcome = RecordedOutcome { answered_by, saved, ..RecordedOutcome::new(result) };
-        self.record(path, ended(outcome, duration_ms));
+        self.record_at(at, path, ended(outcome, took.millis(|| now)));
+        self.moment = Some(at);
         if too_deep { Err(Error::NestingLimit { depth: self.segment.shared.host.max_nesting }) } else { Ok(()) }
     }
 }
@@ -253,6 +265,7 @@ async fn after_tool(hooked: Box<HookedCall>, called: Called, large: Option<Large
         Called::Runs(call) => call.run().await?,
         Called::Answered(ended) => ended,
     };
+    ended.took = Took::Millis(ended.took.millis(|| hooked.step.context().now()));
     let mut answer = HookedAnswer { result: ended.result, answered_by: ended.answered_by };
     hooked.after(&mut answer).await?;
     (ended.result, ended.answered_by) = (answer.result, answer.answered_by);
@@ -268,11 +281,13 @@ async fn after_tool(hooked: Box<HookedCall>, called: Called, large: Option<Large
 struct Pace(u8);
 
 impl Pace {
-    async fn next(&mut self) {
+    /// Whether it was the scheduler's turn.
+    async fn next(&mut self) -> bool {
         self.0 = (self.0 + 1) % 16;
         if self.0 == 0 {
             tokio::task::yield_now().await;
         }
+        self.0 == 0
     }
 }
 
@@ -283,15 +298,34 @@ struct ToolRun {
     scopes: Arc<[Arc<str>]>,
     cx: Context,
     call: Arc<ToolCall>,
+    /// When it was recorded that it begins, unless that is a while ago.
+    began: Option<Timestamp>,
 }
 
 pub(super) struct ToolEnded {
     path: StepPath,
     result: Arc<ToolResult>,
-    duration_ms: u64,
+    took: Took,
     answered_by: Option<Arc<str>>,
     /// Something in it was refused because it was nested too deep.
     too_deep: bool,
+}
+
+/// How long a call took.
+#[derive(Clone, Copy)]
+enum Took {
+    /// It has ended this moment.
+    Since(Timestamp),
+    Millis(u64),
+}
+
+impl Took {
+    fn millis(self, now: impl FnOnce() -> Timestamp) -> u64 {
+        match self {
+            Self::Since(began) => millis_since(began, now()),
+            Self::Millis(millis) => millis,
+        }
+    }
 }
 
 impl ToolRun {
@@ -299,13 +333,19 @@ impl ToolRun {
     async fn run_and_put_away(self, large: LargeOutputs) -> Result<ToolEnded> {
         let cx = self.cx.clone();
         let ended = self.run().await?;
-        Ok(ToolEnded { result: large.put_away(&cx, ended.result).await, ..ended })
+        let took = Took::Millis(ended.took.millis(|| cx.now()));
+        Ok(ToolEnded { result: large.put_away(&cx, ended.result).await, took, ..ended })
     }
 
     async fn run(self) -> Result<ToolEnded> {
-        let Self { plan, offered, scopes, cx, call } = self;
-        cx.run().log.commit().await?;
-        let since = cx.now();
+        let Self { plan, offered, scopes, cx, call, began } = self;
+        let since = match began {
+            Some(began) if !cx.run().log.is_durable() => began,
+            _ => {
+                cx.run().log.commit().await?;
+                cx.now()
+            }
+        };
         let tool = offered.tools.get(&*call.name);
         let content = plan.host.trace_content && cx.host().redactor.is_none();
         let span = telemetry::tool_span(&call, tool.map(|tool| &**tool.definition()), content);
@@ -314,22 +354,18 @@ impl ToolRun {
                 // One that took too long can panic as it is dropped.
                 let room = plan.large_outputs.and_then(|_| LargeOutputs::room_for(&call.name));
                 let invoked = invoke_with_room(&**tool, &cx, &call, &scopes, SeenTo::Recorded, room);
-                let invoked = AssertUnwindSafe(invoked).catch_unwind();
-                let called = || {
-                    let called = invoked.map(|invoked| {
-                        invoked.unwrap_or_else(|panic| {
-                            let problem = format!("the tool panicked as it was dropped: {}", panic_text(&*panic));
-                            closed(&call, ToolStatus::Panicked, &problem)
-                        })
-                    });
-                    Box::pin(called.instrument(span.clone()))
-                };
-                Around::tool_call(cx.depth(), called()).await
+                let invoked = AssertUnwindSafe(invoked).catch_unwind().instrument(span.clone());
+                let (invoked, too_deep) = Around::tool_call(cx.depth(), pin!(Some(invoked))).await;
+                let result = invoked.unwrap_or_else(|panic| {
+                    let problem = format!("the tool panicked as it was dropped: {}", panic_text(&*panic));
+                    closed(&call, ToolStatus::Panicked, &problem)
+                });
+                (result, too_deep)
             }
             None => (not_found(&call, offered.names()), false),
         };
         telemetry::record_tool(&span, &result, content);
-        let duration_ms = millis_since(since, cx.now());
-        Ok(ToolEnded { path: cx.path().clone(), result: Arc::new(result), duration_ms, answered_by: None, too_deep })
+        let took = Took::Since(since);
+        Ok(ToolEnded { path: cx.path().clone(), result: Arc::new(result), took, answered_by: None, too_deep })
     }
 }

@@ -62,8 +62,8 @@ pub(crate) const WITH_STEP: &str = "the step was dropped";
 pub(crate) struct Around {
     /// How many agents and workflows.
     depth: u32,
-    /// Set when one inside was refused, for the innermost tool call around it.
-    exceeded: Arc<AtomicBool>,
+    /// Set when one inside was refused, for the innermost tool call around it. There is one once something inside may be.
+    exceeded: Option<Arc<AtomicBool>>,
     /// The place of the step that polls, when it is the step of a workflow and no agent or workflow in it.
     place: Option<Arc<dyn Any + Send + Sync>>,
 }
@@ -77,7 +77,11 @@ impl Around {
 
     /// What stands around the caller.
     pub(crate) fn current() -> Self {
-        Self::look(Self::clone).unwrap_or_default()
+        let shared = |around: &mut Self| {
+            around.exceeded.get_or_insert_default();
+            around.clone()
+        };
+        AROUND.try_with(|around| around.borrow_mut().as_mut().map(shared)).ok().flatten().unwrap_or_default()
     }
 
     /// How many agents and workflows stand around the caller.
@@ -102,7 +106,7 @@ impl Around {
         Self { place: Some(place), ..Self::current() }
     }
 
-    /// What stands around a step of another process.
+    /// What stands around a call of a tool, and a step of another process.
     pub(crate) fn of_depth(depth: u32) -> Self {
         Self { depth, ..Self::default() }
     }
@@ -115,12 +119,19 @@ impl Around {
         let mut around = Self::current();
         around.depth = around.depth.max(known);
         if around.depth >= limit {
-            around.exceeded.store(true, Ordering::Relaxed);
+            around.exceed();
             return Err(Error::NestingLimit { depth: limit });
         }
         around.depth += 1;
         around.place = None;
         Ok(around)
+    }
+
+    /// Something inside was refused for the limit.
+    fn exceed(&self) {
+        if let Some(exceeded) = &self.exceeded {
+            exceeded.store(true, Ordering::Relaxed);
+        }
     }
 
     /// Polls what is inside of this.
@@ -143,20 +154,21 @@ impl Around {
     /// Polls an agent inside of this. When it ends because of the limit, now or in an earlier process, the tool call
     /// around it learns of that.
     pub(crate) async fn poll<T>(self, agent: BoxFuture<'_, Result<T>>) -> Result<T> {
-        let outer = Arc::clone(&self.exceeded);
+        let outer = Self { exceeded: self.exceeded.clone(), ..Self::default() };
         let outcome = self.scope(agent).await;
         if outcome.as_ref().is_err_and(|error| error.kind() == FailureKind::NestingLimit) {
-            outer.store(true, Ordering::Relaxed);
+            outer.exceed();
         }
         outcome
     }
 
-    /// Polls a tool call inside of this. Also says whether something in it was refused for the limit.
-    pub(crate) async fn tool_call<T>(depth: u32, call: BoxFuture<'_, T>) -> (T, bool) {
-        let around = Self { depth, exceeded: Arc::default(), place: None };
-        let exceeded = Arc::clone(&around.exceeded);
-        let outcome = around.scope(call).await;
-        (outcome, exceeded.load(Ordering::Relaxed))
+    /// Polls a tool call inside of this, where the caller has pinned it. Also says whether something in it was refused for
+    /// the limit.
+    pub(crate) async fn tool_call<F: Future>(depth: u32, call: Pin<&mut Option<F>>) -> (F::Output, bool) {
+        let mut within = Within { around: Self::of_depth(depth).into_slot(), inside: call };
+        let outcome = std::future::poll_fn(|cx| within.poll(cx)).await;
+        let exceeded = within.around.0.as_ref().and_then(|around| around.exceeded.as_ref());
+        (outcome, exceeded.is_some_and(|exceeded| exceeded.load(Ordering::Relaxed)))
     }
 
     /// Runs a function inside of this, also on another thread.

@@ -3,6 +3,7 @@
 //! `run/done_calls.rs` says what was done and what is undone, from the journal, so it continues after a crash. It decides
 //! neither when a run is compensated nor how it ends.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -198,7 +199,7 @@ async fn undo(cx: &Context, done: &DoneCall, result: &ToolResult) -> Result<Resu
         return Err(error);
     }
     let limit = if tool.definition().policy.timeout.is_some() { None } else { Some(LIMIT) };
-    let called = Box::pin(within_limit(&cx, undo_hooked(&*tool, &cx, &call, cx.grants()), limit));
+    let called = pin!(Some(Box::pin(within_limit(&cx, undo_hooked(&*tool, &cx, &call, cx.grants()), limit))));
     let ended = tokio::select! {
         biased;
         (ended, _) = Around::tool_call(cx.depth(), called) => match ended {

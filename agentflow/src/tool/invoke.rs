@@ -6,7 +6,7 @@
 
 use std::any::Any;
 use std::panic::AssertUnwindSafe;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
@@ -305,7 +305,9 @@ async fn run(
             }
         }
     };
-    match within_limit(cx, body, policy.timeout.filter(|_| seen_to.here())).await {
+    // Pinned here: a future that is moved into another one has room in both.
+    let body = pin!(AssertUnwindSafe(body).catch_unwind());
+    match caught_within_limit(cx, body, policy.timeout.filter(|_| seen_to.here())).await {
         Ok(outcome) => outcome.and_then(|output| within_size(output, policy.max_output.max(room.unwrap_or_default()))),
         Err(overrun) => {
             let name = seen_to.name_in(definition, call);
@@ -380,7 +382,15 @@ pub(super) async fn within_limit<T>(
     body: impl Future<Output = T>,
     limit: Option<Duration>,
 ) -> Result<T, Overrun> {
-    let mut caught = pin!(AssertUnwindSafe(body).catch_unwind());
+    caught_within_limit(cx, pin!(AssertUnwindSafe(body).catch_unwind()), limit).await
+}
+
+/// The same of a body whose panic is caught already.
+async fn caught_within_limit<T>(
+    cx: &Context,
+    mut caught: Pin<&mut impl Future<Output = std::thread::Result<T>>>,
+    limit: Option<Duration>,
+) -> Result<T, Overrun> {
     let Some(limit) = limit else { return caught.await.map_err(Overrun::Panic) };
     let mut time = TimeLimit::new(limit);
     std::future::poll_fn(|task| match caught.as_mut().poll(task) {

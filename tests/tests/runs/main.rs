@@ -65,4 +65,5 @@ mod stopped_reads;
 mod store;
 mod stories;
 mod team;
+mod times;
 mod unpolled_calls;

@@ -50,10 +50,14 @@ enum Progress {
 }
 
 impl Calls {
-    /// The calls of a model's message.
-    pub(super) fn of(message: &Message, base: &StepPath, turn: u32) -> Self {
-        let state = |call: &Arc<ToolCall>, repeat: u32| {
-            let path = base.tool(turn, &*call.name, repeat);
+    /// The calls of a model's message. `last` is the name that was called last, which paths share.
+    pub(super) fn of(message: &Message, base: &StepPath, turn: u32, last: &mut Option<Arc<str>>) -> Self {
+        let mut state = |call: &Arc<ToolCall>, repeat: u32| {
+            let name = match last {
+                Some(last) if **last == *call.name => Arc::clone(last),
+                _ => Arc::clone(last.insert(call.name.as_str().into())),
+            };
+            let path = base.tool(turn, name, repeat);
             CallState { path, call: Arc::clone(call), progress: Progress::Waiting }
         };
         let calls = message.tool_calls().count();
