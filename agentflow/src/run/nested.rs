@@ -5,11 +5,10 @@
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::fmt;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use super::outcomes::{is_own_failure, outermost, writes};
 use super::redaction::Redactor;
-use super::shared::locked;
 use crate::error::{Error, Result};
 use crate::event::{AgentStarted, EventKind, WorkflowStarted};
 use crate::failure::{Failure, FailureKind};
@@ -36,8 +35,8 @@ pub(super) struct BegunBySteps {
 impl BegunBySteps {
     /// An attempt begins anew.
     pub(super) fn forget(&self, attempt: &StepPath) {
-        locked(&self.continued).retain(|(of, _)| of != attempt);
-        locked(&self.nested).remove(attempt);
+        self.continued.lock().unwrap_or_else(PoisonError::into_inner).retain(|(of, _)| of != attempt);
+        self.nested.lock().unwrap_or_else(PoisonError::into_inner).remove(attempt);
     }
 }
 
