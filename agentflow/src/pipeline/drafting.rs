@@ -48,7 +48,7 @@ impl<'n> Drafting<'n> {
         self.decider.clone_from(&pipeline.0.decider);
         let part = Part { input: NodeSchema::default(), decider: None, ..Part::clone(&pipeline.0) };
         self.graph(self.name, pipeline.0.input.clone(), &part);
-        if let Some(whole) = self.graphs.last_mut() {
+        if let Some((whole, _)) = self.graphs.last_mut() {
             whole.limits = pipeline.0.limits;
         }
     }
