@@ -67,6 +67,13 @@ fn the_tools_of_the_container_beside_it_are_called() {
     let service = Service::start(folder.path(), &own, &[("MCP_URL", "")]);
     let card = service.ask("GET", "/.well-known/agent-card.json", "");
     assert_eq!(card["skills"].as_array().unwrap().len(), 1, "{card}");
+    drop(service);
+    // A container that is not there is what the service says, before it serves anything.
+    let mut command = Command::new(env!("CARGO_BIN_EXE_service"));
+    let output =
+        command.args(own).args(["--mcp", "http://127.0.0.1:1/mcp"]).current_dir(folder.path()).output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(!output.status.success() && said.contains("the MCP server `sidecar` could not be connected to"), "{said}");
 }
 
 #[test]
