@@ -49,6 +49,12 @@ pub(super) enum Command {
     Workflow(WorkflowCommand),
     #[command(flatten)]
     OfWorkflows(WorkflowViewCommand),
+    /// Look whether all that this program needs is there: its store, toolsets, documents and names
+    Health {
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
     /// See and control the runs of a store file
     Runs(RunsArgs),
     /// See, copy and remove the sessions of a store file

@@ -58,6 +58,8 @@
 //! - `workflow validate PATH.. [--without-names] [--json]`: checks documents and prints every mistake with its line; one
 //!   with mistakes makes the exit code 1. `workflow schema [--form FORM]` prints the JSON Schema of documents, for editors.
 //! - `list`, `show`, `validate`, `dry-run`, `diff`, `export` and `schema` are those of `workflow`, in a word.
+//! - `health [--json]`: reads the folders of documents of the host and says of each phase of
+//!   [`Runtime::health`](crate::Runtime::health) whether it is well; the exit code is 1 when one is not.
 //! - `runs --store FILE ..`: `list`, `show ID` (which steps would run again if it were resumed, and why), `resume ID [--changes RULE]`,
 //!   `cancel ID`, `pause ID`, `unpause ID`, `retry ID NODE`, `delete ID`, `purge --older-than TIME [--dry-run]`, `questions`
 //!   (what persons are asked, of all runs), `answer ID NODE TEXT`, `approve ID NODE [--deny] [--comment TEXT] [--arguments JSON] [--answer JSON]`,
@@ -114,6 +116,7 @@ mod call_model;
 mod chat;
 mod ctrl_c;
 mod document_args;
+mod health_command;
 mod mcp_args;
 mod mcp_commands;
 mod mcp_reads;
@@ -184,6 +187,7 @@ pub fn run_with(host: &Runtime) -> ExitCode {
                 workflows::view(host, command).await
             }
             Command::Workflow(WorkflowCommand::Run(args)) => workflows::run(host, args).await,
+            Command::Health { json } => health_command::health(host, json).await,
             Command::Runs(args) => runs::runs(host, args).await,
             Command::Sessions(args) => sessions::sessions(host, args).await,
             Command::A2a(command) => a2a_commands::a2a(host, command).await,

@@ -20,6 +20,7 @@ mod export_tree;
 mod export_tree_labels;
 mod export_tree_values;
 mod export_tree_walk;
+mod file_of_values;
 mod form_schema;
 mod graph_document;
 pub(crate) mod included;
@@ -46,6 +47,7 @@ pub use self::document_error::{DocumentError, Problem};
 pub use self::document_export::{ExportError, to_yaml};
 pub use self::document_folder::FolderError;
 pub use self::document_form::DocumentForm;
+pub(crate) use self::file_of_values::{open_values, read_values};
 pub(crate) use self::included::{DocumentTypes, included};
 use self::object_fields::{Fields, Problems};
 pub(crate) use self::written_names::Described;
@@ -192,10 +194,7 @@ impl Document {
         let name: Arc<str> = path.display().to_string().into();
         match text_of(path) {
             Ok(text) => Self::read(name, text),
-            Err(error) => {
-                let misread = Misread::new(0..0, format!("the file cannot be read: {error}"));
-                Err(DocumentError::new(&name, &"".into(), vec![misread]))
-            }
+            Err(error) => Err(unreadable(&name, &error)),
         }
     }
 
@@ -318,6 +317,11 @@ fn limits_of(fields: &mut Fields<'_>, problems: &mut Problems) -> RunLimits {
 }
 
 /// A file's text, if it is not too large.
+fn unreadable(name: &Arc<str>, error: &std::io::Error) -> DocumentError {
+    let misread = Misread::new(0..0, format!("the file cannot be read: {error}"));
+    DocumentError::new(name, &"".into(), vec![misread])
+}
+
 fn text_of(path: &Path) -> std::io::Result<String> {
     let size = std::fs::metadata(path)?.len();
     if size > text_tree::MOST_BYTES as u64 {

@@ -1,4 +1,5 @@
-//! `RuntimeBuilder::boot`: makes a runtime and checks, in phases, all that it will need. It starts and resumes no run.
+//! `RuntimeBuilder::boot`: makes a runtime and checks, in phases, all that it will need. It starts and resumes no run. What the
+//! phases find later is in `health.rs`.
 
 use std::error::Error as StdError;
 use std::fmt;
@@ -39,6 +40,11 @@ pub enum BootError {
     Names(Vec<Error>),
 }
 
+impl BootPhase {
+    /// All phases, in their order.
+    pub const ALL: [Self; 4] = [Self::Store, Self::Toolsets, Self::Documents, Self::Names];
+}
+
 impl BootError {
     /// The phase that it was.
     pub fn phase(&self) -> BootPhase {
@@ -47,6 +53,18 @@ impl BootError {
             Self::Toolsets(_) => BootPhase::Toolsets,
             Self::Documents(_) => BootPhase::Documents,
             Self::Names(_) => BootPhase::Names,
+        }
+    }
+
+    /// What was found, a line for each problem.
+    pub fn found(&self) -> String {
+        match self {
+            Self::Store(error) => error.to_string(),
+            Self::Documents(error) => error.to_string(),
+            Self::Toolsets(errors) | Self::Names(errors) => {
+                let all: Vec<String> = errors.iter().map(ToString::to_string).collect();
+                all.join("\n")
+            }
         }
     }
 }
@@ -72,28 +90,52 @@ impl RuntimeBuilder {
     /// ```
     pub async fn boot(self) -> Result<Runtime, BootError> {
         let runtime = self.build();
-        if let Some(store) = runtime.store() {
-            store.list(RunFilter::new().limit(1)).await.map_err(BootError::Store)?;
+        for phase in BootPhase::ALL {
+            let problem = match phase {
+                BootPhase::Documents => match runtime.reload_documents().await {
+                    Ok(_) => runtime.problem_of_documents().await,
+                    Err(error) => Some(BootError::Documents(error)),
+                },
+                phase => runtime.problem_of(phase).await,
+            };
+            if let Some(problem) = problem {
+                return Err(problem);
+            }
         }
-        let mut problems = Vec::new();
-        for (toolset, _) in given(runtime.host(), |given| &given.toolsets).iter() {
-            problems.extend(toolset.tools().await.err());
+        Ok(runtime)
+    }
+}
+
+impl Runtime {
+    /// What is wrong in a phase now. Documents are those that were read last.
+    pub(super) async fn problem_of(&self, phase: BootPhase) -> Option<BootError> {
+        match phase {
+            BootPhase::Store => {
+                let read = self.store()?.list(RunFilter::new().limit(1)).await;
+                read.err().map(BootError::Store)
+            }
+            BootPhase::Toolsets => {
+                let mut problems = Vec::new();
+                for (toolset, _) in given(self.host(), |given| &given.toolsets).iter() {
+                    problems.extend(toolset.tools().await.err());
+                }
+                (!problems.is_empty()).then_some(BootError::Toolsets(problems))
+            }
+            BootPhase::Documents => self.problem_of_documents().await,
+            BootPhase::Names => {
+                let problems = self.catalogue().await.problems;
+                (!problems.is_empty()).then_some(BootError::Names(problems))
+            }
         }
-        if !problems.is_empty() {
-            return Err(BootError::Toolsets(problems));
+    }
+
+    async fn problem_of_documents(&self) -> Option<BootError> {
+        let set = self.host().part::<DocumentsOfRuntime>()?;
+        let mut errors = set.loaded().errors.to_vec();
+        for document in set.fixed() {
+            errors.extend(self.check(document).await.err());
         }
-        let mut errors = runtime.reload_documents().await.map_err(BootError::Documents)?.errors;
-        for document in runtime.host().part::<DocumentsOfRuntime>().iter().flat_map(|set| set.fixed()) {
-            errors.extend(runtime.check(document).await.err());
-        }
-        if !errors.is_empty() {
-            return Err(BootError::Documents(FolderError::Documents(errors)));
-        }
-        let catalogue = runtime.catalogue().await;
-        match catalogue.problems.is_empty() {
-            true => Ok(runtime),
-            false => Err(BootError::Names(catalogue.problems)),
-        }
+        (!errors.is_empty()).then_some(BootError::Documents(FolderError::Documents(errors)))
     }
 }
 
@@ -110,15 +152,7 @@ impl fmt::Display for BootPhase {
 
 impl fmt::Display for BootError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the runtime cannot be used, as the phase `{}` found: ", self.phase())?;
-        match self {
-            Self::Store(error) => write!(f, "{error}"),
-            Self::Documents(error) => write!(f, "{error}"),
-            Self::Toolsets(errors) | Self::Names(errors) => {
-                let all: Vec<String> = errors.iter().map(ToString::to_string).collect();
-                f.write_str(&all.join("\n"))
-            }
-        }
+        write!(f, "the runtime cannot be used, as the phase `{}` found: {}", self.phase(), self.found())
     }
 }
 

@@ -96,7 +96,8 @@ impl Runtime {
         }
         errors.sort_by(|one, other| one.name().cmp(other.name()));
         let reloaded = compared(&before, &documents, errors);
-        set.set_loaded(Loaded { documents: Arc::new(documents), stamps });
+        let errors = reloaded.errors.as_slice().into();
+        set.set_loaded(Loaded { documents: Arc::new(documents), stamps, errors });
         if let Some(now) = self.host().part::<GivenNow>() {
             now.replace(given_now(candidate.host()));
         }

@@ -10,7 +10,7 @@ use super::catalogue::Given;
 use super::given_documents::{Unread, with_documents};
 use super::given_now::GivenNow;
 use crate::agent::AgentModels;
-use crate::document::{Document, included};
+use crate::document::{Document, DocumentError, included};
 use crate::run::Host;
 
 /// Documents by the names of their files.
@@ -38,6 +38,8 @@ pub(super) struct DocumentsOfRuntime {
 pub(super) struct Loaded {
     pub(super) documents: Arc<ByFile>,
     pub(super) stamps: Stamps,
+    /// What was wrong with them.
+    pub(super) errors: Arc<[DocumentError]>,
 }
 
 impl DocumentsOfRuntime {

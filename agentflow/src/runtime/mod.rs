@@ -12,6 +12,8 @@ mod catalogue;
 mod catalogue_entry;
 mod changes;
 mod compensations;
+#[cfg(feature = "documents")]
+mod config;
 mod control;
 #[cfg(feature = "documents")]
 mod document_builder;
@@ -32,6 +34,8 @@ mod given_now;
 mod given_pipelines;
 #[cfg(feature = "dynamic")]
 mod graphs;
+#[cfg(feature = "documents")]
+mod health;
 mod inbox;
 #[cfg(feature = "documents")]
 pub(crate) mod included_start;
@@ -63,10 +67,14 @@ pub use self::attempts::AttemptReport;
 pub use self::boot::{BootError, BootPhase};
 pub use self::catalogue_entry::{Catalogue, CatalogueEntry, EntryKind, Origin};
 #[cfg(feature = "documents")]
+pub use self::config::{ConfigError, RuntimeConfig};
+#[cfg(feature = "documents")]
 pub use self::document_reload::Reloaded;
 #[cfg(feature = "documents")]
 pub use self::document_watch::DocumentWatch;
 pub use self::drain::Drained;
+#[cfg(feature = "documents")]
+pub use self::health::Health;
 pub use self::inbox::OpenQuestion;
 pub use self::inspect::{CallReport, NodeReport, NodeStatus, RunReport};
 pub use self::known_by_name::{AgentName, GivenAgent, WorkflowName};

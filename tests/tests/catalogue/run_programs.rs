@@ -195,7 +195,7 @@ async fn memory_is_limited() {
 #[tokio::test]
 async fn memory_is_limited_from_the_beginning() {
     if !["/usr/bin/prlimit", "/bin/prlimit"].iter().any(|path| Path::new(path).is_file()) {
-        println!("skipped: there is no `prlimit`");
+        agentflow_tests::skipped("there is no `prlimit`");
         return;
     }
     let limits = "(while read -r line; do case $line in *'address space'*) echo \"$line\";; esac; done < /proc/self/limits) & wait";

@@ -266,3 +266,42 @@ fn a_workflow_is_run_in_the_place_of_an_agent() {
         assert_eq!((ended.code, ended.stdout.as_str()), (Some(2), ""), "{wrong:?}: {ended:#?}");
     }
 }
+
+/// What the host needs, which a file and the environment say.
+#[test]
+fn health_says_what_is_missing() {
+    let place = Place::new();
+    let flows = place.path("flows");
+    fs::create_dir(&flows).unwrap();
+    let well = "store: well\ntoolsets: well\ndocuments: well\nnames: well\n";
+    let file = write(&place, "agentflow.yaml", "documents: [flows]\n");
+    let with_file = |args: &[&str]| agentwf(args).env("AGENTFLOW_CONFIG", &file).run();
+    let ended = with_file(&["health"]);
+    assert_eq!((ended.code, ended.stdout.as_str()), (Some(0), well), "{ended:#?}");
+    write(&place, "flows/sum.yaml", SUM);
+    assert_eq!(with_file(&["health"]).code, Some(0));
+    write(
+        &place,
+        "flows/sum.yaml",
+        &SUM.replace("tool: add\n    args_template: {a: \"{first}\"", "tool: ad\n    args_template: {a: \"{first}\""),
+    );
+    let ended = with_file(&["health"]);
+    assert_eq!(ended.code, Some(1), "{ended:#?}");
+    assert!(ended.stdout.contains("documents: error: ") && ended.stdout.contains("did you mean `add`?"), "{ended:#?}");
+    let ended = with_file(&["health", "--json"]);
+    let said: Value = serde_json::from_str(&ended.stdout).unwrap();
+    assert_eq!((ended.code, &said["store"]), (Some(1), &json!({"well": true, "problem": null})), "{ended:#?}");
+    assert_eq!(said["documents"]["well"], json!(false));
+    // A variable stands in place of the file's field.
+    let ended = agentwf(&["health"]).env("AGENTFLOW_DOCUMENTS", &place.path("none")).run();
+    assert!(ended.code == Some(1) && ended.stdout.contains("documents: the folder"), "{ended:#?}");
+    let ended = agentwf(&["health"]).env("AGENTFLOW_MAX_NESTING", "deep").env("AGENTFLOW_MODEL", "").run();
+    assert_eq!((ended.code, ended.stdout.as_str()), (Some(1), ""), "{ended:#?}");
+    assert!(ended.stderr.contains("`AGENTFLOW_MAX_NESTING`: `deep` is not a whole number"), "{ended:#?}");
+    write(&place, "agentflow.yaml", "document: [flows]\n");
+    let ended = with_file(&["health"]);
+    assert!(
+        ended.stderr.contains("agentflow.yaml:1:1") && ended.stderr.contains("did you mean `documents`?"),
+        "{ended:#?}"
+    );
+}

@@ -13,6 +13,7 @@ mod cel;
 mod cel_oracle;
 mod changed_callees;
 mod compensation;
+mod configured;
 mod document_edges;
 mod document_export;
 mod document_export_tree;

@@ -413,6 +413,39 @@ async fn booting_names_the_phase_and_all_that_is_wrong_in_it() {
     assert_eq!(run(&described().boot().await.unwrap(), "a", json!({})).await, json!(2));
 }
 
+#[tokio::test]
+async fn health_is_what_every_phase_finds_now() {
+    let folder = Folder::new();
+    let sum = |tool: &str| format!("id: sum\nnodes:\n  - {{id: t, tool: {tool}, args_template: {{a: 1, b: 2}}}}\n");
+    folder.write("sum.yaml", sum("reload_add"));
+    let runtime = folder.boot(|builder| builder.store(MemoryStore::new())).await;
+    let health = runtime.health().await;
+    assert!(health.is_well() && health.problems().is_empty(), "{health}");
+    assert_eq!(health.to_string(), "store: well\ntoolsets: well\ndocuments: well\nnames: well");
+    // The former version stays, and what is wrong with the new one is known until it is mended.
+    folder.write("sum.yaml", sum("reload_ad"));
+    assert!(runtime.health().await.is_well(), "nobody has read it yet");
+    let _ = runtime.reload_documents().await.unwrap();
+    let health = runtime.health().await;
+    let problem = health.problem_of(BootPhase::Documents).unwrap();
+    assert!(problem.found().contains("this program knows no tool `reload_ad`"), "{problem}");
+    assert_eq!((health.problems().len(), run(&runtime, "sum", json!({})).await), (1, json!(3)));
+    folder.write("sum.yaml", sum("reload_add"));
+    let _ = runtime.reload_documents().await.unwrap();
+    assert!(runtime.health().await.is_well());
+    // All phases are looked at, whatever an earlier one finds.
+    let agent = || Agent::new(ScriptedModel::new([])).name("one");
+    let gone = folder.path().join("gone");
+    let many = Runtime::builder().toolset(ToolsetRef::new(Away)).agent(&agent()).agent(&agent()).document_folder(gone);
+    let health = many.build().health().await;
+    let phases: Vec<BootPhase> = health.problems().iter().map(BootError::phase).collect();
+    assert_eq!(phases, [BootPhase::Toolsets, BootPhase::Documents, BootPhase::Names], "{health}");
+    assert!(
+        health.to_string().contains("\ntoolsets: ") && health.to_string().contains("nobody is at home"),
+        "{health}"
+    );
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_watch_reads_what_has_changed() {
     let folder = Folder::new();

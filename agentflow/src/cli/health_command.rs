@@ -1,0 +1,29 @@
+//! `agentwf health`: what the phases of a host's `boot` find. It starts nothing.
+
+use serde_json::{Value, json};
+
+use super::print::{Stop, json_line, line, note};
+use crate::runtime::{BootError, BootPhase, Runtime};
+
+pub(super) async fn health(host: &Runtime, json: bool) -> Result<(), Stop> {
+    // What is wrong with them, the documents' phase says.
+    drop(host.reload_documents().await);
+    let health = host.health().await;
+    if json {
+        let about = |phase: BootPhase| {
+            let problem = health.problem_of(phase).map(BootError::found);
+            (phase.to_string(), json!({"well": problem.is_none(), "problem": problem}))
+        };
+        json_line(&BootPhase::ALL.map(about).into_iter().collect::<serde_json::Map<String, Value>>())?;
+    } else {
+        line(format_args!("{health}"))?;
+    }
+    match health.is_well() {
+        true => Ok(()),
+        false if json => Err(Stop::Said),
+        false => {
+            note(format_args!("what this program needs is not all there"));
+            Err(Stop::Said)
+        }
+    }
+}

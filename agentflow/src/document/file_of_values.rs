@@ -1,0 +1,37 @@
+//! Reads files of values that describe no workflow, with mistakes reported as those of documents are. It knows no field.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use serde::de::DeserializeOwned;
+
+use super::DocumentError;
+use super::object_fields::{self, Problems};
+use crate::text_tree::{Datum, Misread, Tree};
+
+/// Reads YAML or JSON as a type that serde reads; a text without a value is the default.
+///
+/// # Errors
+/// All mistakes, each where it stands.
+pub(crate) fn read_values<T: DeserializeOwned + Default>(name: &Arc<str>, text: &Arc<str>) -> Result<T, DocumentError> {
+    let failed = |misread: Vec<Misread>| DocumentError::new(name, text, misread);
+    let (tree, repeated) = Tree::read_with_repeated(text).map_err(failed)?;
+    if tree.datum == Datum::Null {
+        return Ok(T::default());
+    }
+    let mut problems = Problems::new(text, repeated);
+    match (object_fields::read(&tree, &mut problems), problems.found) {
+        (Some(values), found) if found.is_empty() => Ok(values),
+        (_, found) => Err(failed(found)),
+    }
+}
+
+/// The same of a file.
+///
+/// # Errors
+/// Also when it cannot be read, is not UTF-8 or has more than 4 MiB.
+pub(crate) fn open_values<T: DeserializeOwned + Default>(path: &Path) -> Result<T, DocumentError> {
+    let name: Arc<str> = path.display().to_string().into();
+    let text = super::text_of(path).map_err(|error| super::unreadable(&name, &error))?;
+    read_values(&name, &text.into())
+}

@@ -1,0 +1,91 @@
+//! `Runtime::health`: what the phases of `boot` find now, all of them. It changes nothing: no document is read again, no run is
+//! started.
+
+use std::fmt;
+
+use super::Runtime;
+use super::boot::{BootError, BootPhase};
+use super::document_set::DocumentsOfRuntime;
+use crate::document::{Document, FolderError};
+
+/// What a runtime lacks of what it needs, phase by phase: see [`Runtime::health`]. It prints a line for each phase.
+#[derive(Debug)]
+pub struct Health(Vec<BootError>);
+
+impl Health {
+    /// Whether no phase has a problem.
+    pub fn is_well(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The problems, one for each phase that has any, in the order of the phases.
+    pub fn problems(&self) -> &[BootError] {
+        &self.0
+    }
+
+    /// What is wrong in a phase.
+    pub fn problem_of(&self, phase: BootPhase) -> Option<&BootError> {
+        self.0.iter().find(|problem| problem.phase() == phase)
+    }
+}
+
+impl fmt::Display for Health {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (at, phase) in BootPhase::ALL.into_iter().enumerate() {
+            let end = if at == 0 { "" } else { "\n" };
+            match self.problem_of(phase) {
+                None => write!(f, "{end}{phase}: well")?,
+                Some(problem) => write!(f, "{end}{phase}: {}", problem.found())?,
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Runtime {
+    /// Looks at what [`boot`](super::RuntimeBuilder::boot) looks at, now and in all phases: the store is asked for a run, toolsets
+    /// for their tools, folders of documents for their files, and all names are looked up. For the health check of a service, and
+    /// for whoever wants to know why it answers as it does.
+    ///
+    /// Tools that were fetched count until their toolset says that they have changed; of the connection to an MCP server,
+    /// [`McpClient::health`](crate::mcp::McpClient::health) tells. Documents are those that were read last: one that had a mistake
+    /// when it was [read again](Self::reload_documents) is a problem until it is read without one. The whole takes as long as the
+    /// slowest store and toolset; dropping the future ends it.
+    ///
+    /// ```
+    /// use agentflow::prelude::*;
+    /// use agentflow::runtime::BootPhase;
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// let runtime = Runtime::builder().document_folder("no/such/folder").build();
+    /// let health = runtime.health().await;
+    /// assert!(!health.is_well());
+    /// assert!(health.problem_of(BootPhase::Documents).is_some());
+    /// assert!(health.to_string().starts_with("store: well\n"), "{health}");
+    /// # }
+    /// ```
+    pub async fn health(&self) -> Health {
+        let mut problems = Vec::new();
+        for phase in BootPhase::ALL {
+            let folders = match phase {
+                BootPhase::Documents => self.problem_of_folders().await,
+                _ => None,
+            };
+            let problem = match folders {
+                Some(problem) => Some(problem),
+                None => self.problem_of(phase).await,
+            };
+            problems.extend(problem);
+        }
+        Health(problems)
+    }
+
+    /// Why a folder of documents cannot be listed.
+    async fn problem_of_folders(&self) -> Option<BootError> {
+        let folders = self.host().part::<DocumentsOfRuntime>()?.folders.clone();
+        let list = move || folders.iter().try_for_each(|folder| Document::paths_in(folder).map(drop));
+        let listed: Result<(), FolderError> = tokio::task::spawn_blocking(list).await.ok()?;
+        listed.err().map(BootError::Documents)
+    }
+}
