@@ -57,7 +57,7 @@ use crate::store::StoreError;
 #[serde(deny_unknown_fields, default)]
 #[non_exhaustive]
 pub struct RuntimeConfig {
-    /// The model of agents that name none.
+    /// The model of every `#[agent]`, but for those in `agent_models`.
     #[serde(deserialize_with = "model")]
     pub model: Option<String>,
     /// Models of agents, by their names.
@@ -244,7 +244,7 @@ fn rule(text: &str) -> Result<Changes, String> {
         "refuse" => Ok(Changes::Refuse),
         "accept-compatible" => Ok(Changes::AcceptCompatible),
         "accept-all" => Ok(Changes::AcceptAll),
-        other => Err(format!("`{other}` is none of `refuse`, `accept-compatible` and `accept-all`")),
+        other => Err(format!("`{other}` is not one of `refuse`, `accept-compatible` and `accept-all`")),
     }
 }
 

@@ -86,7 +86,7 @@ fn every_mistake_of_a_file_is_reported_where_it_stands() {
     begins("2:", "the model `no-such-model` cannot be used");
     begins("3:16", "many");
     begins("4:8", "files");
-    begins("5:10", "`all` is none of `refuse`, `accept-compatible` and `accept-all`");
+    begins("5:10", "`all` is not one of `refuse`, `accept-compatible` and `accept-all`");
     begins("6:1", "grant");
     assert_eq!(found.len(), 6, "{found:#?}");
     let error = RuntimeConfig::open("no/such/file.yaml").unwrap_err();
@@ -111,7 +111,7 @@ fn every_variable_that_is_wrong_is_named() {
         ["`AGENTFLOW_MODEL`: the model `no-such-model`", "`AGENTFLOW_MAX_LLM_CALLS`: `-1` is not a whole number"];
     let begins = begins
         .into_iter()
-        .chain(["`AGENTFLOW_TRACE_CONTENT`: `yes` is neither", "`AGENTFLOW_CHANGES`: `ACCEPT` is none"]);
+        .chain(["`AGENTFLOW_TRACE_CONTENT`: `yes` is neither", "`AGENTFLOW_CHANGES`: `ACCEPT` is not one of"]);
     for (problem, begin) in problems.iter().zip(begins) {
         assert!(problem.starts_with(begin), "{problem}");
     }

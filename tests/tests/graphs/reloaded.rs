@@ -338,7 +338,7 @@ async fn what_calls_a_document_with_mistakes_names_that_document() {
         let lacks = "2:1: a document with `agents` needs `orchestration`, which says in what order they run: \
                      `orchestration: {type: sequential, agents: [..]}`";
         assert_eq!(problems, [&*of_writer, problem, &*of_inner, &*of_outer, lacks]);
-        // A start is told, too.
+        // A start reports it, too.
         let runtime = Runtime::builder().document_folder(folder.path()).build();
         assert_eq!(runtime.reload_documents().await.unwrap().errors.len(), 5);
         let error = runtime.start_named("inner", json!({})).await.unwrap_err().to_string();
