@@ -410,6 +410,24 @@ pub enum Error {
 }
 
 impl Error {
+    /// Creates an error from a program's own message. Its kind is [`FailureKind::Error`], which a
+    /// [`RetryPolicy`](crate::workflow::RetryPolicy) repeats as it repeats every other error of a step.
+    ///
+    /// ```
+    /// use agentflow::prelude::*;
+    ///
+    /// fn price(article: &str) -> Result<u32> {
+    ///     match article {
+    ///         "tea" => Ok(250),
+    ///         other => Err(agentflow::Error::other(format!("no article is called `{other}`"))),
+    ///     }
+    /// }
+    /// assert_eq!(price("tae").unwrap_err().to_string(), "no article is called `tae`");
+    /// ```
+    pub fn other(message: impl fmt::Display) -> Self {
+        Self::Recorded(Arc::new(Failure::new(FailureKind::Error, message.to_string())))
+    }
+
     /// What kind of failure it is, as stored in [`Failure::kind`].
     pub fn kind(&self) -> FailureKind {
         match self {
