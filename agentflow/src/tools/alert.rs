@@ -146,7 +146,8 @@ impl Alert {
         let named = HeaderName::from_static(KEY);
         headers.insert(named, HeaderValue::from_str(step_key).map_err(|error| ToolError::new(error.to_string()))?);
         let body = json!({&self.field: message}).to_string();
-        let request = ApiRequest { method: Method::POST, url, headers, body: Some(body), repeatable: false };
+        let request =
+            ApiRequest { method: Method::POST, url, headers, body: Some(body), repeatable: false, ignores_body: true };
         self.access.exchange(&request, keys, self.access.max_bytes, deadline).await?;
         Ok(Sent { sent: true })
     }

@@ -28,6 +28,8 @@ pub(super) struct ApiRequest {
     pub(super) body: Option<String>,
     /// Whether it may be made twice.
     pub(super) repeatable: bool,
+    /// True if a status of success is all that matters: then the body of the answer is not read, and the value is `null`.
+    pub(super) ignores_body: bool,
 }
 
 /// An answer with a status of success, without the key.
@@ -111,6 +113,9 @@ impl ApiAccess {
                 }
             });
             return Err(Failed { error: refusal(status, &headers, &body), passing });
+        }
+        if request.ignores_body {
+            return Ok(ApiAnswer { headers, value: Value::Null, bytes: 0 });
         }
         let body = body_of(&mut response, max_bytes).await.map_err(|error| {
             let broke = request.repeatable && error.status() == ToolStatus::Error;

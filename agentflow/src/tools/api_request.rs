@@ -139,7 +139,7 @@ impl CheckedApi {
             headers.entry(CONTENT_TYPE).or_insert(HeaderValue::from_static("application/json"));
         }
         let repeatable = self.reads() || self.described.idempotent || self.described.idempotency_key.is_some();
-        Ok(ApiRequest { method: self.method.clone(), url, headers, body, repeatable })
+        Ok(ApiRequest { method: self.method.clone(), url, headers, body, repeatable, ignores_body: false })
     }
 }
 

@@ -271,6 +271,7 @@ impl Call {
             headers: self.headers.clone(),
             body: Some(body.to_string()),
             repeatable: self.repeatable,
+            ignores_body: false,
         };
         let answer = self.access.exchange(&request, &keys, self.access.max_bytes, deadline).await;
         let answer = answer.map_err(|error| keys.without_key(&error))?;

@@ -145,6 +145,22 @@ async fn an_alert_goes_where_the_host_says() {
 }
 
 #[tokio::test]
+async fn an_alert_is_sent_whatever_the_body_of_the_answer_is() {
+    let bodies: [(&str, String); 3] = [
+        ("content-type: application/json\r\n", "ok".to_owned()),
+        ("content-type: application/json\r\n", String::new()),
+        ("content-type: text/plain\r\n", "x".repeat(2 << 20)),
+    ];
+    for (head, body) in bodies {
+        let server = Server::start(move |_| answered("200 OK", head, &body)).await;
+        let access = loopback().secret("ALERTS", Secret::new(server.url("/T0/B1-token")));
+        let result = call(Alert::new("ALERTS").access(access).tool(), json!({"message": "full"})).await;
+        assert_eq!(result.text(), "{\"sent\":true}");
+        assert_eq!(server.asked().len(), 1);
+    }
+}
+
+#[tokio::test]
 async fn an_alert_shows_no_address_and_is_sent_once() {
     let message = || json!({"message": "full"});
     let at = |url: String| loopback().secret("ALERTS", Secret::new(url));
