@@ -323,6 +323,16 @@ fn cost(value: &Value) -> usize {
     }
 }
 
+/// Returns an error for an integer that no expression computes with: as a double it would be another number.
+fn check_range(number: &Number) -> Result<(), String> {
+    match number.as_i64().is_none() && number.as_u64().is_some() {
+        true => {
+            Err(format!("the integer {number} is beyond the range of expressions, whose largest one is {}", i64::MAX))
+        }
+        false => Ok(()),
+    }
+}
+
 /// A number without a fraction.
 pub(super) fn whole(number: &Number) -> Option<i64> {
     number.as_i64()
@@ -336,7 +346,7 @@ fn negative(value: &Value) -> Result<Value, String> {
     match value {
         Value::Number(number) => match whole(number) {
             Some(whole) => whole.checked_neg().map(Value::from).ok_or_else(|| "the number is too large".to_owned()),
-            None => Ok((-double(number)).into()),
+            None => check_range(number).map(|()| (-double(number)).into()),
         },
         other => Err(format!("`-` stands before a number, and this is {}", kind_of(other))),
     }
@@ -417,6 +427,8 @@ fn computed(operator: Operator, one: &Value, other: &Value) -> Result<Value, Str
         };
         return result.map(Value::from).ok_or_else(|| format!("the result of `{sign}` is too large for an integer"));
     }
+    check_range(one)?;
+    check_range(other)?;
     let (one, other) = (double(one), double(other));
     let result = match operator {
         Operator::Plus => one + other,

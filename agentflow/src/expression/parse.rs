@@ -107,6 +107,17 @@ pub(super) fn expression(text: &str) -> Result<Node, ExpressionError> {
     }
 }
 
+/// Returns the sign or word of CEL for a word of Python.
+fn python_word(name: &str) -> Option<&'static str> {
+    Some(match name {
+        "True" => "true",
+        "False" => "false",
+        "None" => "null",
+        "not" => "!",
+        _ => return None,
+    })
+}
+
 struct Parser {
     tokens: Vec<(usize, Token)>,
     next: usize,
@@ -376,6 +387,10 @@ impl Parser {
             )),
             Token::Name(name) if name != "in" => {
                 self.next += 1;
+                if let Some(word) = python_word(&name) {
+                    let problem = format!("`{name}` at byte {at} is a word of Python; write `{word}`");
+                    return Err(ExpressionError::new(at, problem));
+                }
                 match name.as_str() {
                     "true" => value(true.into()),
                     "false" => value(false.into()),

@@ -71,6 +71,9 @@ fn what_is_wrong_is_named_with_its_place() {
         ("a & b", "`&` in place of `&&` stands at byte 2"),
         ("a and b", "`and` in place of `&&` stands at byte 2"),
         ("(a or b)", "`or` in place of `||` stands at byte 3"),
+        ("a == True", "`True` at byte 5 is a word of Python; write `true`"),
+        ("a == None", "`None` at byte 5 is a word of Python; write `null`"),
+        ("not a", "`not` at byte 0 is a word of Python; write `!`"),
         ("(a", "the expression ends at byte 2, and `)` should follow"),
         ("[1, 2", "and `,` or `]` should follow"),
         ("a.", "the expression ends at byte 2, and the name of a field should follow"),
@@ -107,6 +110,17 @@ fn what_is_wrong_is_named_with_its_place() {
     ] {
         let error = value(text).unwrap_err();
         assert!(error.contains(says), "{text}: {error}");
+    }
+}
+
+#[test]
+fn integers_beyond_the_range_are_compared_and_not_computed_with() {
+    let data = json!({"x": u64::MAX, "y": u64::MAX});
+    let evaluated = |text: &str| text.parse::<Expression>().unwrap().evaluate(&data).map_err(|error| error.to_string());
+    assert_eq!(evaluated("x == y && x > 5"), Ok(json!(true)));
+    for text in ["x - 1 == x", "1.5 * x", "-x", "x / 2"] {
+        let error = evaluated(text).unwrap_err();
+        assert!(error.contains("the integer 18446744073709551615 is beyond the range"), "{text}: {error}");
     }
 }
 
