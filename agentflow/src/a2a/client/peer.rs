@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use reqwest::header::{ACCEPT, CONTENT_TYPE};
+use reqwest::header::{ACCEPT, CONTENT_TYPE, LOCATION};
 use reqwest::{RequestBuilder, Response, Url};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -36,6 +36,8 @@ pub(super) struct Settings {
     pub(super) output_modes: Vec<String>,
     pub(super) policy: ToolPolicy,
     pub(super) description: Option<String>,
+    /// Tasks are followed by streams if the card offers them.
+    pub(super) streams: bool,
     /// People are asked what it asks, also where a model could answer.
     pub(super) asks_people: bool,
 }
@@ -53,6 +55,7 @@ impl Default for Settings {
             output_modes: Vec::new(),
             policy: ToolPolicy::default(),
             description: None,
+            streams: true,
             asks_people: false,
         }
     }
@@ -104,10 +107,10 @@ impl Peer {
         let home = url.origin();
         let request = self.client(&url)?.get(url).header(ACCEPT, "application/json");
         let (response, deadline) = self.exchange(request, REQUEST).await?;
-        let status = response.status();
+        let (status, location) = (response.status(), location_of(&response));
         let body = self.body(response, deadline, REQUEST).await?;
         if !status.is_success() {
-            return Err(self.refused(REQUEST, status.as_u16(), &body));
+            return Err(self.refused(REQUEST, status.as_u16(), location, &body));
         }
         let allowed =
             |url: &Url| url.origin() == home || self.settings.origins.contains(&url.origin().ascii_serialization());
@@ -117,10 +120,10 @@ impl Peer {
     /// Asks for one answer.
     pub(super) async fn ask<T: DeserializeOwned>(&self, operation: &Operation) -> Result<T, A2aError> {
         let (response, binding, id, deadline) = self.request(operation).await?;
-        let status = response.status();
+        let (status, location) = (response.status(), location_of(&response));
         let body = self.body(response, deadline, operation.name).await?;
         if !status.is_success() {
-            return Err(self.refused(operation.name, status.as_u16(), &body));
+            return Err(self.refused(operation.name, status.as_u16(), location, &body));
         }
         self.read(operation.name, binding, Some(id), &body)
     }
@@ -132,10 +135,10 @@ impl Peer {
         if response.status().is_success() && kind.trim_start().to_ascii_lowercase().starts_with("text/event-stream") {
             return Ok((response, binding));
         }
-        let (kind, status) = (kind.to_owned(), response.status());
+        let (kind, status, location) = (kind.to_owned(), response.status(), location_of(&response));
         let body = self.body(response, deadline, operation.name).await?;
         if !status.is_success() {
-            return Err(self.refused(operation.name, status.as_u16(), &body));
+            return Err(self.refused(operation.name, status.as_u16(), location, &body));
         }
         // An error of JSON-RPC is a document.
         match self.read::<Value>(operation.name, binding, Some(id), &body) {
@@ -233,18 +236,20 @@ impl Peer {
     }
 
     /// A response that is not a success.
-    fn refused(&self, name: &'static str, status: u16, body: &[u8]) -> A2aError {
+    fn refused(&self, name: &'static str, status: u16, location: Option<String>, body: &[u8]) -> A2aError {
         let value: Value = serde_json::from_slice(body).unwrap_or_default();
         match value.get("error") {
             Some(error) if error.is_object() => self.said(name, status, error),
             _ => {
                 let words = String::from_utf8_lossy(body);
-                let what = match status {
-                    401 | 403 => "it asks for another key; give it one with `bearer` or `header`",
-                    300..=399 => "it is at another address, and redirects are not followed",
-                    _ => "the answer of HTTP says no more",
+                let message = match (status, location) {
+                    (300..=399, Some(location)) => self.words(&format!(
+                        "it redirects to `{location}`, which is not followed; give the client that address"
+                    )),
+                    _ if !words.trim().is_empty() => self.words(words.trim()),
+                    (401 | 403, _) => "it asks for another key; give it one with `bearer` or `header`".to_owned(),
+                    _ => "the answer of HTTP says no more".to_owned(),
                 };
-                let message = if words.trim().is_empty() { what.to_owned() } else { self.words(words.trim()) };
                 let agent = Arc::clone(&self.name);
                 A2aError::Refused { agent, request: name, code: status.into(), error: None, message }
             }
@@ -293,6 +298,12 @@ impl Peer {
             other => other,
         }
     }
+}
+
+/// Returns the address that a redirect names.
+fn location_of(response: &Response) -> Option<String> {
+    let location = response.headers().get(LOCATION)?.to_str().ok()?;
+    Some(response.url().join(location).ok()?.to_string())
 }
 
 /// An error with its causes.

@@ -8,6 +8,7 @@ use std::net::IpAddr;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
+use reqwest::redirect::{Action, Attempt, Policy};
 use reqwest::{Client, ClientBuilder, Url};
 use rustls::crypto::CryptoProvider;
 use rustls::{ClientConfig, RootCertStore};
@@ -19,6 +20,9 @@ use crate::model::{ModelError, ModelErrorKind};
 
 /// More than the runtimes and connect time-outs of any program but a test run.
 const KEPT: usize = 16;
+
+/// The most redirects of one request.
+const MOST_REDIRECTS: usize = 5;
 
 const USER_AGENT: &str = concat!("agentflow/", env!("CARGO_PKG_VERSION"));
 
@@ -82,11 +86,22 @@ pub(crate) fn pinned_client(
 ) -> Result<Client, ModelError> {
     let kind = Kind { tls: url.scheme() == "https", proxies: false, connect_timeout };
     let builder = Client::builder().resolve_to_addrs(url.host_str().unwrap_or_default(), addresses);
-    set_up(kind, roots.map_or_else(|| tls(kind), |roots| Ok(roots.config()))?, builder)
+    set_up(kind, roots.map_or_else(|| tls(kind), |roots| Ok(roots.config()))?, builder.redirect(Policy::none()))
 }
 
 fn build(kind: Kind) -> Result<Client, ModelError> {
-    set_up(kind, tls(kind)?, Client::builder())
+    set_up(kind, tls(kind)?, Client::builder().redirect(Policy::custom(within_origin)))
+}
+
+/// Follows a redirect that keeps the method and the origin, such as from `/mcp` to `/mcp/`, which Python servers send. Any other
+/// one is returned as the response: it would take the key to an address that the host has not named, or lose the body.
+fn within_origin(attempt: Attempt<'_>) -> Action {
+    let keeps_method = matches!(attempt.status().as_u16(), 307 | 308);
+    let first = attempt.previous().first().map(Url::origin);
+    match keeps_method && first == Some(attempt.url().origin()) && attempt.previous().len() <= MOST_REDIRECTS {
+        true => attempt.follow(),
+        false => attempt.stop(),
+    }
 }
 
 fn tls(kind: Kind) -> Result<ClientConfig, ModelError> {
@@ -95,17 +110,12 @@ fn tls(kind: Kind) -> Result<ClientConfig, ModelError> {
 
 fn set_up(kind: Kind, tls: ClientConfig, builder: ClientBuilder) -> Result<Client, ModelError> {
     let builder = if kind.proxies { builder } else { builder.no_proxy() };
-    builder
-        .tls_backend_preconfigured(tls)
-        .connect_timeout(kind.connect_timeout)
-        .user_agent(USER_AGENT)
-        // A redirect would take the key to an address that the host has not named.
-        .redirect(reqwest::redirect::Policy::none())
-        .build()
-        .map_err(|error| {
+    builder.tls_backend_preconfigured(tls).connect_timeout(kind.connect_timeout).user_agent(USER_AGENT).build().map_err(
+        |error| {
             ModelError::new(ModelErrorKind::Transport, format!("no HTTP client can be set up: {}", reason(&error)))
                 .with_source(error)
-        })
+        },
+    )
 }
 
 pub(super) fn provider() -> Arc<CryptoProvider> {
