@@ -3,13 +3,13 @@
 //! then, which know it. It logs nobody in: what a server refuses is for whoever asked.
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use futures_util::stream::BoxStream;
 use reqwest::Client;
 use reqwest::header::{HeaderName, HeaderValue};
-use rmcp::model::{ClientJsonRpcMessage, JsonRpcMessage};
+use rmcp::model::{ClientJsonRpcMessage, JsonRpcMessage, RequestId};
 use rmcp::transport::streamable_http_client::{
     SseError, StreamableHttpClient, StreamableHttpError, StreamableHttpPostResponse,
 };
@@ -36,6 +36,8 @@ pub(super) struct HttpSender {
     most: usize,
     /// Whether the request for the stream of the session was answered. What a server asks before, it may lose.
     has_stream: watch::Sender<bool>,
+    /// The session that the server did not know, until another one works.
+    unknown_session: Arc<Mutex<Option<Arc<str>>>>,
     #[cfg(feature = "mcp-auth")]
     login: Option<Arc<Authorizer>>,
 }
@@ -46,6 +48,7 @@ impl HttpSender {
             client,
             most: described.settings.max_message,
             has_stream: watch::Sender::new(false),
+            unknown_session: Arc::default(),
             #[cfg(feature = "mcp-auth")]
             login: described.login.clone(),
         }
@@ -60,6 +63,39 @@ impl HttpSender {
             return Ok(token.map(|token| token.expose().to_owned()));
         }
         Ok(given)
+    }
+
+    /// Handles an error without an id, which a server sends if it cannot use a request at all, and which nothing waits for
+    /// otherwise. In a session it mostly means that the server was restarted: the first such error ends the session, so that
+    /// the transport begins a new one and sends the request there, since the server has not executed it. If it fails there too,
+    /// and outside of sessions, the request gets the error.
+    fn correlated(
+        &self,
+        answer: StreamableHttpPostResponse,
+        request: Option<RequestId>,
+        session: Option<Arc<str>>,
+    ) -> Result<StreamableHttpPostResponse, Failure> {
+        let mut unknown_session = self.unknown_session.lock().unwrap_or_else(PoisonError::into_inner);
+        match (answer, request) {
+            (StreamableHttpPostResponse::Json(JsonRpcMessage::Error(mut error), of), Some(request))
+                if error.id.is_none() =>
+            {
+                let is_first = unknown_session.is_none() || *unknown_session == session;
+                if session.is_some() && is_first {
+                    *unknown_session = session;
+                    return Err(Failure::SessionExpired);
+                }
+                *unknown_session = None;
+                error.id = Some(request);
+                Ok(StreamableHttpPostResponse::Json(JsonRpcMessage::Error(error), of))
+            }
+            (answer, _) => {
+                if *unknown_session != session {
+                    *unknown_session = None;
+                }
+                Ok(answer)
+            }
+        }
     }
 
     /// Waits before a request in a session until its server can ask something meanwhile.
@@ -92,7 +128,14 @@ impl StreamableHttpClient for HttpSender {
     ) -> Result<StreamableHttpPostResponse, Failure> {
         self.ready(&message, session.as_ref()).await;
         let key = self.key(key).await?;
-        self.client.post_message_with_max_sse_event_size(uri, message, session, key, headers, self.most).await
+        let request = match &message {
+            JsonRpcMessage::Request(request) => Some(request.id.clone()),
+            _ => None,
+        };
+        let (client, most) = (&self.client, self.most);
+        let answer =
+            client.post_message_with_max_sse_event_size(uri, message, session.clone(), key, headers, most).await?;
+        self.correlated(answer, request, session)
     }
 
     async fn delete_session(

@@ -23,6 +23,8 @@ enum Response {
     Broken(&'static str),
     /// The beginning of a session.
     Session(Value),
+    /// A response as it is.
+    Bytes(String),
     /// The stream of a session, which opens late; then it is so.
     Stream(Arc<AtomicBool>),
     Silence,
@@ -51,6 +53,7 @@ async fn server(answer: impl Fn(&Request) -> Option<Response> + Send + Sync + 's
                             "\r\nmcp-session-id: s-1\r\n",
                             1,
                         ),
+                        Response::Bytes(bytes) => bytes,
                         Response::Stream(is_open) => {
                             tokio::time::sleep(Duration::from_millis(200)).await;
                             is_open.store(true, Ordering::SeqCst);
@@ -121,6 +124,53 @@ async fn an_answer_is_json_or_the_event_of_a_stream() {
     let client = far(&url).build().unwrap();
     assert_eq!(&*work(&client).await.text(), "done");
     assert_eq!(client.health().protocol.as_deref(), Some("2025-11-25"));
+}
+
+/// The example server of the TypeScript SDK answers so once it was restarted.
+#[tokio::test]
+async fn a_server_that_was_restarted_gets_a_new_session() {
+    for (status, id) in [("400 Bad Request", "\"id\": null, "), ("500 Internal Server Error", ""), ("200 OK", "")] {
+        let (restarts, sessions) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+        let (lives, begun) = (Arc::clone(&restarts), Arc::clone(&sessions));
+        let url = server(move |request| {
+            let life = format!("mcp-session-id: life-{}", lives.load(Ordering::SeqCst));
+            if request.method() == "initialize" {
+                begun.fetch_add(1, Ordering::SeqCst);
+                let answer = full("200 OK", "application/json", &welcome(request).to_string());
+                return Some(Response::Bytes(answer.replacen("\r\n", &format!("\r\n{life}\r\n"), 1)));
+            }
+            let error =
+                format!("{{\"jsonrpc\": \"2.0\", {id}\"error\": {{\"code\": -32000, \"message\": \"no session\"}}}}");
+            (!request.head.contains(&life) && request.head.starts_with("POST"))
+                .then(|| Response::Bytes(full(status, "application/json", &error)))
+        })
+        .await;
+        let client = far(&url).build().unwrap();
+        for _ in 0..2 {
+            assert_eq!(&*work(&client).await.text(), "done", "{status}");
+            restarts.fetch_add(1, Ordering::SeqCst);
+        }
+        assert_eq!(&*work(&client).await.text(), "done", "{status}");
+        assert_eq!(sessions.load(Ordering::SeqCst), 3, "{status}");
+    }
+}
+
+#[tokio::test]
+async fn an_error_without_an_id_ends_its_request_at_once() {
+    let error = json!({"jsonrpc": "2.0", "id": null, "error": {"code": -32600, "message": "not like this"}});
+    for in_session in [false, true] {
+        let error = error.clone();
+        let url = server(move |request| match request.method() {
+            "initialize" if in_session => Some(Response::Session(welcome(request))),
+            "tools/call" => Some(Response::Bytes(full("400 Bad Request", "application/json", &error.to_string()))),
+            _ => None,
+        })
+        .await;
+        let client = far(&url).call_timeout(Duration::from_secs(60)).build().unwrap();
+        let result =
+            tokio::time::timeout(Duration::from_secs(30), work(&client)).await.expect("the error comes at once");
+        assert!(!result.status.is_success() && result.text().contains("not like this"), "{result:?}");
+    }
 }
 
 /// A server asks over that stream, and what it asks before is lost.
@@ -265,7 +315,13 @@ async fn an_answer_over_the_limit_is_an_error() {
 }
 
 #[tokio::test]
-async fn redirects_are_not_followed_and_pages_are_not_answers() {
+async fn redirects_of_the_origin_alone_are_followed_and_pages_are_not_answers() {
+    let url = server(|request| {
+        (!request.head.starts_with("POST /mcp/ "))
+            .then_some(Response::Status("307 Temporary Redirect\r\nlocation: /mcp/", ""))
+    })
+    .await;
+    assert_eq!(&*work(&far(&url).build().unwrap()).await.text(), "done");
     let url = server(|_| Some(Response::Status("307 Temporary Redirect\r\nlocation: http://127.0.0.1:1/", ""))).await;
     assert!(far(&url).bearer("sk-1234567").build().unwrap().connect().await.is_err());
     // What is said of an address where nothing is served.
