@@ -11,10 +11,10 @@ use super::lenient;
 #[non_exhaustive]
 pub enum A2aRole {
     /// The client.
-    #[serde(rename = "ROLE_USER")]
+    #[serde(rename = "ROLE_USER", alias = "user")]
     User,
     /// The agent.
-    #[serde(rename = "ROLE_AGENT")]
+    #[serde(rename = "ROLE_AGENT", alias = "agent")]
     Agent,
 }
 

@@ -106,13 +106,34 @@ struct PartJson {
     filename: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     metadata: Option<Map<String, Value>>,
+    /// A file in the form of version 0.3. It is read and never written.
+    #[serde(default, skip_serializing)]
+    file: Option<FileJson>,
+}
+
+/// A file in the form of version 0.3.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct FileJson {
+    bytes: Option<String>,
+    uri: Option<String>,
+    #[serde(default, deserialize_with = "lenient::filled")]
+    mime_type: Option<String>,
+    #[serde(default, deserialize_with = "lenient::filled")]
+    name: Option<String>,
 }
 
 impl TryFrom<PartJson> for A2aPart {
     type Error = String;
 
     fn try_from(part: PartJson) -> Result<Self, String> {
-        let PartJson { text, raw, url, data, media_type, filename, metadata } = part;
+        let PartJson { text, raw, url, data, media_type, filename, metadata, file } = part;
+        if let Some(file) = file.filter(|_| text.is_none() && raw.is_none() && url.is_none() && data.is_none()) {
+            let (media_type, filename) = (media_type.or(file.mime_type), filename.or(file.name));
+            let written =
+                PartJson { text, raw: file.bytes, url: file.uri, data, media_type, filename, metadata, file: None };
+            return Self::try_from(written);
+        }
         let content = match (text, raw, url, data) {
             (Some(text), None, None, None) => A2aContent::Text(text),
             (None, Some(raw), None, None) => A2aContent::Raw(bytes(&raw)?),
@@ -133,7 +154,8 @@ fn bytes(base64: &str) -> Result<Vec<u8>, String> {
 impl From<A2aPart> for PartJson {
     fn from(part: A2aPart) -> Self {
         let A2aPart { content, media_type, filename, metadata } = part;
-        let mut json = Self { text: None, raw: None, url: None, data: None, media_type, filename, metadata };
+        let mut json =
+            Self { text: None, raw: None, url: None, data: None, media_type, filename, metadata, file: None };
         match content {
             A2aContent::Text(text) => json.text = Some(text),
             A2aContent::Raw(raw) => json.raw = Some(STANDARD.encode(raw)),

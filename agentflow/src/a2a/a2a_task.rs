@@ -8,33 +8,34 @@ use super::a2a_part::{A2aContent, A2aPart, text_of};
 use super::a2a_update::{A2aArtifactUpdate, A2aStatusUpdate};
 use super::lenient;
 
-/// The state of a task.
+/// The state of a task. The names of version 0.3, such as `input-required`, are read and never written: servers of 1.0 that
+/// wrap an older library send them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum A2aTaskState {
     /// The server has it.
-    #[serde(rename = "TASK_STATE_SUBMITTED")]
+    #[serde(rename = "TASK_STATE_SUBMITTED", alias = "submitted")]
     Submitted,
     /// The agent works on it.
-    #[serde(rename = "TASK_STATE_WORKING")]
+    #[serde(rename = "TASK_STATE_WORKING", alias = "working")]
     Working,
     /// It has ended with its result.
-    #[serde(rename = "TASK_STATE_COMPLETED")]
+    #[serde(rename = "TASK_STATE_COMPLETED", alias = "completed")]
     Completed,
     /// It has ended without one.
-    #[serde(rename = "TASK_STATE_FAILED")]
+    #[serde(rename = "TASK_STATE_FAILED", alias = "failed")]
     Failed,
     /// It was cancelled.
-    #[serde(rename = "TASK_STATE_CANCELED")]
+    #[serde(rename = "TASK_STATE_CANCELED", alias = "canceled")]
     Canceled,
     /// The agent asks something, and waits for another message of the task.
-    #[serde(rename = "TASK_STATE_INPUT_REQUIRED")]
+    #[serde(rename = "TASK_STATE_INPUT_REQUIRED", alias = "input-required")]
     InputRequired,
     /// The agent does not do it.
-    #[serde(rename = "TASK_STATE_REJECTED")]
+    #[serde(rename = "TASK_STATE_REJECTED", alias = "rejected")]
     Rejected,
     /// The agent waits for credentials.
-    #[serde(rename = "TASK_STATE_AUTH_REQUIRED")]
+    #[serde(rename = "TASK_STATE_AUTH_REQUIRED", alias = "auth-required")]
     AuthRequired,
 }
 

@@ -1,6 +1,7 @@
 //! What a server answers and what it streams: a task, a message, or a change of a task. It applies none.
 
-use serde::{Deserialize, Serialize};
+use serde::de::{DeserializeOwned, Error as _};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 
 use super::a2a_message::A2aMessage;
@@ -64,9 +65,9 @@ impl A2aArtifactUpdate {
     }
 }
 
-/// One item of a stream.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(try_from = "UpdateJson", into = "UpdateJson")]
+/// One item of a stream. The form of version 0.3, in which the field `kind` names the variant, is read and never written.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(into = "UpdateJson")]
 #[non_exhaustive]
 pub enum A2aUpdate {
     /// A task as it is now. A stream of a task begins with it.
@@ -101,9 +102,9 @@ impl A2aUpdate {
     }
 }
 
-/// What a message is answered with.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(try_from = "UpdateJson", into = "UpdateJson")]
+/// What a message is answered with. The form of version 0.3 is read as for [`A2aUpdate`].
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(into = "UpdateJson")]
 #[non_exhaustive]
 pub enum A2aAnswer {
     /// A task, which may not have ended.
@@ -177,14 +178,30 @@ impl From<A2aUpdate> for UpdateJson {
     }
 }
 
-impl TryFrom<UpdateJson> for A2aAnswer {
-    type Error = &'static str;
+impl<'de> Deserialize<'de> for A2aUpdate {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let json = Value::deserialize(deserializer)?;
+        match json.get("kind").and_then(Value::as_str) {
+            Some("task") => variant(json).map(Self::Task),
+            Some("message") => variant(json).map(Self::Message),
+            Some("status-update") => variant(json).map(Self::Status),
+            Some("artifact-update") => variant(json).map(Self::Artifact),
+            _ => variant::<UpdateJson, _>(json).and_then(|json| Self::try_from(json).map_err(D::Error::custom)),
+        }
+    }
+}
 
-    fn try_from(json: UpdateJson) -> Result<Self, Self::Error> {
-        match A2aUpdate::try_from(json) {
-            Ok(A2aUpdate::Task(task)) => Ok(Self::Task(task)),
-            Ok(A2aUpdate::Message(message)) => Ok(Self::Message(message)),
-            _ => Err("it has not exactly one of `task` and `message`"),
+/// Reads a value, with the path to a mistake in the error.
+fn variant<T: DeserializeOwned, E: serde::de::Error>(json: Value) -> Result<T, E> {
+    serde_path_to_error::deserialize(json).map_err(E::custom)
+}
+
+impl<'de> Deserialize<'de> for A2aAnswer {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        match A2aUpdate::deserialize(deserializer)? {
+            A2aUpdate::Task(task) => Ok(Self::Task(task)),
+            A2aUpdate::Message(message) => Ok(Self::Message(message)),
+            _ => Err(D::Error::custom("it has not exactly one of `task` and `message`")),
         }
     }
 }

@@ -15,14 +15,16 @@ pub struct A2aCard {
     /// Its name.
     #[serde(deserialize_with = "lenient::named")]
     pub name: String,
-    /// What it is for.
+    /// The agent's purpose; empty if the card has none, as that of AG2.
+    #[serde(default, deserialize_with = "lenient::or_default")]
     pub description: String,
     /// Where it is spoken with, in the order that it prefers.
     pub supported_interfaces: Vec<A2aInterface>,
     /// Who runs it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub provider: Option<A2aProvider>,
-    /// The version of the agent itself.
+    /// The version of the agent itself; empty if the card has none.
+    #[serde(default, deserialize_with = "lenient::or_default")]
     pub version: String,
     /// Where its documentation is.
     #[serde(default, deserialize_with = "lenient::filled", skip_serializing_if = "Option::is_none")]

@@ -179,6 +179,79 @@ async fn a_stream_that_breaks_is_resumed_and_the_message_is_sent_once() {
     assert_eq!(far.asked(), ["SendStreamingMessage", subscribe, subscribe, subscribe]);
 }
 
+/// Frames as LangGraph's server sends them under a card of version 1.0.
+#[tokio::test]
+async fn frames_in_the_form_of_version_0_3_are_read() {
+    let far = agent(true, |request| match request.method() {
+        "SendStreamingMessage" => Sent::Stream(vec![
+            json!({"kind": "task", "id": "t", "contextId": "c", "status": {"state": "submitted"}}),
+            json!({
+                "kind": "status-update", "taskId": "t", "contextId": "c", "final": false,
+                "status": {"state": "working", "message": {
+                    "kind": "message", "messageId": "m", "role": "agent", "parts": [{"kind": "text", "text": "0 "}],
+                }},
+            }),
+            json!({
+                "kind": "artifact-update", "taskId": "t", "contextId": "c",
+                "artifact": {"artifactId": "a", "parts": [
+                    {"kind": "text", "text": "whole"},
+                    {"kind": "file", "file": {"name": "a.txt", "mimeType": "text/plain", "bytes": "aGk="}},
+                ]},
+            }),
+            json!({"kind": "status-update", "taskId": "t", "final": true, "status": {"state": "completed"}}),
+        ]),
+        _ => Sent::Error(-32601),
+    })
+    .await;
+    let answer = far.client().build().unwrap().ask(&hello()).await.unwrap();
+    assert_eq!(answer.text(), "whole");
+    let file = &answer.task().unwrap().artifacts[0].parts[1];
+    assert_eq!((file.filename.as_deref(), file.media_type.as_deref()), (Some("a.txt"), Some("text/plain")));
+    assert_eq!(far.asked(), ["SendStreamingMessage"]);
+}
+
+#[tokio::test]
+async fn a_redirect_within_the_origin_is_followed_and_another_one_is_named() {
+    let moved = |to: &str| {
+        Sent::Bytes(format!("HTTP/1.1 307 Temporary Redirect\r\nlocation: {to}\r\ncontent-length: 0\r\n\r\n"))
+    };
+    let far = agent(true, move |request| match request.head.starts_with("POST /rpc/ ") {
+        true => Sent::Stream(vec![json!({"task": done()})]),
+        false => moved("/rpc/"),
+    })
+    .await;
+    let client = far.client().bearer("key-1234").build().unwrap();
+    assert_eq!(client.ask(&hello()).await.unwrap().text(), "whole");
+    let elsewhere = agent(false, move |_| moved("http://127.0.0.1:1/rpc?k=key-1234")).await;
+    let error = elsewhere.client().bearer("key-1234").build().unwrap().ask(&hello()).await.unwrap_err().to_string();
+    assert!(error.contains("it redirects to `http://127.0.0.1:1/rpc?k=") && !error.contains("key-1234"), "{error}");
+    let circle = agent(false, move |_| moved("/rpc")).await;
+    assert!(circle.client().build().unwrap().ask(&hello()).await.is_err());
+    assert_eq!(circle.asked().len(), 6);
+}
+
+#[tokio::test]
+async fn streams_can_be_turned_off() {
+    let far = agent(true, |_| Sent::Result(json!({"task": done()}))).await;
+    assert_eq!(far.client().without_streams().build().unwrap().ask(&hello()).await.unwrap().text(), "whole");
+    assert_eq!(far.asked(), ["SendMessage"]);
+}
+
+#[tokio::test]
+async fn a_card_without_a_description_and_a_version_is_read() {
+    let agent = with_card(
+        |url| {
+            let mut card = card(url, false);
+            let fields = card.as_object_mut().unwrap();
+            fields.retain(|name, _| name != "description" && name != "version");
+            full("200 OK", "application/json", &card.to_string())
+        },
+        |_| Sent::Result(json!({"task": done()})),
+    )
+    .await;
+    assert_eq!(agent.client().build().unwrap().ask(&hello()).await.unwrap().text(), "whole");
+}
+
 #[tokio::test]
 async fn a_task_that_ended_while_its_stream_was_broken_is_looked_at() {
     let far = agent(true, |request| match request.method() {
@@ -320,7 +393,7 @@ async fn a_card_that_cannot_be_used_says_why() {
         |_| Sent::Nothing,
     );
     let error = redirects.await.client().build().unwrap().card().await.unwrap_err().to_string();
-    assert!(error.contains("redirects are not followed"), "{error}");
+    assert!(error.contains("it redirects to `http://10.0.0.1/`, which is not followed"), "{error}");
     let flood = with_card(|_| full("200 OK", "application/json", &"[".repeat(5000)), |_| Sent::Nothing).await;
     let error = flood.client().max_message(4000).build().unwrap().card().await.unwrap_err().to_string();
     assert!(error.contains("more than 4000 bytes"), "{error}");

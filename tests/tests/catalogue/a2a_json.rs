@@ -170,10 +170,10 @@ fn what_is_not_a_message_is_refused() {
     refused::<A2aPart>(json!({"raw": "?"}), "base64");
     refused::<A2aMessage>(json!({"role": "ROLE_USER", "parts": []}), "messageId");
     refused::<A2aMessage>(json!({"messageId": "", "role": "ROLE_USER", "parts": []}), "empty");
-    refused::<A2aMessage>(json!({"messageId": "m", "role": "user", "parts": []}), "unknown variant");
+    refused::<A2aMessage>(json!({"messageId": "m", "role": "owner", "parts": []}), "unknown variant");
     refused::<A2aMessage>(json!({"messageId": "m", "role": "ROLE_USER"}), "parts");
     refused::<A2aTask>(json!({"id": "t"}), "status");
-    refused::<A2aTask>(json!({"id": "t", "status": {"state": "completed"}}), "unknown variant");
+    refused::<A2aTask>(json!({"id": "t", "status": {"state": "finished"}}), "unknown variant");
     refused::<A2aAnswer>(json!({}), "exactly one of");
     let status = json!({"statusUpdate": {"taskId": "t", "status": {"state": "TASK_STATE_WORKING"}}});
     refused::<A2aAnswer>(status, "exactly one of");

@@ -294,6 +294,13 @@ impl A2aClientBuilder {
         self
     }
 
+    /// Follows a task by asking for its state, also if the card offers streams. For a server whose streams are broken or
+    /// blocked on their way. Default: a stream, if the card offers one.
+    pub fn without_streams(mut self) -> Self {
+        self.settings.streams = false;
+        self
+    }
+
     /// What a model reads of its tool. Default: what the card says of the agent and its skills.
     pub fn description(mut self, description: impl Into<String>) -> Self {
         self.settings.description = Some(description.into());

@@ -25,7 +25,7 @@ pub(super) async fn asked(
     message: &A2aMessage,
     mut shown: impl FnMut(&A2aUpdate),
 ) -> Result<A2aAnswer, A2aError> {
-    let streams = peer.chosen().await?.card.capabilities.streaming;
+    let streams = peer.settings.streams && peer.chosen().await?.card.capabilities.streaming;
     let mut unfinished = Unfinished { peer: Arc::clone(peer), task: None };
     let answer = match streams {
         true => streamed(peer, message, &mut unfinished, &mut shown).await,

@@ -60,6 +60,9 @@ struct Answered<'a> {
     context: Option<&'a str>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     data: Vec<&'a Value>,
+    /// Present if the agent sent nothing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    note: Option<&'static str>,
 }
 
 #[async_trait]
@@ -130,8 +133,10 @@ fn output(peer: &Peer, answer: &A2aAnswer) -> Result<ToolOutput, ToolError> {
         A2aContent::Data(value) => Some(value),
         _ => None,
     });
+    let note = parts.is_empty().then_some("the agent ended the task and returned nothing");
     let answered = Answered {
         output,
+        note,
         agent_id: name,
         endpoint: &peer.address.url,
         state,
