@@ -75,8 +75,10 @@ async fn begin(shared: &Shared, caller: &A2aCaller, skill: Option<&str>, message
     let offer = chosen(shared, skill, message)?;
     let SkillInput { arguments, conversation } = offer.input_of(message)?;
     let (runtime, settings) = (&shared.runtime, &shared.settings);
-    // The same message of the same caller is the same run, in whichever process it arrives.
-    let key = serde_json::json!([settings.name, caller.name, offer.name, message.message_id]).to_string();
+    // A message that is sent again has its run already, also in another process. Two messages with one id and different
+    // contents are two messages.
+    let sent = (&message.message_id, &message.context_id, &message.parts);
+    let key = serde_json::json!([settings.name, caller.name, offer.name, sent]).to_string();
     let hash = sha256(key.as_bytes());
     let id = RunId::new(format!("a2a-{}", &hash[..32]));
     if let Ok(known) = record_of(shared, caller, skill, id.as_str()).await {

@@ -1,6 +1,7 @@
 //! Requests over HTTP: which hosts and pages may send them, who sends them, their bodies within limits, and their addresses
 //! in both bindings. What is asked is done in `operations.rs`.
 
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
 use axum::body::{Body, Bytes};
@@ -26,6 +27,8 @@ use crate::strict;
 const CARD: &str = "/.well-known/agent-card.json";
 const RPC_TYPE: &str = "application/json";
 const REST_TYPE: &str = "application/a2a+json";
+/// How long a client may use a card without asking again.
+const CARD_AGE: &str = "max-age=60";
 
 /// What the router holds: with it the notifications of the server end.
 #[derive(Clone)]
@@ -70,7 +73,7 @@ async fn answer(shared: &Arc<Shared>, request: Request) -> Result<Response, Earl
             let is_shown =
                 |name: &Arc<str>| !shared.settings.extended.contains(name) || caller_of(shared, &parts.headers).is_ok();
             let Some(offer) = shared.offer(&rest[..end]).filter(|offer| is_shown(&offer.name)) else {
-                return Err(early(StatusCode::NOT_FOUND, "nothing of this name is offered here"));
+                return Err(no_agent(&parts));
             };
             (Some(Arc::clone(offer)), &rest[end..])
         }
@@ -80,7 +83,7 @@ async fn answer(shared: &Arc<Shared>, request: Request) -> Result<Response, Earl
         if parts.method != Method::GET && parts.method != Method::HEAD {
             return Err(wrong_method("GET, HEAD"));
         }
-        return Ok(json_response(StatusCode::OK, RPC_TYPE, &json!(card(shared, &base, only.as_deref(), false))));
+        return Ok(card_response(&parts, &json!(card(shared, &base, only.as_deref(), false))));
     }
     let caller = caller_of(shared, &parts.headers)?;
     let _slot = shared.requests_of.take(&caller.name).ok_or_else(|| {
@@ -291,19 +294,36 @@ fn caller_of(shared: &Shared, headers: &HeaderMap) -> Result<A2aCaller, Early> {
     })
 }
 
-/// The version that the client speaks; one that does not say speaks 0.3.
+/// Checks the version of the protocol that a request names in its header or, where it has none, in the query of its
+/// address. A patch number is ignored (A2A 1.0, section 3.6). A request without a version is one of 0.3.
 fn checked_version(parts: &Parts) -> Result<(), Fault> {
     let header = parts.headers.get(VERSION_HEADER).and_then(|version| version.to_str().ok());
-    match header.unwrap_or_default().trim() {
-        A2A_VERSION => Ok(()),
-        other => {
-            let other = if other.is_empty() { "0.3" } else { crate::text::head(other, 32) };
-            let problem = format!(
-                "the request is of version {other}, and this server speaks {A2A_VERSION}; say `A2A-Version: {A2A_VERSION}`"
-            );
-            Err(Fault::new(A2aErrorCode::VersionNotSupported, problem))
-        }
+    let in_query = || pairs(parts).find_map(|(key, value)| is_version_key(key).then_some(value));
+    let version = header.or_else(in_query).unwrap_or_default().trim();
+    let without_patch = match version.match_indices('.').nth(1) {
+        Some((at, _)) => &version[..at],
+        None => version,
+    };
+    if without_patch == A2A_VERSION {
+        return Ok(());
     }
+    let version = if version.is_empty() { "0.3" } else { crate::text::head(version, 32) };
+    let problem = format!(
+        "the request has version {version} of the protocol, and this server supports {A2A_VERSION}; send the header \
+         `A2A-Version: {A2A_VERSION}`"
+    );
+    Err(Fault::new(A2aErrorCode::VersionNotSupported, problem))
+}
+
+/// Returns true if a key of a query names the version of the protocol.
+fn is_version_key(key: &str) -> bool {
+    key.eq_ignore_ascii_case(VERSION_HEADER)
+}
+
+/// Returns the pairs of a query as they were sent, with their percent signs.
+fn pairs(parts: &Parts) -> impl Iterator<Item = (&str, &str)> {
+    let pairs = parts.uri.query().unwrap_or_default().split('&').filter(|pair| !pair.is_empty());
+    pairs.map(|pair| pair.split_once('=').unwrap_or((pair, "")))
 }
 
 fn is_json(headers: &HeaderMap) -> bool {
@@ -348,8 +368,7 @@ fn parsed(bytes: &[u8]) -> Result<Value, Fault> {
 /// The parameters of an address, as the fields that they stand for.
 fn query(parts: &Parts) -> Result<Map<String, Value>, Fault> {
     let mut params = Map::new();
-    for pair in parts.uri.query().unwrap_or_default().split('&').filter(|pair| !pair.is_empty()) {
-        let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
+    for (key, value) in pairs(parts).filter(|(key, _)| !is_version_key(key)) {
         let text = |part: &str| decoded(&part.replace('+', " "));
         let (Some(key), Some(value)) = (text(key), text(value)) else {
             return Err(Fault::params("the query of the address is not one"));
@@ -392,6 +411,35 @@ fn wrong_method(allowed: &'static str) -> Early {
 
 fn json_response(status: StatusCode, kind: &'static str, value: &Value) -> Response {
     (status, [(header::CONTENT_TYPE, kind)], value.to_string()).into_response()
+}
+
+/// Responds with a card, or with 304 to a client that has it already. The tag is a hash of the card's JSON.
+fn card_response(parts: &Parts, card: &Value) -> Response {
+    let text = card.to_string();
+    let mut hasher = DefaultHasher::new();
+    text.hash(&mut hasher);
+    let tag = format!("\"{:016x}\"", hasher.finish());
+    let known = parts.headers.get(header::IF_NONE_MATCH).and_then(|tags| tags.to_str().ok()).unwrap_or_default();
+    let is_known =
+        known.split(',').map(|tag| tag.trim().trim_start_matches("W/")).any(|known| known == tag || known == "*");
+    let caching = [(header::CACHE_CONTROL, CARD_AGE.to_owned()), (header::ETAG, tag)];
+    match is_known {
+        true => (StatusCode::NOT_MODIFIED, caching).into_response(),
+        false => (StatusCode::OK, caching, [(header::CONTENT_TYPE, RPC_TYPE)], text).into_response(),
+    }
+}
+
+/// Responds to a request for an agent that is not served. A request of JSON-RPC gets an error of JSON-RPC; its id is null,
+/// since the body is not read.
+fn no_agent(parts: &Parts) -> Early {
+    let problem = "no agent of this name is served here";
+    match parts.method == Method::POST && is_json(&parts.headers) {
+        true => {
+            let error = Fault::new(A2aErrorCode::InvalidRequest, problem).to_rpc(&Value::Null);
+            Box::new(json_response(StatusCode::NOT_FOUND, RPC_TYPE, &error))
+        }
+        false => early(StatusCode::NOT_FOUND, problem),
+    }
 }
 
 fn plain(status: StatusCode, problem: &str) -> Response {

@@ -255,6 +255,8 @@ impl A2aServer {
     ///
     /// # Errors
     /// As [`check`](Self::check); also when `only` is not offered.
+    #[doc(alias = "to_agent_card")]
+    #[doc(alias = "agent_cards")]
     pub async fn card(&self, url: &str, only: Option<&str>) -> Result<A2aCard, A2aServerError> {
         let (shared, url) = (self.shared().await?, served_card::checked_url(url)?);
         let offer = only.map(|name| {

@@ -38,8 +38,15 @@ pub(super) struct SkillOffer {
 enum Input {
     /// A text, with files of these media types.
     Text { files: Vec<String> },
-    /// An object that fits; a text alone is the value of the field, where one text is all that must be said.
-    Object { check: SchemaCheck, text: Option<String> },
+    /// An object that fits. A text alone is the value of the required field, if only one is required.
+    Object { check: SchemaCheck, only: Option<RequiredField> },
+}
+
+/// The only required field of an input.
+struct RequiredField {
+    name: String,
+    /// True if its type is a text.
+    is_text: bool,
 }
 
 /// What a message is for a skill.
@@ -137,7 +144,7 @@ fn offer(entry: &CatalogueEntry, section: Option<&Value>, files: &[String]) -> R
     }
     let input = match (&entry.input, entry.kind) {
         (Some(input), EntryKind::Agent) if input["type"] == "string" => Input::Text { files: files.to_vec() },
-        (Some(input), _) => Input::Object { check: SchemaCheck::new(input)?, text: only_text(input) },
+        (Some(input), _) => Input::Object { check: SchemaCheck::new(input)?, only: required_field(input) },
         _ => return Err("its arguments have no schema, and a client must know them; offer another one".to_owned()),
     };
     let section: Option<Section> = match section {
@@ -173,11 +180,11 @@ fn offer(entry: &CatalogueEntry, section: Option<&Value>, files: &[String]) -> R
     })
 }
 
-/// The one required field of an object, where it is a text.
-fn only_text(schema: &Value) -> Option<String> {
+/// Returns the required field of an object that has only one.
+fn required_field(schema: &Value) -> Option<RequiredField> {
     let [Value::String(name)] = schema.get("required")?.as_array()?.as_slice() else { return None };
-    let is_text = schema.get("properties")?.get(name)?.get("type")? == "string";
-    is_text.then(|| name.clone())
+    let kind = schema.get("properties").and_then(|fields| fields.get(name)).and_then(|field| field.get("type"));
+    Some(RequiredField { name: name.clone(), is_text: kind.is_some_and(|kind| kind == "string") })
 }
 
 impl SkillOffer {
@@ -193,8 +200,8 @@ impl SkillOffer {
 
     /// The text that stands for an input alone, where one does.
     pub(super) fn text_alone(&self, input: &Value) -> Option<String> {
-        let Input::Object { text: Some(field), .. } = &self.input else { return None };
-        input.as_object().filter(|fields| fields.len() == 1)?.get(field)?.as_str().map(str::to_owned)
+        let Input::Object { only: Some(RequiredField { name, is_text: true }), .. } = &self.input else { return None };
+        input.as_object().filter(|fields| fields.len() == 1)?.get(name)?.as_str().map(str::to_owned)
     }
 
     /// What a message is for it.
@@ -214,18 +221,20 @@ impl SkillOffer {
                 }
                 arguments
             }
-            Input::Object { check, text } => {
+            Input::Object { check, only } => {
                 let (texts, objects) = contents(message)?;
-                let arguments = match (texts.as_slice(), objects.as_slice(), text) {
-                    ([], [object], _) => (*object).clone(),
-                    ([_, ..], [], Some(field)) => json!({field: texts.join("\n")}),
-                    _ => {
-                        let of = &self.name;
-                        return Err(Fault::params(format!(
-                            "`{of}` takes one part with `data`, an object that fits its input, and no other part"
-                        )));
-                    }
+                let arguments = match (texts.as_slice(), objects.as_slice(), only) {
+                    ([], [object], _) => Some((*object).clone()),
+                    ([_, ..], [], Some(RequiredField { name, is_text: true })) => Some(json!({name: texts.join("\n")})),
+                    ([text], [], only) => from_json_text(text, check, only.as_ref()),
+                    _ => None,
                 };
+                let arguments = arguments.ok_or_else(|| {
+                    let of = &self.name;
+                    Fault::params(format!(
+                        "`{of}` takes one part with `data`, an object that fits its input, or the same as JSON in one text"
+                    ))
+                })?;
                 check
                     .check(&arguments)
                     .map_err(|problem| Fault::params(format!("the input does not fit: {problem}")))?;
@@ -233,6 +242,16 @@ impl SkillOffer {
             }
         };
         Ok(SkillInput { arguments: whole_numbers(&arguments), conversation })
+    }
+}
+
+/// Reads the input from a text of JSON, as clients send it that have only texts: the object, or the value of its only required
+/// field.
+fn from_json_text(text: &str, check: &SchemaCheck, only: Option<&RequiredField>) -> Option<Value> {
+    let value: Value = serde_json::from_str(text).ok()?;
+    match only {
+        Some(RequiredField { name, .. }) if check.check(&value).is_err() => Some(json!({name: value})),
+        _ => value.is_object().then_some(value),
     }
 }
 

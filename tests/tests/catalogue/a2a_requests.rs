@@ -92,7 +92,7 @@ async fn malformed_requests_have_the_code_of_their_mistake() {
         ("an empty message id", field("messageId", json!("")), -32602),
         ("no role", message(|params| drop(params["message"].as_object_mut().unwrap().remove("role"))), -32602),
         ("the role of the agent", field("role", json!("ROLE_AGENT")), -32602),
-        ("an unknown role", field("role", json!("user")), -32602),
+        ("an unknown role", field("role", json!("owner")), -32602),
         ("no parts", field("parts", json!([])), -32602),
         ("metadata that is a text", field("metadata", json!("x")), -32602),
         ("a skill that is a number", field("metadata", json!({"skill": 3})), -32602),
@@ -175,6 +175,75 @@ async fn requests_of_other_versions_hosts_pages_and_types_are_refused() {
         format!("POST / HTTP/1.0\r\nhost: evil.example\r\n{GOOD}content-length: {}\r\n\r\n{body}", body.len());
     assert_eq!(exchange(&url, &foreign).await.status, 403);
     assert_eq!(exchange(&url, "GET /.well-known/agent-card.json HTTP/1.0\r\n\r\n").await.status, 403);
+}
+
+#[tokio::test]
+async fn the_version_may_have_a_patch_number_or_be_in_the_query() {
+    let url = server().await;
+    let json = "content-type: application/json\r\n";
+    let sent = message(|_| {});
+    let patched = send(&url, "POST /", &format!("{json}a2a-version: 1.0.1\r\n"), &sent).await.json();
+    assert_eq!(patched["result"]["task"]["status"]["state"], "TASK_STATE_COMPLETED", "{patched}");
+    let listed = send(&url, "GET /tasks?A2A-Version=1.0&pageSize=5", json, "").await;
+    assert_eq!((listed.status, &listed.json()["totalSize"]), (200, &json!(1)), "{}", listed.body);
+    let other = send(&url, "GET /tasks?A2A-Version=1.10.0", json, "").await.json();
+    assert_eq!(other["error"]["details"][0]["reason"], "VERSION_NOT_SUPPORTED", "{other}");
+}
+
+#[tokio::test]
+async fn a_card_is_cached_and_revalidated() {
+    let url = server().await;
+    let line = "GET /.well-known/agent-card.json";
+    let first = send(&url, line, "", "").await;
+    assert!(first.head.contains("cache-control: max-age="), "{}", first.head);
+    let tag = first.head.lines().find_map(|line| line.strip_prefix("etag: ")).expect("the card has a tag").to_owned();
+    let again = send(&url, line, &format!("if-none-match: \"old\", W/{tag}\r\n"), "").await;
+    assert_eq!((again.status, again.body.as_str()), (304, ""));
+    assert_eq!(send(&url, line, "if-none-match: \"old\"\r\n", "").await.status, 200);
+}
+
+#[tokio::test]
+async fn a_message_is_a_duplicate_only_if_its_content_is_the_same() {
+    let url = server().await;
+    let sent = |n: u32| message(move |params| params["message"]["parts"][0]["data"]["n"] = json!(n));
+    let mut tasks = Vec::new();
+    for n in [4, 5, 4] {
+        let task = send(&url, "POST /", GOOD, &sent(n)).await.json()["result"]["task"].clone();
+        assert_eq!(task["artifacts"][0]["parts"][0]["data"], 2 * n, "{task}");
+        tasks.push(task["id"].clone());
+    }
+    assert_eq!(tasks[0], tasks[2]);
+    assert_ne!(tasks[0], tasks[1]);
+}
+
+/// Some clients send texts alone, such as those of google-adk.
+#[tokio::test]
+async fn an_input_may_be_a_text_of_json() {
+    let url = server().await;
+    let sent = |text: &str| {
+        let part = json!({"text": text});
+        let id = format!("m-{}", text.len());
+        message(move |params| {
+            params["message"]["parts"] = json!([part]);
+            params["message"]["messageId"] = json!(id);
+        })
+    };
+    for text in ["4", " {\"n\": 4}"] {
+        let task = send(&url, "POST /", GOOD, &sent(text)).await.json();
+        assert_eq!(task["result"]["task"]["artifacts"][0]["parts"][0]["data"], 8, "{task}");
+    }
+    for text in ["four", "{\"m\": 4}", "[4"] {
+        let refused = send(&url, "POST /", GOOD, &sent(text)).await.json();
+        assert_eq!(refused["error"]["code"], -32602, "{text}: {refused}");
+    }
+}
+
+#[tokio::test]
+async fn an_unknown_agent_is_an_error_of_the_binding() {
+    let url = server().await;
+    let missing = send(&url, "POST /a2a/missing", GOOD, &message(|_| {})).await;
+    assert_eq!((missing.status, &missing.json()["error"]["code"]), (404, &json!(-32600)), "{}", missing.body);
+    assert_eq!(missing.json()["id"], Value::Null);
 }
 
 #[tokio::test]
