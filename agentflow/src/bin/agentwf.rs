@@ -6,5 +6,5 @@ use agentflow::tools::{HttpRequest, condition, transform};
 fn main() -> std::process::ExitCode {
     let runtime = agentflow::Runtime::builder();
     let runtime = runtime.tools(condition()).tools(transform()).tools(HttpRequest::new().tool());
-    agentflow::cli::run_with(&runtime.build())
+    agentflow::cli::run_from(runtime)
 }

@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
+use super::document_args::DocumentArgs;
+
 /// What is done with the Agent2Agent protocol.
 #[derive(Debug, Subcommand)]
 pub(super) enum A2aCommand {
@@ -41,9 +43,11 @@ pub(super) struct A2aServeArgs {
     /// Let clients answer the approvals of their own tasks; without it an operator does, with `runs approve`
     #[arg(long)]
     pub(super) clients_approve: bool,
-    /// The file that tasks are kept in; those that an earlier process left continue
+    #[command(flatten)]
+    pub(super) documents: DocumentArgs,
+    /// The file that tasks are kept in; those that an earlier process left continue [default: the configured store]
     #[arg(long, value_name = "FILE")]
-    pub(super) store: PathBuf,
+    pub(super) store: Option<PathBuf>,
     /// The address and the port; port 0 takes a free one
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:3200")]
     pub(super) listen: String,

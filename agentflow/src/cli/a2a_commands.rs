@@ -3,7 +3,7 @@
 use futures_util::StreamExt;
 
 use super::a2a_args::{A2aAgentArgs, A2aCommand, A2aSendArgs};
-use super::print::{Answer, Stop, json_line};
+use super::print::{Answer, Stop, json_line, note};
 use super::{a2a_serve, a2a_tasks, ctrl_c};
 use crate::a2a::{A2aAnswer, A2aClient, A2aError, A2aMessage, A2aTaskState, A2aUpdate};
 use crate::runtime::Runtime;
@@ -63,8 +63,12 @@ async fn send(args: A2aSendArgs) -> Result<(), Stop> {
     if let Some(problem) = problem {
         return Err(problem);
     }
+    let text = answer.text();
+    if text.is_empty() {
+        note("the agent ended the task without a text; --json shows all that it sent");
+    }
     let mut printed = Answer::new();
-    printed.push(&answer.text())?;
+    printed.push(&text)?;
     printed.end_line()
 }
 

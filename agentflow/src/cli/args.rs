@@ -7,6 +7,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use super::a2a_args::{A2aCommand, A2aServeArgs};
 use super::document_args::{DiffArgs, DocumentArgs, DryRunArgs, ExportArgs, ValidateArgs};
+use super::logging::LogArgs;
 use super::mcp_args::McpCommand;
 use super::run_args::{ModelArgs, RunArgs};
 use super::session_args::SessionsArgs;
@@ -24,6 +25,11 @@ use crate::store::RunStatus;
     arg_required_else_help = true
 )]
 pub(super) struct Cli {
+    /// Read the settings of this program from a YAML or JSON file; default: the file that AGENTFLOW_CONFIG names
+    #[arg(long, value_name = "FILE", global = true)]
+    pub(super) config: Option<PathBuf>,
+    #[command(flatten)]
+    pub(super) logs: LogArgs,
     #[command(subcommand)]
     pub(super) command: Command,
 }
@@ -77,9 +83,10 @@ pub(super) struct ChatArgs {
     /// The session; it begins when no session has this id. What no longer fits its window is summed up by the agent's model
     #[arg(long, value_name = "ID")]
     pub(super) session: String,
-    /// The file that sessions are kept in; it is made when it does not exist
-    #[arg(long, value_name = "FILE", default_value = "agentflow.db")]
-    pub(super) store: PathBuf,
+    /// The file that sessions are kept in; it is made when it does not exist [default: the configured store, or
+    /// agentflow.db]
+    #[arg(long, value_name = "FILE")]
+    pub(super) store: Option<PathBuf>,
     /// On whose behalf the agent runs, and who answers its questions; recorded
     #[arg(long, value_name = "NAME")]
     pub(super) caller: Option<String>,
@@ -218,9 +225,9 @@ pub(super) struct BeganArgs {
 #[derive(Debug, Args)]
 #[command(subcommand_required = true, arg_required_else_help = true)]
 pub(super) struct RunsArgs {
-    /// The file that the runs are kept in
-    #[arg(long, value_name = "FILE", global = true, default_value = "agentflow.db")]
-    pub(super) store: PathBuf,
+    /// The file that the runs are kept in [default: the configured store, or agentflow.db]
+    #[arg(long, value_name = "FILE", global = true)]
+    pub(super) store: Option<PathBuf>,
     #[command(subcommand)]
     pub(super) command: RunsCommand,
 }

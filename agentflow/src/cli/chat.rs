@@ -25,7 +25,7 @@ use crate::value::Encoded;
 pub(super) async fn chat(host: &Runtime, args: ChatArgs) -> Result<(), Stop> {
     let mut told = ctrl_c::watch();
     host.agent_outline(&args.agent)?;
-    let runtime = with_store(host, &args.store).await?;
+    let runtime = with_store(host, args.store.as_deref()).await?;
     let chat = Chat { runtime, by: args.caller.clone().unwrap_or_else(operator), args };
     tokio::select! {
         ended = chat.talk() => ended,

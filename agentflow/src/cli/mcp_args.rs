@@ -5,6 +5,8 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
+use super::document_args::DocumentArgs;
+
 /// What is done with the Model Context Protocol.
 #[derive(Debug, Subcommand)]
 pub(super) enum McpCommand {
@@ -102,6 +104,8 @@ pub(super) struct McpServeArgs {
     /// Let clients answer the approvals of the runs that they begin; without it an operator does, with `runs approve`
     #[arg(long)]
     pub(super) clients_approve: bool,
+    #[command(flatten)]
+    pub(super) documents: DocumentArgs,
     /// The file that runs of agents and workflows are kept in; without it, one that asks a person is cancelled
     #[arg(long, value_name = "FILE")]
     pub(super) store: Option<PathBuf>,

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use super::ctrl_c;
 use super::mcp_args::{McpCommand, McpLoginArgs, McpServeArgs, McpServerArgs};
-use super::mcp_reads;
 use super::print::{Stop, json_line, note};
 use super::tools::{answered, list_of, report};
+use super::{mcp_reads, validate};
 use crate::mcp::{McpAuthorization, McpClient, McpClientBuilder, McpError, McpLoginFolder, can_be_logged_in_to};
 use crate::mcp_server::{McpCaller, McpRefusal, McpServer, McpServerError};
 use crate::message::ToolCall;
@@ -36,11 +36,14 @@ pub(super) async fn mcp(host: &Runtime, command: McpCommand) -> Result<(), Stop>
 
 async fn serve(host: &Runtime, args: McpServeArgs) -> Result<(), Stop> {
     let McpServeArgs { tools, agents, workflows, grant, clients_approve, store, http, .. } = args;
-    let McpServeArgs { hosts, origins, key_from, max_sessions, .. } = args;
-    let (host, is_kept) = match store {
-        Some(file) => (host.with_store(SqliteStore::open(file).await?), true),
-        None => (host.clone(), false),
+    let McpServeArgs { hosts, origins, key_from, max_sessions, documents, .. } = args;
+    let with_documents = validate::with(host, &documents)?;
+    with_documents.note_mistakes();
+    let host = match store {
+        Some(file) => with_documents.host.with_store(SqliteStore::open(file).await?),
+        None => with_documents.host,
     };
+    let is_kept = host.store().is_some();
     let server = McpServer::from_runtime(&host).agents(agents).workflows(workflows).grant(grant);
     let server = if clients_approve { server.clients_approve() } else { server };
     let server = tools.into_iter().fold(server, McpServer::tools);

@@ -88,6 +88,18 @@
 //! environment; `models` says from which variable. A host with providers or keys of its own passes its runtime to
 //! [`run_with`].
 //!
+//! # Settings
+//!
+//! `--config FILE`, or the variable `AGENTFLOW_CONFIG`, names a file of [`RuntimeConfig`]: the store, folders of documents, models,
+//! scopes and limits. The other variables of that type, such as `AGENTFLOW_STORE`, take the place of its fields, and options
+//! of the command line take the place of both. They apply to `agentwf`, [`run`] and [`run_from`].
+//!
+//! # Logs
+//!
+//! Logs go to standard error: with `-v` warnings, with `-vv` also information, with `-vvv` also details of this library.
+//! `RUST_LOG`, as of [tracing-subscriber](https://docs.rs/tracing-subscriber), takes the place of these options.
+//! `--log-format json` prints a JSON object in a line, with the spans around it, which have the run's id.
+//!
 //! # Exit codes
 //!
 //! | code | |
@@ -117,6 +129,7 @@ mod chat;
 mod ctrl_c;
 mod document_args;
 mod health_command;
+mod logging;
 mod mcp_args;
 mod mcp_commands;
 mod mcp_reads;
@@ -138,30 +151,80 @@ mod workflow_as_task;
 mod workflow_diff;
 mod workflows;
 
+use std::path::Path;
 use std::process::ExitCode;
 
 use clap::Parser;
 
 use self::args::{Cli, Command, ModelsArgs, WorkflowCommand};
-use self::print::Stop;
-use crate::runtime::Runtime;
+use self::print::{Stop, note};
+use crate::runtime::{ConfigError, Runtime, RuntimeBuilder, RuntimeConfig};
 
-/// Does what the program's command line says and gives the exit code for `main` to return; the [module's text](self)
-/// has the commands and the codes. The tools are those linked into the calling program.
+/// Executes the program's command line and returns the exit code for `main`; the [module's documentation](self) has the
+/// commands and the codes. The tools are those linked into the calling program; settings come from a file and the
+/// environment ([`RuntimeConfig`]). A program with a runtime of its own calls [`run_from`] or [`run_with`].
 ///
 /// It makes a tokio runtime of its own, so it is not for async code.
 ///
 /// # Panics
 /// Inside of a tokio runtime.
 pub fn run() -> ExitCode {
-    run_with(&Runtime::default())
+    run_from(Runtime::builder())
 }
 
-/// Does the same with a host's own [`Runtime`]: its model providers, keys, resources and sinks.
+/// Executes the command line over a runtime that is still being built. The settings of `--config FILE`, or of the file that
+/// `AGENTFLOW_CONFIG` names, and of the other variables of [`RuntimeConfig`] are applied to the builder, and the documents of
+/// its folders are read. A document with mistakes is reported and left out.
+///
+/// # Panics
+/// Inside of a tokio runtime.
+pub fn run_from(builder: RuntimeBuilder) -> ExitCode {
+    execute(Host::Builder(Box::new(builder)))
+}
+
+/// Executes the command line over a host's own [`Runtime`]: its model providers, keys, resources and sinks. The runtime has its
+/// settings already, so `--config` is refused; [`run_from`] takes it.
 ///
 /// # Panics
 /// Inside of a tokio runtime.
 pub fn run_with(host: &Runtime) -> ExitCode {
+    execute(Host::Runtime(host.clone()))
+}
+
+/// The program's runtime, with or without its settings.
+enum Host {
+    Builder(Box<RuntimeBuilder>),
+    Runtime(Runtime),
+}
+
+impl Host {
+    /// Applies the settings and reads the documents of folders.
+    async fn runtime(self, config: Option<&Path>, reads_documents: bool) -> Result<Runtime, Stop> {
+        let builder = match self {
+            Self::Builder(builder) => builder,
+            Self::Runtime(_) if config.is_some() => {
+                let problem = "this program has its settings from its own code; it takes no --config";
+                return Err(Stop::failed("config", problem));
+            }
+            Self::Runtime(runtime) => return Ok(runtime),
+        };
+        let config = match config {
+            Some(file) => RuntimeConfig::open(file).and_then(|config| config.with_environment()),
+            None => RuntimeConfig::from_env(),
+        };
+        let failed = |error: ConfigError| Stop::failed("config", error.to_string());
+        let runtime = builder.config(config.map_err(failed)?).await.map_err(failed)?.build();
+        if reads_documents {
+            match runtime.reload_documents().await {
+                Ok(reloaded) => reloaded.errors.iter().for_each(|error| note(format_args!("{error}\n"))),
+                Err(error) => note(format_args!("{error}\n")),
+            }
+        }
+        Ok(runtime)
+    }
+}
+
+fn execute(host: Host) -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => {
@@ -175,6 +238,10 @@ pub fn run_with(host: &Runtime) -> ExitCode {
         Err(error) => return Stop::failed("runtime", format!("no threads could be started: {error}")).report(),
     };
     let done = runtime.block_on(async {
+        logging::install(&cli.logs)?;
+        // `health` reads them itself and reports their mistakes as part of its answer.
+        let reads_documents = !matches!(cli.command, Command::Health { .. });
+        let host = &host.runtime(cli.config.as_deref(), reads_documents).await?;
         match cli.command {
             Command::Tools(command) => tools::tools(host, command).await,
             Command::Agents(command) => tools::agents(host, command).await,

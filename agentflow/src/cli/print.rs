@@ -86,7 +86,9 @@ impl Stop {
     pub(super) fn report(self) -> ExitCode {
         match self {
             Self::Failed(problem) => {
-                note(format_args!("{BAD}error:{BAD:#} {}", OneLine(&problem.sentence)));
+                // Further lines are indented, so that no text of a server or a document looks like a message of ours.
+                let sentence = Lines(&problem.sentence).to_string().replace('\n', "\n  ");
+                note(format_args!("{BAD}error:{BAD:#} {sentence}"));
                 ExitCode::FAILURE
             }
             Self::Said => ExitCode::FAILURE,

@@ -23,25 +23,31 @@ use crate::value::Encoded;
 /// How often a run that undoes what it had done is looked at.
 const LOOK: Duration = Duration::from_millis(500);
 
-/// The host's runtime over a store file.
-pub(super) async fn with_store(host: &Runtime, file: &Path) -> Result<Runtime, Stop> {
-    Ok(host.with_store(SqliteStore::open(file).await?))
-}
+/// The store file of commands that need one, if neither the command line nor the configuration names one.
+const DEFAULT_STORE: &str = "agentflow.db";
 
-/// The same over a file that is there.
-pub(super) async fn with_existing_store(host: &Runtime, file: &Path) -> Result<Runtime, Stop> {
-    match file.exists() {
-        true => with_store(host, file).await,
-        false => {
-            let file = file.display();
-            Err(Stop::failed("not_found", format!("there is no store file `{file}`; name one with --store")))
-        }
+/// Returns the host's runtime over a store: that of the file, the configured one, or the default file.
+pub(super) async fn with_store(host: &Runtime, file: Option<&Path>) -> Result<Runtime, Stop> {
+    match file {
+        None if host.store().is_some() => Ok(host.clone()),
+        file => Ok(host.with_store(SqliteStore::open(file.unwrap_or(Path::new(DEFAULT_STORE))).await?)),
     }
 }
 
+/// As [`with_store`], and creates no file.
+pub(super) async fn with_existing_store(host: &Runtime, file: Option<&Path>) -> Result<Runtime, Stop> {
+    let is_configured = file.is_none() && host.store().is_some();
+    let path = file.unwrap_or(Path::new(DEFAULT_STORE));
+    if !is_configured && !path.exists() {
+        let path = path.display();
+        return Err(Stop::failed("not_found", format!("there is no store file `{path}`; name one with --store")));
+    }
+    with_store(host, file).await
+}
+
 pub(super) async fn runs(host: &Runtime, args: RunsArgs) -> Result<(), Stop> {
-    let runtime = with_existing_store(host, &args.store).await?;
-    let store = Some(&*args.store);
+    let runtime = with_existing_store(host, args.store.as_deref()).await?;
+    let store = args.store.as_deref();
     match args.command {
         RunsCommand::Resume { run, changes, events } => {
             let runtime = changes.map_or_else(|| runtime.clone(), |changes| runtime.with_changes(changes));

@@ -10,9 +10,9 @@ use super::args::{ArtifactArgs, duration, tag};
 #[derive(Debug, Args)]
 #[command(subcommand_required = true, arg_required_else_help = true)]
 pub(super) struct SessionsArgs {
-    /// The file that the sessions are kept in
-    #[arg(long, value_name = "FILE", global = true, default_value = "agentflow.db")]
-    pub(super) store: PathBuf,
+    /// The file that the sessions are kept in [default: the configured store, or agentflow.db]
+    #[arg(long, value_name = "FILE", global = true)]
+    pub(super) store: Option<PathBuf>,
     #[command(subcommand)]
     pub(super) command: SessionsCommand,
 }

@@ -17,7 +17,7 @@ use crate::store::{RunFilter, RunRecord, RunStatus};
 use crate::text::OneLine;
 
 pub(super) async fn sessions(host: &Runtime, args: SessionsArgs) -> Result<(), Stop> {
-    let runtime = with_existing_store(host, &args.store).await?;
+    let runtime = with_existing_store(host, args.store.as_deref()).await?;
     ctrl_c::or_stop(command(&runtime, args.command)).await
 }
 

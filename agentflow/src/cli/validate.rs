@@ -13,34 +13,65 @@ use crate::text::OneLine;
 /// What was read, or not.
 type Read = Result<Document, DocumentError>;
 
-/// The host with the workflows of documents.
-pub(super) fn with(host: &Runtime, args: &DocumentArgs) -> Result<Runtime, Stop> {
-    if args.documents.is_empty() {
-        return Ok(host.clone());
+/// A host with the workflows of documents.
+pub(super) struct WithDocuments {
+    /// The host, with every document that was read.
+    pub(super) host: Runtime,
+    /// The documents that were read.
+    pub(super) documents: Vec<Document>,
+    /// Documents that could not be read.
+    mistaken: Vec<DocumentError>,
+}
+
+impl WithDocuments {
+    /// Prints the names of documents with mistakes, for a command that continues without them.
+    pub(super) fn note_mistakes(&self) {
+        for error in &self.mistaken {
+            note(format_args!("the document {} has mistakes and is left out; see `validate`", OneLine(error.name())));
+        }
     }
-    let (mut documents, mut failed) = (Vec::new(), false);
+
+    /// Prints all mistakes. Fails if there is one.
+    pub(super) fn report_mistakes(&self) -> Result<(), Stop> {
+        for error in &self.mistaken {
+            note(format_args!("{error}\n"));
+        }
+        if self.mistaken.is_empty() { Ok(()) } else { Err(Stop::Said) }
+    }
+}
+
+/// Reads documents and adds them to a host. One that has mistakes is left out.
+pub(super) fn with(host: &Runtime, args: &DocumentArgs) -> Result<WithDocuments, Stop> {
+    let (mut documents, mut mistaken) = (Vec::new(), Vec::new());
     for read in read_all(&args.documents)? {
         match read {
             Ok(document) => documents.push(document),
-            Err(error) => {
-                failed = true;
-                note(format_args!("{error}\n"));
-            }
+            Err(error) => mistaken.push(error),
         }
     }
-    if failed { Err(Stop::Said) } else { Ok(host.with_documents(&documents, [])) }
+    let host = match args.documents.is_empty() {
+        true => host.clone(),
+        false => host.with_documents(&documents, &mistaken),
+    };
+    Ok(WithDocuments { host, documents, mistaken })
 }
 
-/// The same for one workflow: where a document has it, its mistakes are reported with their lines.
+/// Reads documents for a command about one workflow. If the workflow is known, mistakes of other documents are a note; if it
+/// is not, they are printed with their lines, since one of them may have it.
 pub(super) async fn with_whole(host: &Runtime, args: &DocumentArgs, name: &str) -> Result<Runtime, Stop> {
-    let host = with(host, args)?;
-    for document in read_all(&args.documents)?.iter().flatten().filter(|document| document.name() == name) {
-        if let Err(error) = host.check(document).await {
+    let with_documents = with(host, args)?;
+    for document in with_documents.documents.iter().filter(|document| document.name() == name) {
+        if let Err(error) = with_documents.host.check(document).await {
             note(format_args!("{error}\n"));
             return Err(Stop::Said);
         }
     }
-    Ok(host)
+    let is_read = with_documents.documents.iter().any(|document| document.name() == name);
+    if !is_read && host.workflow_graph(name).is_err() {
+        with_documents.report_mistakes()?;
+    }
+    with_documents.note_mistakes();
+    Ok(with_documents.host)
 }
 
 pub(super) async fn validate(host: &Runtime, args: &ValidateArgs) -> Result<(), Stop> {
@@ -70,9 +101,12 @@ pub(super) async fn validate(host: &Runtime, args: &ValidateArgs) -> Result<(), 
 
 /// Prints a workflow as a document of a form.
 pub(super) fn export(host: &Runtime, args: &ExportArgs) -> Result<(), Stop> {
-    let host = with(host, &args.documents)?;
-    let read = read_all(&args.documents.documents)?;
-    let document = read.iter().flatten().find(|document| document.name() == args.name);
+    let with_documents = with(host, &args.documents)?;
+    let host = &with_documents.host;
+    let document = with_documents.documents.iter().find(|document| document.name() == args.name);
+    if document.is_none() {
+        with_documents.report_mistakes()?;
+    }
     let exported = match (document, host.given_graph(&args.name)) {
         (Some(document), _) => document.export(args.form),
         (None, Some(graph)) => {

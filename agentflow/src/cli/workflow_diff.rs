@@ -24,7 +24,9 @@ struct Side {
 }
 
 pub(super) async fn diff(host: &Runtime, args: &DiffArgs) -> Result<(), Stop> {
-    let host = validate::with(host, &args.documents)?;
+    let with_documents = validate::with(host, &args.documents)?;
+    with_documents.report_mistakes()?;
+    let host = with_documents.host;
     let (old, new) = (side(&host, &args.old).await?, side(&host, &args.new).await?);
     let differences = old.parts.definition.differences(&new.parts.definition);
     let is_same = differences.is_empty() && old.definition == new.definition;

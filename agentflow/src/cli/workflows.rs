@@ -23,7 +23,11 @@ use crate::workflow::{Graph, GraphNode, ListedNode};
 
 pub(super) async fn view(host: &Runtime, command: WorkflowViewCommand) -> Result<(), Stop> {
     match command {
-        WorkflowViewCommand::List { json, documents } => list(&validate::with(host, &documents)?, json).await,
+        WorkflowViewCommand::List { json, documents } => {
+            let with_documents = validate::with(host, &documents)?;
+            list(&with_documents.host, json).await?;
+            with_documents.report_mistakes()
+        }
         WorkflowViewCommand::Show { name, documents, format } => {
             show(&validate::with_whole(host, &documents, &name).await?, &name, format).await
         }
@@ -157,7 +161,7 @@ pub(super) async fn run(host: &Runtime, args: WorkflowRunArgs) -> Result<(), Sto
         None => Encoded::from_json("{}".to_owned()).unwrap_or_else(|_| Encoded::null()),
     };
     let runtime = match &args.store {
-        Some(file) => runs::with_store(&host, file).await?,
+        Some(file) => runs::with_store(&host, Some(file)).await?,
         None => host,
     };
     let ctrl_c = ctrl_c::watch();

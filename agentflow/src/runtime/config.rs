@@ -129,6 +129,17 @@ impl RuntimeConfig {
     /// # Errors
     /// As [`open`](Self::open) and [`with_variables`](Self::with_variables), and when a variable is not UTF-8.
     pub fn from_env() -> Result<Self, ConfigError> {
+        match std::env::var_os(FILE).filter(|file| !file.is_empty()) {
+            Some(file) => Self::open(file)?.with_environment(),
+            None => Self::default().with_environment(),
+        }
+    }
+
+    /// Applies the variables of the environment to what was read. Variables that are empty are not set.
+    ///
+    /// # Errors
+    /// As [`with_variables`](Self::with_variables), and if a variable is not UTF-8.
+    pub fn with_environment(self) -> Result<Self, ConfigError> {
         let not_text = std::cell::RefCell::new(Vec::new());
         let variable = |name: &str| match std::env::var(name) {
             Ok(value) => Some(value).filter(|value| !value.is_empty()),
@@ -138,8 +149,7 @@ impl RuntimeConfig {
                 None
             }
         };
-        let file = variable(FILE).map_or_else(|| Ok(Self::default()), Self::open)?;
-        let with_variables = file.with_variables(variable);
+        let with_variables = self.with_variables(variable);
         let mut problems = not_text.take();
         match with_variables {
             Ok(config) if problems.is_empty() => Ok(config),

@@ -8,7 +8,6 @@ use agentflow::RunId;
 use agentflow::message::{Part, Role, ToolCall};
 use agentflow::model::{ModelEvent, ModelInfo, ModelRequest, ModelResponse, ModelStream};
 use agentflow::prelude::*;
-use agentflow::runtime::RuntimeConfig;
 use agentflow::store::SqliteStore;
 
 /// Add two integers.
@@ -253,14 +252,5 @@ fn main() -> std::process::ExitCode {
     }
     let host = Runtime::builder()
         .model_provider("parrot", |model, _| Ok(Arc::new(Parrot(ModelInfo::new(model.provider(), model.model())))));
-    // The environment says what it is to have, too.
-    let configured = async { host.config(RuntimeConfig::from_env()?).await };
-    let process = tokio::runtime::Runtime::new().expect("a runtime can be made");
-    match process.block_on(configured) {
-        Ok(host) => agentflow::cli::run_with(&host.build()),
-        Err(error) => {
-            note(&error.to_string());
-            std::process::ExitCode::FAILURE
-        }
-    }
+    agentflow::cli::run_from(host)
 }

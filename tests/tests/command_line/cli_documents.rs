@@ -88,9 +88,17 @@ fn a_folder_of_documents_is_checked_in_one_pass() {
     assert_eq!(reports[1]["problems"][0]["line"], 1);
     assert_eq!(ended.code, Some(1));
 
-    let ended = agentwf(&["workflow", "run", "sum_up", "--document", &flows]).run();
+    // Documents with mistakes hide no other one.
+    let input = ["--input", "{\"a\": 1}"];
+    let ended = agentwf(&["workflow", "run", "sum_up", "--document", &flows]).args(&input).run();
+    assert_eq!((ended.code, ended.stdout.as_str()), (Some(0), "6\n"), "{ended:#?}");
+    assert!(ended.stderr.contains(&format!("the document {b} has mistakes and is left out")), "{ended:#?}");
+    let ended = agentwf(&["workflow", "run", "b", "--document", &flows]).run();
     assert_eq!((ended.code, ended.stdout.as_str()), (Some(1), ""), "{ended:#?}");
     assert!(ended.stderr.contains("a node has no `retry`"), "{ended:#?}");
+    let ended = agentwf(&["list", "--document", &b, "--document", &d]).run();
+    assert_eq!(ended.code, Some(1), "{ended:#?}");
+    assert!(ended.stdout.contains("other(") && ended.stderr.contains("a node has no `retry`"), "{ended:#?}");
     let missing = failure(&["workflow", "validate", "no/such.yaml"]);
     assert_eq!(missing, "there is no file or folder `no/such.yaml`");
 }
@@ -265,6 +273,44 @@ fn a_workflow_is_run_in_the_place_of_an_agent() {
         let ended = agentwf(wrong).run();
         assert_eq!((ended.code, ended.stdout.as_str()), (Some(2), ""), "{wrong:?}: {ended:#?}");
     }
+}
+
+#[test]
+fn the_settings_of_a_file_and_the_environment_apply_to_commands() {
+    let place = Place::new();
+    fs::create_dir(place.path("flows")).unwrap();
+    write(&place, "flows/sum.yaml", SUM);
+    write(&place, "flows/wrong.yaml", &SUM.replace("sum_up", "wrong").replace("tool: add", "tool: ad"));
+    let file = write(&place, "agentflow.yaml", "documents: [flows]\nstore: runs.db\n");
+    // The wrong document is reported, and the others are there.
+    let ended = agentwf(&["list", "--config", &file]).run();
+    assert!(ended.stdout.contains("sum_up(") && ended.stderr.contains("did you mean `add`?"), "{ended:#?}");
+    let run = ["run", "sum_up", "--input", "{\"a\": 1}", "--config", &file];
+    let ended = agentwf(&run).run();
+    assert_eq!((ended.code, ended.stdout.as_str()), (Some(0), "6\n"), "{ended:#?}");
+    // The run is in the configured store, which an option and a variable replace.
+    let listed = agentwf(&["runs", "list", "--config", &file]).run().stdout;
+    assert_eq!(listed.matches("sum_up").count(), 1, "{listed}");
+    let listed = agentwf(&["runs", "list", "--config", &file, "--store", &place.path("none.db")]).run();
+    assert!(listed.code == Some(1) && listed.stderr.contains("there is no store file"), "{listed:#?}");
+    let other = place.path("other.db");
+    let ended = agentwf(&["runs", "list"]).env("AGENTFLOW_CONFIG", &file).env("AGENTFLOW_STORE", &other).run();
+    assert_eq!((ended.code, ended.stdout.as_str()), (Some(0), ""), "{ended:#?}");
+    // Logs are shown when they are asked for.
+    let quiet = agentwf(&["list", "--config", &file]).run();
+    assert!(!quiet.stderr.contains("WARN"), "{quiet:#?}");
+    for ended in [
+        agentwf(&["list", "-v", "--config", &file]).run(),
+        agentwf(&["list", "--config", &file]).env("RUST_LOG", "agentflow=warn").run(),
+    ] {
+        assert!(ended.stderr.contains("WARN") && ended.stderr.contains("its former version stays"), "{ended:#?}");
+    }
+    let json = agentwf(&["list", "-v", "--log-format", "json", "--config", &file]).run();
+    assert!(json.stderr.contains("\"level\":\"WARN\""), "{json:#?}");
+    let wrong = agentwf(&["list"]).env("RUST_LOG", "agentflow=loud").run();
+    assert!(wrong.code == Some(1) && wrong.stderr.contains("RUST_LOG is not a list of levels"), "{wrong:#?}");
+    let missing = agentwf(&["list", "--config", &place.path("no.yaml")]).run();
+    assert!(missing.code == Some(1) && missing.stderr.contains("no.yaml"), "{missing:#?}");
 }
 
 /// What the host needs, which a file and the environment say.
