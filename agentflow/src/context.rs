@@ -50,6 +50,7 @@ use crate::value::Encoded;
 #[doc(alias = "ToolContext")]
 #[doc(alias = "RunContext")]
 #[doc(alias = "InvocationContext")]
+#[doc(alias = "ExecutionContext")]
 pub struct Context {
     run: Arc<RunShared>,
     path: StepPath,

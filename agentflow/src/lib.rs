@@ -55,6 +55,7 @@ mod text_tree;
 pub mod time;
 pub mod tool;
 mod tool_definition;
+#[doc(alias = "BuiltinTool")]
 pub mod tools;
 mod tuples;
 pub mod value;

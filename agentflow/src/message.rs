@@ -85,6 +85,7 @@ impl Reasoning {
 /// A model's request to call a tool.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
+#[doc(alias = "ToolRequest")]
 pub struct ToolCall {
     /// The provider's id of the call, or one the adapter made when the provider gave none.
     pub id: String,
@@ -230,6 +231,7 @@ impl Media {
 /// assert_eq!(question.text(), "What is 2 + 3?");
 /// ```
 #[derive(Clone, Serialize, Deserialize)]
+#[doc(alias = "UniversalMessage")]
 pub struct Message {
     role: Role,
     parts: Vec<Part>,

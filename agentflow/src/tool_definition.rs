@@ -16,6 +16,7 @@ use crate::wire::WireCache;
 /// Everything about a tool but its body.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
+#[doc(alias = "ToolSpec")]
 pub struct ToolDefinition {
     /// The name the model calls it by: at most 64 letters, digits, `_` and `-`. One that is given with dots, such as
     /// `files.read`, is what a program knows the tool by, and the model gets a wire name.

@@ -120,6 +120,9 @@ use crate::tool::{Effects, IntoTools, ReplacedKind, StandIn, StepPlace, ToolList
 /// # }
 /// ```
 #[must_use = "an agent does nothing until it is run"]
+#[doc(alias = "DomainAgent")]
+#[doc(alias = "LlmAgent")]
+#[doc(alias = "AgentBuilder")]
 pub struct Agent<O = String> {
     description: Arc<Description>,
     output: Output<O>,
@@ -198,6 +201,8 @@ impl<O: 'static> Agent<O> {
     /// second call replaces the first.
     #[doc(alias = "instruction")]
     #[doc(alias = "system_instruction")]
+    #[doc(alias = "preamble")]
+    #[doc(alias = "system_prompt")]
     pub fn instruct(self, instructions: impl Into<String>) -> Self {
         self.changed(|agent| agent.instructions = Some(instructions.into()))
     }
@@ -377,6 +382,7 @@ impl<O: 'static> Agent<O> {
     /// See [`Error`]: a description that cannot be built, a resource that nobody gave, a model call that failed for good,
     /// a limit.
     #[doc(alias = "ask")]
+    #[doc(alias = "prompt")]
     pub async fn run(&self, request: impl Into<RunRequest>) -> Result<RunResult<O>> {
         let plan = self.plan()?;
         let around = Around::enter(plan.host.max_nesting, 0)?;

@@ -74,6 +74,7 @@ use crate::workflow::{Decider, Graph, ReferenceKind, RunLimits};
 /// assert_eq!((error.problems()[0].line, error.problems()[0].column), (5, 5));
 /// ```
 #[derive(Clone)]
+#[doc(alias = "WorkflowDefinition")]
 pub struct Document {
     source: Arc<Source>,
     form: DocumentForm,
@@ -127,6 +128,8 @@ impl Document {
     ///
     /// # Errors
     /// All problems of the document that can be known without a runtime.
+    #[doc(alias = "Hydrator")]
+    #[doc(alias = "hydrate")]
     pub fn read(name: impl Into<Arc<str>>, text: impl Into<Arc<str>>) -> Result<Self, DocumentError> {
         let (name, text) = (name.into(), text.into());
         let failed = |misread: Vec<Misread>| DocumentError::new(&name, &text, misread);

@@ -31,6 +31,8 @@ use crate::tool::{IntoTools, ToolList, ToolPolicy, ToolRef, Toolset, ToolsetRef}
 /// is cheap, and all clones share one connection; with the last of them, and of the tools, the connection and the server's
 /// process end.
 #[derive(Clone)]
+#[doc(alias = "MCPTool")]
+#[doc(alias = "MCPClientManager")]
 pub struct McpClient {
     link: Arc<ServerLink>,
     reads: Arc<ServerReads>,

@@ -72,6 +72,7 @@ pub enum Scope {
 /// called. An agent with a typed answer, and any agent after [`failing`](Self::failing), fails with
 /// [`Error::BudgetExceeded`] and this text.
 #[derive(Clone, Debug)]
+#[doc(alias = "TokenBudgetMiddleware")]
 pub struct TokenBudget {
     max_tokens: u64,
     name: Arc<str>,

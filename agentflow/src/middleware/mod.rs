@@ -141,6 +141,8 @@ impl From<ModelResponse> for Recovery {
 /// ```
 #[async_trait]
 #[allow(unused_variables, reason = "a hook that does nothing reads nothing")]
+#[doc(alias = "MiddlewarePlugin")]
+#[doc(alias = "AgentHooks")]
 pub trait Middleware: Send + Sync {
     /// The name in events and errors.
     fn name(&self) -> &str;

@@ -45,6 +45,8 @@ use crate::workflow::{Decider, Graph, NodePolicy, NodeSchema, ReferenceKind, Run
 /// ```
 #[derive(Clone)]
 #[doc(alias = "operators")]
+#[doc(alias = "SequentialAgent")]
+#[doc(alias = "ParallelAgent")]
 pub struct Pipeline(Arc<Part>);
 
 /// What is wrong with a [`Pipeline`], a line each: templates and conditions that cannot be read, parts that cannot be as they are
@@ -69,6 +71,7 @@ impl Pipeline {
     }
 
     /// A run of an agent by its name. It is given its message: a text, or any other value, which it is shown as JSON.
+    #[doc(alias = "OpaqueADKNode")]
     pub fn agent(name: impl Into<Arc<str>>) -> Self {
         Self::of(Kind::Call(ReferenceKind::Agent, name.into()))
     }
@@ -86,23 +89,28 @@ impl Pipeline {
 
     /// A question that a person must agree to before what follows begins. The person sees the value that is given, which is
     /// also the output. A denial fails the run.
+    #[doc(alias = "GateNode")]
+    #[doc(alias = "interrupt")]
     pub fn gate(question: impl Into<Arc<str>>) -> Self {
         Self::of(Kind::Gate(question.into()))
     }
 
     /// Changes of the state, one after another. The output is the value that is given.
+    #[doc(alias = "TransformNode")]
     pub fn transform(transforms: impl IntoIterator<Item = StateTransform>) -> Self {
         Self::of(Kind::Transform(transforms.into_iter().collect()))
     }
 
     /// Runs parts at the same time, each with the value that is given; the first success is the output, and the others are
     /// cancelled.
+    #[doc(alias = "RaceNode")]
     pub fn race<F: Into<Self>>(parts: impl IntoIterator<Item = F>) -> Self {
         Self::of(Kind::Race(parts.into_iter().map(Into::into).collect()))
     }
 
     /// Runs a part for each item of the list that is given; the output is the list of the outputs, in the order of the items.
     /// At most 16 run at once, unless the [policy](Self::policy) says otherwise.
+    #[doc(alias = "MapOverNode")]
     pub fn map_over(part: impl Into<Self>) -> Self {
         Self::of(Kind::Map(part.into()))
     }
@@ -110,6 +118,7 @@ impl Pipeline {
     /// A part that runs when a condition holds, a line of [CEL](crate::expression) over `input`, the value that is given, and
     /// `state`: `Pipeline::when("input.size < 10", quick).otherwise(slow)`. The output is that of the part that ran.
     #[doc(alias = "route")]
+    #[doc(alias = "RouteNode")]
     pub fn when(condition: impl Into<Arc<str>>, part: impl Into<Self>) -> Choice {
         Choice::new(condition.into(), part.into())
     }
@@ -129,6 +138,7 @@ impl Pipeline {
 
     /// This part, and when it fails another one in its place: the operator `/`.
     #[must_use]
+    #[doc(alias = "FallbackNode")]
     pub fn fallback(self, other: impl Into<Self>) -> Self {
         self / other
     }
@@ -136,6 +146,7 @@ impl Pipeline {
     /// This part so many times, each time with its last output: the operator `*` with a number.
     #[must_use]
     #[doc(alias = "loop_")]
+    #[doc(alias = "LoopAgent")]
     pub fn times(self, rounds: u32) -> Self {
         self * rounds
     }
@@ -143,6 +154,7 @@ impl Pipeline {
     /// A part that sees the output of this one and changes nothing: a state that it would change is an error in it, and its
     /// failure is not one of the run. What follows is given this part's output.
     #[must_use]
+    #[doc(alias = "TapNode")]
     pub fn tap(self, part: impl Into<Self>) -> Self {
         self >> Self::of(Kind::Tap(part.into()))
     }
@@ -162,6 +174,7 @@ impl Pipeline {
 
     /// Saves the output under a key of the [state](crate::state).
     #[must_use]
+    #[doc(alias = "writes_keys")]
     pub fn save(self, key: impl Into<String>) -> Self {
         self.changed(|part| drop(part.saves.insert(key.into(), String::new())))
     }
@@ -169,12 +182,14 @@ impl Pipeline {
     /// The type of the output. What a called tool, agent or workflow gives must be of it, as far as that is known when the
     /// workflow is first used; what follows is checked against it.
     #[must_use]
+    #[doc(alias = "produces_type")]
     pub fn output<T: NodeValue>(self) -> Self {
         self.changed(|part| part.output = NodeSchema::of::<T>())
     }
 
     /// The type of the value that this part is given when it is a workflow by itself.
     #[must_use]
+    #[doc(alias = "consumes_type")]
     pub fn input<T: NodeValue>(self) -> Self {
         self.changed(|part| part.input = NodeSchema::of::<T>())
     }
@@ -182,6 +197,7 @@ impl Pipeline {
     /// How long each attempt may take; of a gate, how long the answer is waited for. What runs then is cancelled, and the part
     /// fails.
     #[must_use]
+    #[doc(alias = "TimeoutNode")]
     pub fn timeout(self, timeout: Duration) -> Self {
         self.changed(|part| part.policy = Some(part.policy.take().unwrap_or_default().timeout(timeout)))
     }

@@ -13,6 +13,7 @@ use crate::value::{Encoded, NodeValue};
 /// call of a tool also `{"decision": "granted", "arguments": {"amount": 5}}`: it may be made with these arguments.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "decision", rename_all = "snake_case")]
+#[doc(alias = "InteractionResponse")]
 pub enum Approval {
     /// It may.
     Granted {

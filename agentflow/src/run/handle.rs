@@ -29,6 +29,7 @@ use crate::value::{Encoded, NodeValue};
 /// Dropping the last handle of a run in memory cancels the run, since nobody else could stop it. A run with a store
 /// continues; it is reached by its id, through its [`Runtime`](crate::Runtime).
 #[must_use = "dropping the handle of a run in memory cancels it"]
+#[doc(alias = "LiveCommunicator")]
 pub struct RunHandle<T = RunResult> {
     run: Arc<Followed>,
     decode: Arc<dyn Fn(Ended) -> Result<T> + Send + Sync>,
@@ -169,6 +170,7 @@ impl<T> RunHandle<T> {
     ///
     /// # Errors
     /// [`Error::Control`] when the run has ended, also when it ended by itself meanwhile.
+    #[doc(alias = "send_cancellation")]
     pub async fn cancel(&self, reason: impl Into<String>) -> Result<()> {
         self.ask(ControlRequest::Cancel { reason: reason.into() }).await
     }

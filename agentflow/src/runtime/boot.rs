@@ -15,6 +15,7 @@ use crate::store::{RunFilter, StoreError};
 /// A phase of [`RuntimeBuilder::boot`], in their order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
+#[doc(alias = "LifespanPlugin")]
 pub enum BootPhase {
     /// The store is asked for a run.
     Store,

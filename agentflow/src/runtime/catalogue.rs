@@ -221,6 +221,7 @@ impl Runtime {
     /// # Errors
     /// As [`tool`](Self::tool) says, but for an unknown name; of an agent as a tool, what is wrong with the agent.
     #[doc(alias = "execute_tool")]
+    #[doc(alias = "execute_tool_stream")]
     pub async fn invoke(&self, call: &ToolCall, scopes: &[Arc<str>]) -> Result<ToolResult> {
         let tool = match self.tool(&call.name).await {
             Ok(tool) => tool,

@@ -25,6 +25,8 @@ const AT_ONCE: usize = 8;
 /// A question that a run waits for.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
+#[doc(alias = "InteractionRequest")]
+#[doc(alias = "interaction_id")]
 pub struct OpenQuestion {
     /// The run that asks.
     pub run: RunId,

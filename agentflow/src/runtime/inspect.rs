@@ -43,6 +43,7 @@ pub struct RunReport {
 /// The state of a node, and what resuming the run would do with it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
+#[doc(alias = "NodeRun")]
 pub struct NodeReport {
     /// Its name, with the arms it is in.
     pub name: String,

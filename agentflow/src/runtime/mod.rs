@@ -148,6 +148,12 @@ use crate::store::{Store, StoreError};
 /// with the defaults of [`RuntimeBuilder`]. It has no store and no sink, so nothing passes through it from one run to
 /// another.
 #[derive(Clone)]
+#[doc(alias = "ToolService")]
+#[doc(alias = "AIAssistant")]
+#[doc(alias = "AgentManager")]
+#[doc(alias = "RunService")]
+#[doc(alias = "WorkflowEngine")]
+#[doc(alias = "PyFlowPlatform")]
 pub struct Runtime(Arc<Host>);
 
 impl Runtime {

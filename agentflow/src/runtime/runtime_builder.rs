@@ -61,6 +61,8 @@ impl RuntimeBuilder {
     }
 
     /// Gives all tools of all agents a resource, found by its type.
+    #[doc(alias = "deps")]
+    #[doc(alias = "dependency_injection")]
     pub fn resource<T: Send + Sync + 'static>(mut self, resource: T) -> Self {
         self.host.resources.insert(resource);
         self
@@ -280,6 +282,7 @@ impl RuntimeBuilder {
 
     /// Where runs are kept, so that they survive their process. Default: nowhere but in memory, for as long as a run
     /// continues.
+    #[doc(alias = "checkpointer")]
     pub fn store(mut self, store: impl Store) -> Self {
         self.host.set_store(Arc::new(store));
         self
@@ -331,6 +334,7 @@ impl RuntimeBuilder {
     /// Another tool of the same name is an error where the name is used, and a problem of the
     /// [`catalogue`](Runtime::catalogue).
     #[track_caller]
+    #[doc(alias = "register_tool")]
     pub fn tools(mut self, tools: impl IntoTools) -> Self {
         let origin = Origin::given(Location::caller());
         let ToolList { tools, toolsets } = tools.into_tools();

@@ -95,6 +95,7 @@ impl fmt::Display for SchemaMismatch {
 /// let Assignable::No(places) = is_assignable(&place, &point) else { panic!() };
 /// assert_eq!(places[0].to_string(), "`x`: integer is expected, and sometimes nothing is given");
 /// ```
+#[doc(alias = "is_assignable_to")]
 pub fn is_assignable(from: &Value, to: &Value) -> Assignable {
     compare(from, to, false)
 }

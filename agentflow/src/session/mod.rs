@@ -30,6 +30,8 @@ use crate::store::{StoreError, StoreErrorKind};
 ///
 /// An id is a name and no proof of anything: check whose session it is ([`SessionRecord::caller`]) before a user names one.
 #[derive(Clone, PartialEq, Eq)]
+#[doc(alias = "SessionContext")]
+#[doc(alias = "thread")]
 pub struct Session {
     pub(crate) id: Option<Arc<str>>,
     pub(crate) must_exist: bool,

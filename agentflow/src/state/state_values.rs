@@ -16,6 +16,7 @@ use crate::value::Encoded;
 /// As JSON it is an object with the keys as they are written, such as `{"tone": "dry"}`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
+#[doc(alias = "StateManager")]
 pub struct StateValues(BTreeMap<Arc<str>, Encoded>);
 
 impl StateValues {

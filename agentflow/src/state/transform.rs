@@ -48,6 +48,7 @@ type Wrong = (String, String);
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", expecting = "a change of the state, such as {\"drop\": [\"draft\"]}")]
 #[non_exhaustive]
+#[doc(alias = "TransformSemantics")]
 pub enum StateTransform {
     /// Of the keys of the session, these are kept and all others removed. Those of `user:`, `app:` and `temp:` stay.
     Pick(BTreeSet<String>),

@@ -37,6 +37,8 @@ use crate::tool_definition::is_valid_name;
 /// # Ok::<(), agentflow::error::RegistryError>(())
 /// ```
 #[derive(Clone, Debug, Default)]
+#[doc(alias = "ToolRegistry")]
+#[doc(alias = "list_available_tools")]
 pub struct Registry {
     tools: BTreeMap<Arc<str>, ToolRef>,
 }
@@ -52,6 +54,7 @@ impl Registry {
     /// # Errors
     /// [`RegistryError::Duplicate`] when two have one name, [`RegistryError::InvalidName`].
     #[doc(alias = "from_link")]
+    #[doc(alias = "discover_tools")]
     pub fn linked() -> Result<&'static Self, RegistryError> {
         static LINKED: OnceLock<Result<Registry, RegistryError>> = OnceLock::new();
         LINKED

@@ -46,6 +46,7 @@ pub enum TaskContent {
 /// A piece of a task's stream.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
+#[doc(alias = "ToolStreamChunk")]
 pub struct TaskStreamChunk {
     /// The run.
     pub task_id: String,

@@ -130,6 +130,7 @@ pub struct TaskRequest {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 #[non_exhaustive]
+#[doc(alias = "UserContext")]
 pub struct TaskUser {
     /// Who it is, as the task says: [`TaskStart::user`].
     pub user_id: Option<String>,

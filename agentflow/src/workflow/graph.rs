@@ -96,6 +96,7 @@ pub struct Graph {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, expecting = "a node, such as {\"name\": \"page\", \"does\": {..}}")]
 #[non_exhaustive]
+#[doc(alias = "reads_keys")]
 pub struct GraphNode {
     /// Its name, with the arms it is in: `outcome/Granted/merge`.
     pub name: String,

@@ -161,6 +161,7 @@ pub(crate) const CONCURRENCY: usize = 16;
 /// # Ok(())
 /// # }
 /// ```
+#[doc(alias = "CompiledWorkflow")]
 pub struct Workflow<In, Out> {
     spec: Arc<Spec>,
     types: PhantomData<fn(In) -> Out>,

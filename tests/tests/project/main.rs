@@ -1,6 +1,7 @@
 //! Tests of the project itself: its crates, its files, its public surface, its rooms, its words. They do not link the
 //! library.
 
+mod aliases;
 mod crate_budget;
 mod example_pages;
 mod layers;

@@ -68,6 +68,7 @@ const WITHOUT_SCHEMA: [&str; 7] = [
 /// # Ok::<(), agentflow::model::ModelError>(())
 /// ```
 #[derive(Clone)]
+#[doc(alias = "AnthropicAdapter")]
 pub struct Anthropic(Arc<HttpAdapter<Messages>>);
 
 http_model!(Anthropic, Messages);

@@ -57,6 +57,7 @@ const MADE_ID: &str = "gemini_call_";
 /// # Ok::<(), agentflow::model::ModelError>(())
 /// ```
 #[derive(Clone)]
+#[doc(alias = "GeminiAdapter")]
 pub struct Gemini(Arc<HttpAdapter<GenerateContent>>);
 
 http_model!(Gemini, GenerateContent);

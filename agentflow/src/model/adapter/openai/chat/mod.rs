@@ -46,6 +46,9 @@ use crate::model::{ModelError, ModelRequest, OutputMode, SecretProvider};
 /// # Ok::<(), agentflow::model::ModelError>(())
 /// ```
 #[derive(Clone)]
+#[doc(alias = "OpenAIAdapter")]
+#[doc(alias = "LocalAdapter")]
+#[doc(alias = "LiteLlm")]
 pub struct OpenAiChat(Arc<HttpAdapter<Chat>>);
 
 http_model!(OpenAiChat, Chat);
