@@ -65,7 +65,7 @@ impl A2aArtifactUpdate {
     }
 }
 
-/// One item of a stream. The form of version 0.3, in which the field `kind` names the variant, is read and never written.
+/// An item of a stream. The form of version 0.3, in which the field `kind` names the variant, is read and never written.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(into = "UpdateJson")]
 #[non_exhaustive]
@@ -102,7 +102,7 @@ impl A2aUpdate {
     }
 }
 
-/// What a message is answered with. The form of version 0.3 is read as for [`A2aUpdate`].
+/// The answer to a message. The form of version 0.3 is read as for [`A2aUpdate`].
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(into = "UpdateJson")]
 #[non_exhaustive]

@@ -162,7 +162,7 @@ use crate::runtime::{ConfigError, Runtime, RuntimeBuilder, RuntimeConfig};
 
 /// Executes the program's command line and returns the exit code for `main`; the [module's documentation](self) has the
 /// commands and the codes. The tools are those linked into the calling program; settings come from a file and the
-/// environment ([`RuntimeConfig`]). A program with a runtime of its own calls [`run_from`] or [`run_with`].
+/// environment ([`RuntimeConfig`]). A program that builds its own runtime calls [`run_from`] or [`run_with`].
 ///
 /// It makes a tokio runtime of its own, so it is not for async code.
 ///

@@ -26,7 +26,7 @@ const LOOK: Duration = Duration::from_millis(500);
 /// The store file of commands that need one, if neither the command line nor the configuration names one.
 const DEFAULT_STORE: &str = "agentflow.db";
 
-/// Returns the host's runtime over a store: that of the file, the configured one, or the default file.
+/// Returns the host's runtime over the given store file, the configured store, or the default file.
 pub(super) async fn with_store(host: &Runtime, file: Option<&Path>) -> Result<Runtime, Stop> {
     match file {
         None if host.store().is_some() => Ok(host.clone()),

@@ -40,7 +40,7 @@ impl WithDocuments {
     }
 }
 
-/// Reads documents and adds them to a host. One that has mistakes is left out.
+/// Reads documents and adds them to a host. A document with mistakes is left out.
 pub(super) fn with(host: &Runtime, args: &DocumentArgs) -> Result<WithDocuments, Stop> {
     let (mut documents, mut mistaken) = (Vec::new(), Vec::new());
     for read in read_all(&args.documents)? {

@@ -135,7 +135,7 @@ impl RuntimeConfig {
         }
     }
 
-    /// Applies the variables of the environment to what was read. Variables that are empty are not set.
+    /// Applies the variables of the environment to this configuration. Empty variables count as not set.
     ///
     /// # Errors
     /// As [`with_variables`](Self::with_variables), and if a variable is not UTF-8.
