@@ -2,19 +2,37 @@
 //!
 //! The rules of JSON Schema are those of the crate `jsonschema`; the sentences are ours, as those about typed arguments.
 
+mod check_cost;
+mod patterns;
+mod references;
+mod schema_graph;
+
 use std::fmt;
 use std::sync::Arc;
 
 use jsonschema::error::{TypeKind, ValidationErrorKind as Kind};
-use jsonschema::{PatternOptions, ValidationError, Validator};
+use jsonschema::{ValidationError, Validator};
 use serde_json::Value;
 
+use self::check_cost::MOST_EXPLAINED;
+#[cfg(feature = "tool-api")]
+pub(crate) use self::references::decoded;
+use self::schema_graph::SchemaGraph;
 use crate::text::{did_you_mean, head, nearest};
 
 /// A JSON Schema, read once. Without `$schema` it is one of draft 2020-12; references go to the schema itself, never to
 /// the network or a file.
+///
+/// The work of a check is bounded: [`new`](Self::new) refuses a schema that unfolds too far, and a check of a value that may
+/// take too many steps is not begun.
 #[derive(Clone)]
-pub(crate) struct SchemaCheck(Arc<(Value, Validator)>);
+pub(crate) struct SchemaCheck(Arc<ReadSchema>);
+
+struct ReadSchema {
+    schema: Value,
+    graph: SchemaGraph,
+    validator: Validator,
+}
 
 /// The types that a schema can name.
 const TYPES: [&str; 7] = ["string", "integer", "number", "boolean", "object", "array", "null"];
@@ -27,16 +45,18 @@ const PROBLEM: usize = 400;
 
 impl SchemaCheck {
     /// # Errors
-    /// A sentence that says what is wrong with the schema.
+    /// A sentence about the mistake in the schema, or the limit that it exceeds.
     pub(crate) fn new(schema: &Value) -> Result<Self, String> {
+        let graph = SchemaGraph::new(schema).map_err(|problem| not_a_schema("", &problem))?;
         // Patterns come from whoever wrote the schema, so an engine reads them whose time grows with the text alone.
-        let options = jsonschema::options().with_pattern_options(PatternOptions::regex());
+        let options = jsonschema::options().with_pattern_options(graph.patterns.options());
         let validator = options.build(schema).map_err(|error| problem_of_schema(&error))?;
-        Ok(Self(Arc::new((schema.clone(), validator))))
+        Ok(Self(Arc::new(ReadSchema { schema: schema.clone(), graph, validator })))
     }
 
     /// # Errors
-    /// A line for each place that does not fit, at most ten: the path, what is expected, what was seen, the nearest name.
+    /// A line for each place that does not fit, at most ten: the path, the expectation, the value, the nearest name. One line
+    /// about the limit when the check may take too long.
     pub(crate) fn check(&self, value: &Value) -> Result<(), String> {
         self.check_at(value, "")
     }
@@ -46,10 +66,17 @@ impl SchemaCheck {
     /// # Errors
     /// As those of [`check`](Self::check).
     pub(crate) fn check_at(&self, value: &Value, at: &str) -> Result<(), String> {
-        let (schema, validator) = &*self.0;
+        let ReadSchema { schema, graph, validator } = &*self.0;
+        let cost = graph.cost(value)?;
         // What is wrong is looked for where something is.
         if validator.is_valid(value) {
             return Ok(());
+        }
+        if cost.explanation > MOST_EXPLAINED {
+            return Err(format!(
+                "the value does not fit its schema, and finding the place may take more than {MOST_EXPLAINED} steps; give a \
+                 smaller or a flatter value"
+            ));
         }
         let mut complaints = Vec::new();
         for error in validator.iter_errors(value).take(MOST) {
@@ -72,6 +99,10 @@ fn problem_of_schema(error: &ValidationError<'_>) -> String {
         },
         _ => format!("{}; correct the schema", shortened(&error.to_string(), PROBLEM)),
     };
+    not_a_schema(&at, &problem)
+}
+
+fn not_a_schema(at: &str, problem: &str) -> String {
     let at = if at.is_empty() { String::new() } else { format!(" at `{at}`") };
     format!("this is not a JSON Schema{at}: {problem}")
 }
@@ -87,7 +118,7 @@ fn complain(schema: &Value, within: &str, error: &ValidationError<'_>, complaint
             let of = keyword.rsplit_once('/').map_or("", |(of, _)| of);
             let properties = schema.pointer(&format!("{of}/properties")).and_then(Value::as_object);
             let known: Vec<&str> = properties.into_iter().flat_map(|all| all.keys()).map(String::as_str).collect();
-            complaints.extend(unexpected.iter().map(|name| unknown_field(&of_field(name), name, &known)));
+            complaints.extend(unexpected.iter().take(MOST).map(|name| unknown_field(&of_field(name), name, &known)));
         }
         Kind::Required { property } => {
             let name = property.as_str().map_or_else(|| property.to_string(), ToOwned::to_owned);
@@ -186,6 +217,9 @@ impl fmt::Debug for SchemaCheck {
         f.write_str("SchemaCheck")
     }
 }
+
+#[cfg(test)]
+mod limit_tests;
 
 #[cfg(test)]
 mod tests {

@@ -1,10 +1,15 @@
 //! Where a value does not fit a schema, in words: what is asked for there, and what the other schema says of the place.
 
+use std::cell::Cell;
+
 use serde_json::Value;
 
 use super::accepts::Validator;
 use super::schema_at::{At, Type};
 use super::{MOST, SchemaMismatch};
+
+/// Maximum number of schemas that are looked at to tell a wrong type from a wrong value.
+const LOOKS: u32 = 1_000;
 
 /// The places that were found.
 pub(super) struct Misfits<'s> {
@@ -143,13 +148,23 @@ fn note(to: At<'_>, whole: &Value, value: &Value, path: &mut Vec<Step>, into: &m
         _ => {}
     }
     if !found {
-        into.add(whole, path, if is_other_type(to, value, 8) { Why::Type } else { Why::Value }, words(to));
+        into.add(
+            whole,
+            path,
+            if is_other_type(to, value, 8, &Cell::new(LOOKS)) { Why::Type } else { Why::Value },
+            words(to),
+        );
     }
 }
 
-/// Whether a schema takes no value of the value's type.
-fn is_other_type(to: At<'_>, value: &Value, depth: u32) -> bool {
-    let other = |to: At<'_>| depth > 0 && is_other_type(to, value, depth - 1);
+/// Returns true if a schema takes no value of the value's type. `left` counts the schemas that may still be looked at; at zero
+/// the type counts as the same.
+fn is_other_type(to: At<'_>, value: &Value, depth: u32, left: &Cell<u32>) -> bool {
+    let other = |to: At<'_>| {
+        let Some(fewer) = left.get().checked_sub(1).filter(|_| depth > 0) else { return false };
+        left.set(fewer);
+        is_other_type(to, value, depth - 1, left)
+    };
     let is_like = |of: &Value| std::mem::discriminant(of) == std::mem::discriminant(value);
     Type::named_by(to).is_some_and(|types| !types.into_iter().any(|of| of.has(value)))
         || to.get("const").is_some_and(|of| !is_like(of))

@@ -3,6 +3,8 @@
 
 use serde_json::{Map, Value, json};
 
+use crate::schema_check::decoded;
+
 /// The most values of a schema without references.
 const MOST_VALUES: usize = 5_000;
 /// A text or a value of so many bytes counts as one part more.
@@ -39,18 +41,6 @@ fn target<'d>(document: &'d Value, reference: &str) -> Result<&'d Value, String>
     };
     let found = document.pointer(pointer).or_else(|| document.pointer(&decoded(pointer)?));
     found.ok_or_else(|| format!("the `$ref` `{reference}` leads nowhere"))
-}
-
-/// The fragment of an address as it is meant: `%7B` in it is `{`.
-fn decoded(fragment: &str) -> Option<String> {
-    let mut pieces = fragment.split('%');
-    let mut bytes = pieces.next()?.as_bytes().to_vec();
-    for piece in pieces {
-        let (hex, rest) = (piece.get(..2)?, piece.get(2..)?);
-        bytes.push(u8::from_str_radix(hex, 16).ok().filter(|_| hex.bytes().all(|byte| byte.is_ascii_hexdigit()))?);
-        bytes.extend_from_slice(rest.as_bytes());
-    }
-    String::from_utf8(bytes).ok()
 }
 
 /// A schema in which no reference is left. One that is within itself takes anything where it is there again.

@@ -4,6 +4,8 @@
 //! tool's arguments are checked again by the type they are read into. A keyword without any such form is an error for
 //! an answer; a tool's schema is reduced to what can be expressed.
 
+use std::collections::HashSet;
+
 use serde_json::{Map, Value, json};
 
 /// Keywords that mean the same in Gemini's part of JSON Schema.
@@ -51,10 +53,11 @@ const FORMATS: &[&str] = &["date-time", "date", "time"];
 /// The error for a schema that cannot be expressed: the path of the field and what to write instead.
 pub(super) fn answer(schema: &Value) -> Result<Value, String> {
     let out = whole(schema, true)?;
+    let mut ended = HashSet::new();
     for (name, definition) in definitions(&out) {
-        no_endless(definition, &out, &mut vec![format!("#/$defs/{name}")], &mut vec![name.clone()])?;
+        no_endless(definition, &out, &mut vec![format!("#/$defs/{name}")], &mut ended, &mut vec![name.clone()])?;
     }
-    no_endless(&out, &out, &mut vec!["#".to_owned()], &mut Vec::new())?;
+    no_endless(&out, &out, &mut vec!["#".to_owned()], &mut ended, &mut Vec::new())?;
     Ok(out)
 }
 
@@ -280,8 +283,15 @@ fn definitions(schema: &Value) -> impl Iterator<Item = (&String, &Value)> {
     schema.get("$defs").and_then(Value::as_object).into_iter().flatten()
 }
 
-/// Refuses a type that has to hold itself: Gemini takes such a reference only in a property that may be left out.
-fn no_endless(schema: &Value, root: &Value, open: &mut Vec<String>, path: &mut Path) -> Result<(), String> {
+/// Refuses a type that has to hold itself: Gemini takes such a reference only in a property that may be left out. `open` has the
+/// references that lead here, `ended` those that are known to end; each is followed once.
+fn no_endless(
+    schema: &Value,
+    root: &Value,
+    open: &mut Vec<String>,
+    ended: &mut HashSet<String>,
+    path: &mut Path,
+) -> Result<(), String> {
     if let Some(reference) = schema.get("$ref").and_then(Value::as_str) {
         if open.iter().any(|name| name == reference) {
             return Err(refused(
@@ -291,10 +301,11 @@ fn no_endless(schema: &Value, root: &Value, open: &mut Vec<String>, path: &mut P
             ));
         }
         let target = reference.strip_prefix('#').and_then(|pointer| root.pointer(pointer));
-        if let Some(target) = target {
+        if let Some(target) = target.filter(|_| !ended.contains(reference)) {
             open.push(reference.to_owned());
-            no_endless(target, root, open, path)?;
+            no_endless(target, root, open, ended, path)?;
             open.pop();
+            ended.insert(reference.to_owned());
         }
     }
     let required = |name: &str| {
@@ -307,7 +318,7 @@ fn no_endless(schema: &Value, root: &Value, open: &mut Vec<String>, path: &mut P
     let children = children.chain(lists.map(|child| (None, child))).chain(single.map(|(_, child)| (None, child)));
     for (name, child) in children {
         path.extend(name.map(str::to_owned));
-        no_endless(child, root, open, path)?;
+        no_endless(child, root, open, ended, path)?;
         if name.is_some() {
             path.pop();
         }

@@ -1,0 +1,245 @@
+//! An upper bound for the steps of a check, computed before the check begins. The validator cannot be stopped, so a check
+//! that may take too long is not begun.
+
+use std::collections::HashMap;
+
+use serde_json::Value;
+
+use super::schema_graph::{Edge, MOST_NESTED, PartId, SchemaGraph};
+
+/// Maximum number of steps of one check: a schema that is applied to a value, or 64 bytes of a text that are read.
+pub(crate) const MOST_STEPS: u64 = 2_000_000;
+/// Maximum number of steps for the sentences about a value that does not fit. Above it the value is refused without a place.
+pub(crate) const MOST_EXPLAINED: u64 = 200_000;
+/// Maximum number of pairs of a schema and a value that are counted.
+const MOST_PAIRS: u64 = 500_000;
+
+/// Steps of a check, at most.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct CheckCost {
+    /// To find out if the value fits.
+    pub(super) verdict: u64,
+    /// To find the places that do not fit.
+    pub(super) explanation: u64,
+}
+
+impl CheckCost {
+    fn add(&mut self, other: Self) {
+        self.verdict = self.verdict.saturating_add(other.verdict);
+        self.explanation = self.explanation.saturating_add(other.explanation);
+    }
+
+    fn most(self, other: Self) -> Self {
+        Self { verdict: self.verdict.max(other.verdict), explanation: self.explanation.max(other.explanation) }
+    }
+}
+
+impl SchemaGraph {
+    /// # Errors
+    /// A sentence when a check of the value may take more than [`MOST_STEPS`].
+    pub(super) fn cost(&self, value: &Value) -> Result<CheckCost, String> {
+        let size = shallow_size(value, MOST_STEPS);
+        if let Some(steps) = self.flat_steps.map(|steps| steps.saturating_mul(size))
+            && steps <= MOST_EXPLAINED
+        {
+            return Ok(CheckCost { verdict: steps, explanation: steps });
+        }
+        let mut counter = Counter { graph: self, known: HashMap::new(), sizes: HashMap::new(), pairs: 0 };
+        counter.measure(value);
+        let cost = counter.cost(0, value, 0)?;
+        if cost.verdict > MOST_STEPS { Err(too_long()) } else { Ok(cost) }
+    }
+}
+
+fn too_long() -> String {
+    format!(
+        "a check of this value by its schema may take more than {MOST_STEPS} steps; give a smaller or a flatter value, or \
+             use fewer alternatives in the schema"
+    )
+}
+
+/// The values within a value and each 64 bytes of their texts, up to `most`.
+fn shallow_size(value: &Value, most: u64) -> u64 {
+    let (mut size, mut open) = (0_u64, vec![value]);
+    while let Some(value) = open.pop() {
+        size += own_size(value);
+        if size > most {
+            return most;
+        }
+        match value {
+            Value::Array(items) => open.extend(items),
+            Value::Object(fields) => open.extend(fields.values()),
+            _ => {}
+        }
+    }
+    size
+}
+
+fn own_size(value: &Value) -> u64 {
+    match value {
+        Value::String(text) => 1 + text.len() as u64 / 64,
+        Value::Object(fields) => 1 + fields.keys().map(|name| 1 + name.len() as u64 / 64).sum::<u64>(),
+        _ => 1,
+    }
+}
+
+struct Counter<'g> {
+    graph: &'g SchemaGraph,
+    /// By schema and the address of the value.
+    known: HashMap<(PartId, usize), CheckCost>,
+    /// Sizes of lists and objects, by their address.
+    sizes: HashMap<usize, u64>,
+    pairs: u64,
+}
+
+impl Counter<'_> {
+    fn measure(&mut self, value: &Value) -> u64 {
+        let within: u64 = match value {
+            Value::Array(items) => items.iter().map(|item| self.measure(item)).sum(),
+            Value::Object(fields) => fields.values().map(|value| self.measure(value)).sum(),
+            _ => return own_size(value),
+        };
+        let size = own_size(value) + within;
+        self.sizes.insert(address(value), size);
+        size
+    }
+
+    fn size(&self, value: &Value) -> u64 {
+        self.sizes.get(&address(value)).copied().unwrap_or_else(|| own_size(value))
+    }
+
+    fn cost(&mut self, id: PartId, value: &Value, depth: usize) -> Result<CheckCost, String> {
+        if depth > MOST_NESTED {
+            return Err(format!(
+                "a check of this value by its schema is nested more than {MOST_NESTED} levels deep; give a flatter value"
+            ));
+        }
+        let graph = self.graph;
+        let Some(part) = graph.parts.get(id) else { return Ok(CheckCost::default()) };
+        let place = (id, address(value));
+        if !part.edges.is_empty()
+            && let Some(cost) = self.known.get(&place)
+        {
+            return Ok(*cost);
+        }
+        self.pairs += 1;
+        if self.pairs > MOST_PAIRS {
+            return Err(too_long());
+        }
+        let size = self.size(value);
+        let text = value.as_str().map_or(0, |text| part.text_steps.saturating_mul(1 + text.len() as u64 / 64));
+        let steps = part.steps.saturating_add(text).saturating_add(part.deep_steps.saturating_mul(size));
+        // An explanation may copy the value.
+        let mut cost = CheckCost { verdict: steps, explanation: steps.saturating_add(size) };
+        for edge in &part.edges {
+            let inner = match edge {
+                Edge::Same(_) | Edge::IfField(..) | Edge::Branches { .. } | Edge::Choice(_) => {
+                    let inner = self.in_place(edge, value, depth)?;
+                    let CheckCost { verdict, explanation } = inner;
+                    CheckCost {
+                        verdict: verdict.saturating_mul(part.rounds),
+                        explanation: explanation.saturating_mul(part.rounds),
+                    }
+                }
+                _ => self.within(edge, id, value, depth)?,
+            };
+            cost.add(inner);
+        }
+        if !part.edges.is_empty() {
+            self.known.insert(place, cost);
+        }
+        Ok(cost)
+    }
+
+    fn in_place(&mut self, edge: &Edge, value: &Value, depth: usize) -> Result<CheckCost, String> {
+        let mut cost = CheckCost::default();
+        match edge {
+            Edge::IfField(name, _) if value.get(name).is_none() => {}
+            Edge::Branches { parts, is_tagged } => {
+                let mut most = CheckCost::default();
+                for part in parts {
+                    let inner = self.cost(*part, value, depth + 1)?;
+                    // The branches are checked before their mistakes are collected.
+                    cost.add(CheckCost { explanation: inner.verdict.saturating_add(inner.explanation), ..inner });
+                    most = most.most(inner);
+                }
+                if *is_tagged && value.is_object() {
+                    cost.verdict = most.verdict;
+                }
+            }
+            Edge::Choice(parts) => {
+                for part in parts {
+                    cost = cost.most(self.cost(*part, value, depth + 1)?);
+                }
+            }
+            _ => {
+                for part in edge.in_place() {
+                    cost.add(self.cost(*part, value, depth + 1)?);
+                }
+            }
+        }
+        Ok(cost)
+    }
+
+    fn within(&mut self, edge: &Edge, id: PartId, value: &Value, depth: usize) -> Result<CheckCost, String> {
+        let mut cost = CheckCost::default();
+        let graph = self.graph;
+        match (edge, value) {
+            (Edge::Field(name, part), Value::Object(fields)) => {
+                if let Some(value) = fields.get(name) {
+                    cost.add(self.cost(*part, value, depth + 1)?);
+                }
+            }
+            (Edge::FieldsLike(pattern, part), Value::Object(fields)) => {
+                let text = graph.patterns.text_steps(*pattern);
+                for (name, value) in fields {
+                    let steps = text.saturating_mul(1 + name.len() as u64 / 64);
+                    cost.add(CheckCost { verdict: steps, explanation: steps });
+                    if steps <= MOST_STEPS && graph.patterns.matches(*pattern, name) {
+                        cost.add(self.cost(*part, value, depth + 1)?);
+                    }
+                }
+            }
+            (Edge::OtherFields(part), Value::Object(fields)) => {
+                for (name, value) in fields {
+                    if !graph.has_field(id, name) {
+                        cost.add(self.cost(*part, value, depth + 1)?);
+                    }
+                }
+            }
+            (Edge::FieldNames(part), Value::Object(fields)) => {
+                let steps = graph.parts.get(*part).map_or(0, |part| part.name_steps);
+                for name in fields.keys() {
+                    let steps = steps.saturating_mul(1 + name.len() as u64 / 64);
+                    cost.add(CheckCost { verdict: steps, explanation: steps.saturating_mul(2) });
+                }
+            }
+            (Edge::Item(at, part), Value::Array(items)) => {
+                if let Some(value) = items.get(*at) {
+                    cost.add(self.cost(*part, value, depth + 1)?);
+                }
+            }
+            (Edge::Items(from, part), Value::Array(items)) => {
+                for value in items.iter().skip(*from) {
+                    cost.add(self.cost(*part, value, depth + 1)?);
+                }
+            }
+            _ => {}
+        }
+        Ok(cost)
+    }
+}
+
+impl SchemaGraph {
+    /// `true` if a schema has another one for a field of this name.
+    fn has_field(&self, id: PartId, name: &str) -> bool {
+        let Some(part) = self.parts.get(id) else { return false };
+        let is_like =
+            |edge: &Edge| matches!(edge, Edge::FieldsLike(pattern, _) if self.patterns.matches(*pattern, name));
+        part.fields.contains(name) || part.edges.iter().any(is_like)
+    }
+}
+
+fn address(value: &Value) -> usize {
+    std::ptr::from_ref(value).addr()
+}

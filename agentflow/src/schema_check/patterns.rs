@@ -1,0 +1,89 @@
+//! The regular expressions of a JSON Schema, with the size of each when it is compiled.
+
+use std::collections::HashMap;
+
+use jsonschema::{PatternOptions, Validator};
+use serde_json::{Value, json};
+
+use crate::text::head;
+
+/// Sizes of compiled patterns in bytes, up to which a pattern is of one class. The last is the largest pattern.
+const SIZES: [u64; 4] = [2 << 10, 16 << 10, 128 << 10, MOST_PATTERN];
+/// Maximum size of a compiled pattern in bytes.
+pub(crate) const MOST_PATTERN: u64 = 1 << 20;
+/// Maximum size of all compiled patterns of a schema in bytes.
+pub(crate) const MOST_PATTERNS: u64 = 16 << 20;
+/// Maximum number of bytes of a pattern.
+pub(crate) const MOST_TEXT: usize = 16 << 10;
+/// Bytes that reading a pattern takes for each of its own bytes, such as the ranges of `\w`.
+const READ_BYTES: u64 = 128;
+/// Maximum number of bytes of a pattern that an error shows.
+const SHOWN: usize = 120;
+
+#[derive(Default)]
+pub(super) struct Patterns {
+    ids: HashMap<String, usize>,
+    all: Vec<Pattern>,
+    size: u64,
+}
+
+struct Pattern {
+    /// A schema with the pattern alone.
+    validator: Validator,
+    size: u64,
+}
+
+impl Patterns {
+    /// # Errors
+    /// A sentence when the pattern cannot be read, or it or all patterns are too large.
+    pub(super) fn add(&mut self, pattern: &str) -> Result<usize, String> {
+        if let Some(id) = self.ids.get(pattern) {
+            return Ok(*id);
+        }
+        if pattern.len() > MOST_TEXT {
+            return Err(format!("a pattern has {} bytes, and at most {MOST_TEXT} are read; shorten it", pattern.len()));
+        }
+        let schema = json!({"pattern": pattern});
+        let compiled = SIZES.into_iter().find_map(|size| Some((compiled(&schema, size)?, size)));
+        let Some((validator, size)) = compiled else {
+            let shown = head(pattern, SHOWN);
+            return Err(format!(
+                "the pattern `{shown}` is not a regular expression, or has more than {MOST_PATTERN} bytes when it is \
+                 compiled; correct it, or repeat less in it"
+            ));
+        };
+        self.size = self.size.saturating_add(size.max(READ_BYTES * pattern.len() as u64));
+        if self.size > MOST_PATTERNS {
+            return Err(format!(
+                "the patterns have more than {MOST_PATTERNS} bytes when they are compiled; use fewer patterns"
+            ));
+        }
+        let id = self.all.len();
+        self.ids.insert(pattern.to_owned(), id);
+        self.all.push(Pattern { validator, size });
+        Ok(id)
+    }
+
+    pub(super) fn matches(&self, pattern: usize, name: &str) -> bool {
+        self.all.get(pattern).is_none_or(|pattern| pattern.validator.is_valid(&Value::String(name.to_owned())))
+    }
+
+    /// Steps for each 64 bytes of a text. The worst case of a match is the product of both sizes.
+    pub(super) fn text_steps(&self, pattern: usize) -> u64 {
+        self.all.get(pattern).map_or(0, |pattern| pattern.size >> 7)
+    }
+
+    /// Options for a validator with all of the patterns.
+    pub(super) fn options(&self) -> PatternOptions<jsonschema::Regex> {
+        let most = usize::try_from(MOST_PATTERN).unwrap_or(usize::MAX);
+        // A match builds a cache of at most this size.
+        let cache = (most << 4) / self.all.len().max(1);
+        PatternOptions::regex().size_limit(most).dfa_size_limit(cache.clamp(most >> 4, most << 1))
+    }
+}
+
+fn compiled(schema: &Value, size: u64) -> Option<Validator> {
+    let limit = usize::try_from(size).ok()?;
+    let options = jsonschema::options().with_pattern_options(PatternOptions::regex().size_limit(limit));
+    options.build(schema).ok()
+}

@@ -1,0 +1,192 @@
+//! Targets of the references within a JSON Schema. Where a reference is ambiguous, all schemas that it may lead to are
+//! targets, so a count of them is never too low.
+
+use std::collections::HashMap;
+
+use serde_json::Value;
+
+use super::schema_graph::MOST_DEPTH;
+use crate::text::head;
+
+/// Maximum number of bytes of a reference that an error shows.
+const SHOWN: usize = 120;
+/// Maximum number of references that lead from a branch to the schema with its tag.
+const TAG_STEPS: usize = 8;
+/// Branches that a validator selects by a tag are at least this many.
+const TAGGED_BRANCHES: usize = 3;
+
+pub(super) struct References<'s> {
+    root: &'s Value,
+    /// The resources around a schema, by its address; without an entry it is the whole schema alone.
+    scopes: HashMap<usize, Vec<&'s Value>>,
+    /// Schemas with an `$id`, by its last segment.
+    resources: Vec<(String, &'s Value)>,
+    anchors: Vec<(String, &'s Value)>,
+    recursive: Vec<&'s Value>,
+}
+
+impl<'s> References<'s> {
+    /// # Errors
+    /// A sentence when the schema is nested too deeply.
+    pub(super) fn new(root: &'s Value) -> Result<Self, String> {
+        let mut references =
+            Self { root, scopes: HashMap::new(), resources: Vec::new(), anchors: Vec::new(), recursive: Vec::new() };
+        references.index(root, &[root], 0)?;
+        Ok(references)
+    }
+
+    fn index(&mut self, value: &'s Value, around: &[&'s Value], depth: usize) -> Result<(), String> {
+        if depth > MOST_DEPTH {
+            return Err(format!(
+                "the schema is nested more than {MOST_DEPTH} levels deep; move parts of it to `$defs`"
+            ));
+        }
+        match value {
+            Value::Array(items) => items.iter().try_for_each(|item| self.index(item, around, depth + 1)),
+            Value::Object(keywords) => {
+                let mut inner = around.to_vec();
+                for name in ["$id", "id"] {
+                    match keywords.get(name).and_then(Value::as_str) {
+                        Some(id) if id.starts_with('#') => self.anchors.push((id[1..].to_owned(), value)),
+                        Some(id) => {
+                            self.resources.push((last_segment(id).to_owned(), value));
+                            inner.push(value);
+                        }
+                        None => {}
+                    }
+                }
+                for name in ["$anchor", "$dynamicAnchor"] {
+                    if let Some(anchor) = keywords.get(name).and_then(Value::as_str) {
+                        self.anchors.push((anchor.to_owned(), value));
+                    }
+                }
+                if keywords.get("$recursiveAnchor") == Some(&Value::Bool(true)) {
+                    self.recursive.push(value);
+                }
+                inner.dedup_by(|one, other| std::ptr::eq(*one, *other));
+                if inner.len() > 1 {
+                    self.scopes.insert(std::ptr::from_ref(value).addr(), inner.clone());
+                }
+                keywords.values().try_for_each(|value| self.index(value, &inner, depth + 1))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// `true` for a reference to one of the schemas of JSON Schema itself, which a validator knows.
+    pub(super) fn is_meta_schema(reference: &str) -> bool {
+        let rest = reference.strip_prefix("https://").or_else(|| reference.strip_prefix("http://"));
+        rest.is_some_and(|rest| rest.starts_with("json-schema.org/"))
+    }
+
+    /// The schemas that a reference in a schema may lead to.
+    ///
+    /// # Errors
+    /// A sentence when it leads nowhere within the whole schema.
+    pub(super) fn targets(
+        &self,
+        schema: &'s Value,
+        reference: &str,
+        is_dynamic: bool,
+    ) -> Result<Vec<&'s Value>, String> {
+        let (base, fragment) = reference.split_once('#').unwrap_or((reference, ""));
+        let around = self.scopes.get(&std::ptr::from_ref(schema).addr());
+        let resources: Vec<&'s Value> = match base {
+            "" => around.map_or_else(|| vec![self.root], Clone::clone),
+            base => {
+                let segment = last_segment(base);
+                self.resources.iter().filter(|(id, _)| id == segment).map(|(_, resource)| *resource).collect()
+            }
+        };
+        let decoded = decoded(fragment).unwrap_or_default();
+        let mut targets: Vec<&'s Value> = Vec::new();
+        for resource in resources {
+            if fragment.is_empty() {
+                targets.push(resource);
+            } else if fragment.starts_with('/') || decoded.starts_with('/') {
+                targets.extend(resource.pointer(fragment));
+                targets.extend(resource.pointer(&decoded));
+            }
+        }
+        targets.extend(
+            self.anchors.iter().filter(|(anchor, _)| *anchor == decoded && !decoded.is_empty()).map(|(_, of)| of),
+        );
+        if is_dynamic && fragment.is_empty() {
+            targets.extend(&self.recursive);
+        }
+        let mut seen = Vec::new();
+        targets.retain(|target| {
+            let address = std::ptr::from_ref(*target).addr();
+            let is_new = !seen.contains(&address);
+            seen.push(address);
+            is_new
+        });
+        if targets.is_empty() {
+            let shown = head(reference, SHOWN);
+            return Err(format!(
+                "the reference `{shown}` leads to no schema within the schema; nothing is fetched, so put it in"
+            ));
+        }
+        Ok(targets)
+    }
+
+    /// `true` if each branch requires one field and fixes it to a text of its own, so that a validator checks an object by one
+    /// of the branches alone.
+    pub(super) fn are_tagged(&self, branches: &'s [Value]) -> bool {
+        if branches.len() < TAGGED_BRANCHES {
+            return false;
+        }
+        let tags: Vec<HashMap<&str, &str>> = branches.iter().map(|branch| self.tags(branch, TAG_STEPS)).collect();
+        let Some((first, others)) = tags.split_first() else { return false };
+        first.keys().any(|field| {
+            let mut values = vec![first[field]];
+            others.iter().all(|tags| match tags.get(field) {
+                Some(value) if !values.contains(value) => {
+                    values.push(value);
+                    true
+                }
+                _ => false,
+            })
+        })
+    }
+
+    /// The required fields of a branch whose value is one text.
+    fn tags(&self, branch: &'s Value, steps: usize) -> HashMap<&'s str, &'s str> {
+        let mut tags = HashMap::new();
+        if let Some(reference) = branch.get("$ref").and_then(Value::as_str) {
+            return match self.targets(branch, reference, false).as_deref() {
+                Ok([target]) if steps > 0 => self.tags(target, steps - 1),
+                _ => tags,
+            };
+        }
+        let required = branch.get("required").and_then(Value::as_array);
+        for field in required.into_iter().flatten().filter_map(Value::as_str) {
+            let schema = branch.get("properties").and_then(|properties| properties.get(field));
+            let options = schema.and_then(|schema| schema.get("enum")).and_then(Value::as_array);
+            let value = match (schema.and_then(|schema| schema.get("const")), options.map(Vec::as_slice)) {
+                (Some(Value::String(value)), _) | (None, Some([Value::String(value)])) => value,
+                _ => continue,
+            };
+            tags.insert(field, value.as_str());
+        }
+        tags
+    }
+}
+
+/// The last part of an address, which stays the same when the address is resolved against a base.
+fn last_segment(address: &str) -> &str {
+    let address = address.split('#').next().unwrap_or_default();
+    address.rsplit(['/', ':']).find(|segment| !segment.is_empty()).unwrap_or_default()
+}
+
+/// The fragment of an address without percent-encoding: `%7B` in it is `{`.
+pub(crate) fn decoded(fragment: &str) -> Option<String> {
+    let mut pieces = fragment.split('%');
+    let mut bytes = pieces.next()?.as_bytes().to_vec();
+    for piece in pieces {
+        let (hex, rest) = (piece.get(..2)?, piece.get(2..)?);
+        bytes.push(u8::from_str_radix(hex, 16).ok().filter(|_| hex.bytes().all(|byte| byte.is_ascii_hexdigit()))?);
+        bytes.extend_from_slice(rest.as_bytes());
+    }
+    String::from_utf8(bytes).ok()
+}

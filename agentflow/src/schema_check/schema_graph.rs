@@ -1,0 +1,379 @@
+//! The schemas within a JSON Schema as a graph: which of them apply to the same value, and which to its fields and items.
+//! Refuses schemas whose references unfold too far. Checks no value.
+
+use std::collections::{HashMap, HashSet};
+
+use serde_json::{Map, Value};
+
+use super::patterns::Patterns;
+use super::references::References;
+
+/// Maximum number of schemas that apply to one value, summed over all schemas within a schema, with references unfolded.
+pub(crate) const MOST_UNFOLDED: u64 = 50_000;
+/// Maximum number of schemas that apply to one value one within another, and of those that a check enters at once.
+pub(crate) const MOST_NESTED: usize = 512;
+/// Maximum depth of the JSON of a schema.
+pub(crate) const MOST_DEPTH: usize = 128;
+/// Steps of a check by a meta-schema for each value, which is not unfolded.
+const META_SCHEMA_STEPS: u64 = 500;
+
+pub(super) type PartId = usize;
+
+/// All schemas that a check can reach. The first one is the whole schema.
+pub(super) struct SchemaGraph {
+    pub(super) parts: Vec<Part>,
+    pub(super) patterns: Patterns,
+    /// Steps of a check for each value, with everything unfolded. `None` for a recursive schema.
+    pub(super) flat_steps: Option<u64>,
+}
+
+/// One schema.
+#[derive(Debug, Default)]
+pub(super) struct Part {
+    /// Steps for each value.
+    pub(super) steps: u64,
+    /// Steps for each 64 bytes of a text.
+    pub(super) text_steps: u64,
+    /// Steps for each value within the value.
+    pub(super) deep_steps: u64,
+    /// How often the schemas that apply to the same value are evaluated: `unevaluatedProperties` evaluates them again.
+    pub(super) rounds: u64,
+    pub(super) edges: Vec<Edge>,
+    /// Steps of all schemas that apply to the same value, when it is the name of a field.
+    pub(super) name_steps: u64,
+    /// The fields with a schema of their own.
+    pub(super) fields: HashSet<String>,
+}
+
+/// The application of a schema by another one.
+#[derive(Debug)]
+pub(super) enum Edge {
+    /// To the same value: `$ref`, `allOf`.
+    Same(PartId),
+    /// To an object with this field: `dependentSchemas`.
+    IfField(String, PartId),
+    /// To the same value, as alternatives: `anyOf`, `oneOf`, `not`, `if`. Tagged objects are checked by one of them.
+    Branches {
+        parts: Vec<PartId>,
+        is_tagged: bool,
+    },
+    /// To the same value, one of them: `then`, `else`.
+    Choice(Vec<PartId>),
+    Field(String, PartId),
+    /// To the fields whose name matches a pattern.
+    FieldsLike(usize, PartId),
+    /// To the fields without a schema of their own.
+    OtherFields(PartId),
+    /// To the names of fields.
+    FieldNames(PartId),
+    Item(usize, PartId),
+    /// To the items from a number on.
+    Items(usize, PartId),
+}
+
+impl Edge {
+    /// The schemas that apply to the value itself.
+    pub(super) fn in_place(&self) -> &[PartId] {
+        match self {
+            Self::Same(part) | Self::IfField(_, part) => std::slice::from_ref(part),
+            Self::Branches { parts, .. } | Self::Choice(parts) => parts,
+            _ => &[],
+        }
+    }
+
+    fn within(&self) -> Option<PartId> {
+        match self {
+            Self::Field(_, part) | Self::FieldsLike(_, part) | Self::OtherFields(part) => Some(*part),
+            Self::FieldNames(part) | Self::Item(_, part) | Self::Items(_, part) => Some(*part),
+            _ => None,
+        }
+    }
+}
+
+impl SchemaGraph {
+    /// # Errors
+    /// A sentence about a schema that unfolds too far, a reference that leads nowhere, or a pattern that is too large.
+    pub(super) fn new(schema: &Value) -> Result<Self, String> {
+        let references = References::new(schema)?;
+        let mut builder = Builder {
+            references,
+            patterns: Patterns::default(),
+            ids: HashMap::new(),
+            parts: Vec::new(),
+            open: Vec::new(),
+        };
+        builder.id(schema);
+        while let Some((id, schema)) = builder.open.pop() {
+            builder.parts[id] = builder.part(schema)?;
+        }
+        let mut graph = Self { parts: builder.parts, patterns: builder.patterns, flat_steps: None };
+        graph.measure()?;
+        Ok(graph)
+    }
+
+    /// Sets all that depends on several parts.
+    fn measure(&mut self) -> Result<(), String> {
+        let mut sizes = vec![Size::Unknown; self.parts.len()];
+        let mut total = 0_u64;
+        for id in 0..self.parts.len() {
+            let InPlace { parts, height, steps } = self.in_place(id, 0, &mut sizes)?;
+            total = total.saturating_add(parts);
+            let part = &mut self.parts[id];
+            part.name_steps = steps;
+            part.rounds = if part.rounds > 1 { 1 + height } else { 1 };
+        }
+        if total > MOST_UNFOLDED {
+            return Err(format!(
+                "the schema unfolds to more than {MOST_UNFOLDED} schemas; refer to fewer schemas in `allOf`, `anyOf` and \
+                 `oneOf`"
+            ));
+        }
+        self.flat_steps = self.unfolded(0, 0, &mut vec![Flat::Unknown; self.parts.len()]);
+        Ok(())
+    }
+
+    /// The schemas that apply to the same value as a part, itself included.
+    fn in_place(&self, id: PartId, depth: usize, sizes: &mut [Size]) -> Result<InPlace, String> {
+        match sizes[id] {
+            Size::Known(size) => return Ok(size),
+            Size::Open => {
+                let problem = "a `$ref` applies a schema to the value that it applies to already; refer to it below a field \
+                               or an item";
+                return Err(problem.to_owned());
+            }
+            Size::Unknown if depth >= MOST_NESTED => {
+                return Err(format!(
+                    "more than {MOST_NESTED} schemas apply to one value, one within another; nest fewer"
+                ));
+            }
+            Size::Unknown => sizes[id] = Size::Open,
+        }
+        let part = &self.parts[id];
+        let mut size = InPlace { parts: 1, height: 0, steps: part.steps.saturating_add(part.text_steps) };
+        for inner in part.edges.iter().flat_map(Edge::in_place) {
+            let inner = self.in_place(*inner, depth + 1, sizes)?;
+            size.parts = size.parts.saturating_add(inner.parts);
+            size.steps = size.steps.saturating_add(inner.steps);
+            size.height = size.height.max(1 + inner.height);
+        }
+        sizes[id] = Size::Known(size);
+        Ok(size)
+    }
+
+    /// Steps for one value by a part and all that it applies; `None` when that has no end.
+    fn unfolded(&self, id: PartId, depth: usize, known: &mut [Flat]) -> Option<u64> {
+        match known[id] {
+            Flat::Known(steps) => return Some(steps),
+            Flat::Open => return None,
+            Flat::Unknown if depth >= MOST_NESTED => return None,
+            Flat::Unknown => known[id] = Flat::Open,
+        }
+        let part = &self.parts[id];
+        let mut steps = part.steps.saturating_add(part.text_steps).saturating_add(part.deep_steps);
+        for edge in &part.edges {
+            for inner in edge.in_place() {
+                let inner = self.unfolded(*inner, depth + 1, known)?;
+                // An explanation of what does not fit looks at alternatives twice.
+                steps = steps.saturating_add(inner.saturating_mul(part.rounds + 1));
+            }
+            if let Some(inner) = edge.within() {
+                steps = steps.saturating_add(self.unfolded(inner, depth + 1, known)?);
+            }
+        }
+        known[id] = Flat::Known(steps);
+        Some(steps)
+    }
+}
+
+#[derive(Clone, Copy)]
+struct InPlace {
+    parts: u64,
+    height: u64,
+    steps: u64,
+}
+
+#[derive(Clone, Copy)]
+enum Size {
+    Unknown,
+    Open,
+    Known(InPlace),
+}
+
+#[derive(Clone, Copy)]
+enum Flat {
+    Unknown,
+    Open,
+    Known(u64),
+}
+
+struct Builder<'s> {
+    references: References<'s>,
+    patterns: Patterns,
+    /// By the address of a schema.
+    ids: HashMap<usize, PartId>,
+    parts: Vec<Part>,
+    /// Schemas whose part is not made yet.
+    open: Vec<(PartId, &'s Value)>,
+}
+
+impl<'s> Builder<'s> {
+    fn id(&mut self, schema: &'s Value) -> PartId {
+        let next = self.parts.len();
+        let id = *self.ids.entry(std::ptr::from_ref(schema).addr()).or_insert(next);
+        if id == next {
+            self.parts.push(Part::default());
+            self.open.push((id, schema));
+        }
+        id
+    }
+
+    fn ids(&mut self, schemas: &'s Value) -> Vec<PartId> {
+        schemas.as_array().into_iter().flatten().map(|schema| self.id(schema)).collect()
+    }
+
+    fn part(&mut self, schema: &'s Value) -> Result<Part, String> {
+        let mut part = Part { steps: 1, rounds: 1, ..Part::default() };
+        let Value::Object(keywords) = schema else { return Ok(part) };
+        for (keyword, value) in keywords {
+            part.steps = part.steps.saturating_add(1);
+            match keyword.as_str() {
+                "$ref" | "$dynamicRef" | "$recursiveRef" => self.reference(&mut part, schema, keyword, value)?,
+                "allOf" => {
+                    let all = self.ids(value);
+                    part.edges.extend(all.into_iter().map(Edge::Same));
+                }
+                "anyOf" | "oneOf" => {
+                    let is_tagged = self.references.are_tagged(value.as_array().map_or(&[], Vec::as_slice));
+                    part.edges.push(Edge::Branches { parts: self.ids(value), is_tagged });
+                }
+                "not" | "if" => part.edges.push(Edge::Branches { parts: vec![self.id(value)], is_tagged: false }),
+                "then" => {
+                    let both = [Some(value), keywords.get("else")];
+                    let both = both.into_iter().flatten().map(|schema| self.id(schema)).collect();
+                    part.edges.push(Edge::Choice(both));
+                }
+                "else" if !keywords.contains_key("then") => part.edges.push(Edge::Choice(vec![self.id(value)])),
+                _ => {
+                    self.fields(&mut part, keyword, value)?;
+                    self.items(&mut part, keywords, keyword, value);
+                    self.assertion(&mut part, keyword, value)?;
+                }
+            }
+        }
+        Ok(part)
+    }
+
+    fn reference(&mut self, part: &mut Part, schema: &'s Value, keyword: &str, value: &Value) -> Result<(), String> {
+        let Some(reference) = value.as_str().filter(|reference| !reference.is_empty()) else { return Ok(()) };
+        if References::is_meta_schema(reference) {
+            part.deep_steps = part.deep_steps.saturating_add(META_SCHEMA_STEPS);
+            return Ok(());
+        }
+        for target in self.references.targets(schema, reference, keyword != "$ref")? {
+            // A schema that refers to itself alone applies nothing.
+            if !std::ptr::eq(target, schema) {
+                part.edges.push(Edge::Same(self.id(target)));
+            }
+        }
+        Ok(())
+    }
+
+    fn fields(&mut self, part: &mut Part, keyword: &str, value: &'s Value) -> Result<(), String> {
+        let named = |value: &'s Value| value.as_object().into_iter().flatten();
+        match keyword {
+            "properties" => {
+                for (name, schema) in named(value) {
+                    part.edges.push(Edge::Field(name.clone(), self.id(schema)));
+                    part.fields.insert(name.clone());
+                }
+            }
+            "patternProperties" => {
+                for (pattern, schema) in named(value) {
+                    let pattern = self.patterns.add(pattern)?;
+                    part.edges.push(Edge::FieldsLike(pattern, self.id(schema)));
+                }
+            }
+            "dependentSchemas" | "dependencies" => {
+                for (name, schema) in named(value) {
+                    part.edges.push(Edge::IfField(name.clone(), self.id(schema)));
+                }
+            }
+            "additionalProperties" => part.edges.push(Edge::OtherFields(self.id(value))),
+            "unevaluatedProperties" => {
+                part.rounds = 2;
+                part.edges.push(Edge::OtherFields(self.id(value)));
+            }
+            "propertyNames" => part.edges.push(Edge::FieldNames(self.id(value))),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn items(&mut self, part: &mut Part, keywords: &Map<String, Value>, keyword: &str, value: &'s Value) {
+        let first = |keyword: &str| keywords.get(keyword).and_then(Value::as_array).map_or(0, Vec::len);
+        match keyword {
+            "prefixItems" => {
+                let all = self.ids(value);
+                part.edges.extend(all.into_iter().enumerate().map(|(at, part)| Edge::Item(at, part)));
+            }
+            "items" if value.is_array() => {
+                let all = self.ids(value);
+                part.edges.extend(all.into_iter().enumerate().map(|(at, part)| Edge::Item(at, part)));
+            }
+            "items" => part.edges.push(Edge::Items(first("prefixItems"), self.id(value))),
+            "additionalItems" => part.edges.push(Edge::Items(first("items"), self.id(value))),
+            "contains" => part.edges.push(Edge::Items(0, self.id(value))),
+            "unevaluatedItems" => {
+                part.rounds = 2;
+                part.edges.push(Edge::Items(first("prefixItems"), self.id(value)));
+            }
+            _ => {}
+        }
+    }
+
+    fn assertion(&mut self, part: &mut Part, keyword: &str, value: &Value) -> Result<(), String> {
+        let (steps, text) = match keyword {
+            "enum" | "const" => (values(value), 1),
+            "properties" | "patternProperties" | "required" | "dependentRequired" => {
+                (values(value).min(length(value)), 0)
+            }
+            "pattern" => match value.as_str() {
+                Some(pattern) => {
+                    let pattern = self.patterns.add(pattern)?;
+                    (0, self.patterns.text_steps(pattern))
+                }
+                None => (0, 0),
+            },
+            // Some formats look at each letter several times.
+            "format" => (0, 64),
+            "contentMediaType" | "contentEncoding" => (0, 16),
+            "minLength" | "maxLength" => (0, 1),
+            "uniqueItems" => {
+                part.deep_steps = part.deep_steps.saturating_add(4);
+                (0, 0)
+            }
+            _ => (0, 0),
+        };
+        part.steps = part.steps.saturating_add(steps);
+        part.text_steps = part.text_steps.saturating_add(text);
+        Ok(())
+    }
+}
+
+fn length(value: &Value) -> u64 {
+    match value {
+        Value::Array(items) => items.len() as u64,
+        Value::Object(fields) => fields.len() as u64,
+        _ => 1,
+    }
+}
+
+/// The number of values within a value, itself included. The depth of a schema is bounded.
+fn values(value: &Value) -> u64 {
+    match value {
+        Value::Array(items) => 1 + items.iter().map(values).sum::<u64>(),
+        Value::Object(fields) => 1 + fields.values().map(values).sum::<u64>(),
+        Value::String(text) => 1 + text.len() as u64 / 64,
+        _ => 1,
+    }
+}
