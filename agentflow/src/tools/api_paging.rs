@@ -41,7 +41,10 @@ impl Pages<'_> {
         page: &Value,
         items: usize,
     ) -> Result<Option<Url>, ToolError> {
-        let said = self.next.map_or(Value::Null, |path| path.find(page));
+        let said = match self.next {
+            Some(path) => path.find(page)?,
+            None => Value::Null,
+        };
         let next = match self.paging {
             Paging::LinkHeader => next_link(headers).map(|link| self.near(last, &link)).transpose()?,
             Paging::NextUrl { .. } => match &said {

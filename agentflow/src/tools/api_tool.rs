@@ -270,7 +270,7 @@ impl Call {
             self.found(page)?;
         }
         let items = match (&self.checked.answer, page) {
-            (Some(path), page) => path.items(page),
+            (Some(path), page) => path.items(page)?,
             (None, Value::Array(items)) => Some(items.clone()),
             (None, page) => page.is_null().then(Vec::new),
         };
@@ -288,7 +288,7 @@ impl Call {
                 let shown = crate::text::head(text.trim(), 100);
                 Err(ToolError::new(format!("the answer is not JSON, but a text that begins with `{shown}`")))
             }
-            (Some(path), answer) => Ok(path.find(answer)),
+            (Some(path), answer) => path.find(answer),
         }
     }
 }

@@ -280,7 +280,7 @@ impl Call {
         }
         match (answer.value.get("data"), &self.answer) {
             (None | Some(Value::Null), _) => Err(ToolError::new("the answer has neither `data` nor `errors`")),
-            (Some(data), Some(path)) => Ok(path.find(data)),
+            (Some(data), Some(path)) => path.find(data),
             (Some(data), None) => Ok(data.clone()),
         }
     }

@@ -1,22 +1,41 @@
 //! `BoundedPath`: a JSONPath query (RFC 9535) whose work is bounded. It reads nothing but the JSON that it is given.
 
+mod segments;
+
+use std::collections::HashMap;
 use std::fmt;
 
 use serde_json::Value;
 use serde_json_path::JsonPath;
 
-/// The most bytes of a query.
-const LONGEST: usize = 4 << 10;
-/// Every `..` and every filter may look at all that is below each of its items, so their number bounds the work.
-const MOST_WIDE: usize = 3;
+use self::segments::{Segment, outside_of_quotes, segments};
+use crate::message::ToolStatus;
+use crate::text::head;
+use crate::tool::ToolError;
 
-/// How many selectors the brackets of a query may have, multiplied: each may give the same place once more.
-const MOST_COPIES: usize = 64;
+/// Maximum number of bytes of a query.
+pub(crate) const LONGEST: usize = 4 << 10;
+/// Maximum number of `..` and filters of a query.
+pub(crate) const MOST_WIDE: usize = 3;
+/// Maximum of the numbers of selectors in the brackets of a query, multiplied: each may give the same place once more.
+pub(crate) const MOST_COPIES: usize = 64;
+/// Maximum depth of brackets of a query: reading nested functions takes twice as long for each level.
+pub(crate) const MOST_DEPTH: usize = 12;
+/// Maximum number of steps of a query: a place of the data that is looked at by a part of the query.
+pub(crate) const MOST_STEPS: u64 = 2_000_000;
+/// Maximum number of bytes in memory that the matches of a query have together, if the data has fewer.
+pub(crate) const MOST_COPIED: u64 = 4 << 20;
+/// Bytes of a query that an error shows.
+const SHOWN: usize = 200;
+/// About the bytes of a value in memory without its texts.
+const VALUE_BYTES: u64 = 32;
 
 #[derive(Clone)]
 pub(super) struct BoundedPath {
     query: JsonPath,
-    /// Whether it can match more than one place.
+    /// The same query in parts, each applied to every match of the one before. Empty when the query matches one place at most.
+    parts: Vec<(Segment, JsonPath)>,
+    /// It can match more than one place.
     #[cfg(feature = "tool-api")]
     is_wide: bool,
 }
@@ -28,49 +47,99 @@ impl BoundedPath {
         if path.len() > LONGEST {
             return Err(format!("a query has at most {LONGEST} bytes, and this one has {}", path.len()));
         }
-        let wide = wide_parts(path);
-        if wide > MOST_WIDE {
+        let shape = Shape::new(path);
+        if shape.wide > MOST_WIDE {
+            let wide = shape.wide;
             return Err(format!(
                 "a query has at most {MOST_WIDE} of `..` and `?`, and this one has {wide}; name the fields"
             ));
         }
-        if copies(path).is_none_or(|copies| copies > MOST_COPIES) {
+        if shape.has_root || shape.copies > MOST_COPIES {
             return Err(format!(
                 "a query names one place at most {MOST_COPIES} times, and has no `$` in a filter; ask for less"
             ));
         }
-        let query = JsonPath::parse(path).map_err(|error| {
-            format!("`{path}` is not a JSONPath query: {error}; write one such as `$.rows[0].name`")
-        })?;
+        if shape.depth > MOST_DEPTH {
+            return Err(format!("the brackets of a query are nested more than {MOST_DEPTH} levels deep; nest fewer"));
+        }
+        let shown = head(path, SHOWN);
+        let read = |text: &str| {
+            JsonPath::parse(text).map_err(|error| {
+                format!("`{shown}` is not a JSONPath query: {error}; write one such as `$.rows[0].name`")
+            })
+        };
+        let query = read(path)?;
+        let mut parts = Vec::new();
+        if shape.has_many {
+            let found = segments(path).ok_or_else(|| {
+                format!("`{shown}` is a JSONPath query in an unusual form; write one such as `$.rows[*].name`")
+            })?;
+            for segment in found {
+                let part = read(&format!("${}", segment.text))?;
+                parts.push((segment, part));
+            }
+        }
         Ok(Self {
             query,
+            parts,
             #[cfg(feature = "tool-api")]
-            is_wide: is_wide(path),
+            is_wide: shape.has_many,
         })
     }
 
     /// One match is the answer itself, several are a list, none is `null`.
-    pub(super) fn find(&self, data: &Value) -> Value {
-        let found = self.query.query(data);
-        match found.len() {
+    ///
+    /// # Errors
+    /// [`ToolStatus::OutputTooLarge`], when the query may take too many steps or its matches are too large.
+    pub(super) fn find(&self, data: &Value) -> Result<Value, ToolError> {
+        let mut found = self.matches(data)?;
+        Ok(match found.len() {
             0 => Value::Null,
-            1 => found.first().cloned().unwrap_or_default(),
+            1 => found.pop().cloned().unwrap_or_default(),
             _ => found.into_iter().cloned().collect(),
-        }
+        })
     }
 
     /// The items of a list: those that a query finds which can match several places, else those of the one list that it finds.
     /// `None` when that is not one; nothing is an empty list.
+    ///
+    /// # Errors
+    /// As those of [`find`](Self::find).
     #[cfg(feature = "tool-api")]
-    pub(super) fn items(&self, data: &Value) -> Option<Vec<Value>> {
+    pub(super) fn items(&self, data: &Value) -> Result<Option<Vec<Value>>, ToolError> {
         if self.is_wide {
-            return Some(self.query.query(data).into_iter().cloned().collect());
+            return Ok(Some(self.matches(data)?.into_iter().cloned().collect()));
         }
-        match self.find(data) {
+        Ok(match self.find(data)? {
             Value::Array(items) => Some(items),
             Value::Null => Some(Vec::new()),
             _ => None,
+        })
+    }
+
+    fn matches<'d>(&self, data: &'d Value) -> Result<Vec<&'d Value>, ToolError> {
+        if self.parts.is_empty() {
+            return Ok(self.query.query(data).all());
         }
+        let mut work = Work { sizes: HashMap::new(), left: MOST_STEPS };
+        let whole = work.measure(data);
+        let mut places = vec![data];
+        for (segment, query) in &self.parts {
+            let mut next = Vec::new();
+            for place in places {
+                work.spend(segment, place)?;
+                next.extend(query.query(place).all());
+            }
+            places = next;
+        }
+        let copied = places.iter().map(|place| work.size(place).bytes()).fold(0, u64::saturating_add);
+        let most = MOST_COPIED.max(whole.bytes());
+        if copied > most {
+            return Err(too_large(format!(
+                "the matches of the query have {copied} bytes, and at most {most} are copied; ask for fewer places"
+            )));
+        }
+        Ok(places)
     }
 }
 
@@ -80,64 +149,146 @@ impl fmt::Debug for BoundedPath {
     }
 }
 
-/// The selectors of all brackets, multiplied; `None` when a filter begins at the root again.
-fn copies(path: &str) -> Option<usize> {
-    let (mut copies, mut open, mut quote) = (1_usize, Vec::<usize>::new(), None);
-    let mut letters = path.trim_start().chars().skip(1);
-    while let Some(letter) = letters.next() {
-        match (quote, letter) {
-            (Some(_), '\\') => drop(letters.next()),
-            (Some(of), letter) if letter == of => quote = None,
-            (Some(_), _) => {}
-            (None, '\'' | '"') => quote = Some(letter),
-            (None, '$') => return None,
-            (None, '[') => open.push(1),
-            (None, ',') => open.iter_mut().next_back().into_iter().for_each(|count| *count += 1),
-            (None, ']') => copies = copies.saturating_mul(open.pop().unwrap_or(1)),
-            _ => {}
-        }
-    }
-    Some(copies)
+/// The size of a value with everything within it.
+#[derive(Clone, Copy, Debug, Default)]
+struct Size {
+    values: u64,
+    text: u64,
+    depth: u64,
 }
 
-/// Whether a query has a part that can match more than one place, outside of names in quotes.
-#[cfg(feature = "tool-api")]
-fn is_wide(path: &str) -> bool {
-    let (mut quote, mut letters) = (None, path.chars());
-    while let Some(letter) = letters.next() {
-        match (quote, letter) {
-            (Some(_), '\\') => drop(letters.next()),
-            (Some(open), letter) if letter == open => quote = None,
-            (None, '\'' | '"') => quote = Some(letter),
-            (None, '*' | '?' | ':' | ',') => return true,
-            _ => {}
-        }
+impl Size {
+    fn bytes(self) -> u64 {
+        self.values.saturating_mul(VALUE_BYTES).saturating_add(self.text)
     }
-    path.contains("..")
 }
 
-/// How many `..` and `?` a query has, outside of names and texts in quotes.
-fn wide_parts(path: &str) -> usize {
-    let (mut count, mut quote, mut letters) = (0, None, path.chars().peekable());
-    while let Some(letter) = letters.next() {
-        match (quote, letter) {
-            (Some(_), '\\') => drop(letters.next()),
-            (Some(open), letter) if letter == open => quote = None,
-            (None, '\'' | '"') => quote = Some(letter),
-            (None, '?') => count += 1,
-            (None, '.') if letters.peek() == Some(&'.') => count += 1,
-            _ => {}
+/// Counts the steps of one evaluation.
+struct Work {
+    /// Sizes of lists and objects, by their address.
+    sizes: HashMap<usize, Size>,
+    left: u64,
+}
+
+impl Work {
+    fn measure(&mut self, value: &Value) -> Size {
+        let mut size = own_size(value);
+        let mut add = |inner: Size| {
+            size.values += inner.values;
+            size.text += inner.text;
+            size.depth = size.depth.max(1 + inner.depth);
+        };
+        match value {
+            Value::Array(items) => items.iter().for_each(|item| add(self.measure(item))),
+            Value::Object(fields) => fields.values().for_each(|value| add(self.measure(value))),
+            _ => return size,
         }
+        self.sizes.insert(std::ptr::from_ref(value).addr(), size);
+        size
     }
-    count
+
+    fn size(&self, value: &Value) -> Size {
+        let known = self.sizes.get(&std::ptr::from_ref(value).addr());
+        known.copied().unwrap_or_else(|| own_size(value))
+    }
+
+    /// Takes the steps of a segment at a place before it is evaluated there.
+    fn spend(&mut self, segment: &Segment, place: &Value) -> Result<(), ToolError> {
+        let size = self.size(place);
+        let children = match place {
+            Value::Array(items) => items.len() as u64,
+            Value::Object(fields) => fields.len() as u64,
+            _ => 0,
+        };
+        let looked_at = if segment.is_descendant { size.values } else { children };
+        let mut steps = match segment.is_descendant || segment.has_many {
+            true => looked_at.saturating_mul(segment.selectors).saturating_add(1),
+            false => segment.selectors,
+        };
+        if segment.filter_steps > 0 {
+            // A filter that looks below a child looks at each place once for every place above it.
+            let within = match segment.filter_depth {
+                0 => looked_at,
+                depth => size.values.saturating_mul((1 + size.depth).saturating_pow(depth)),
+            };
+            steps = steps.saturating_add(within.saturating_mul(segment.filter_steps));
+            // Comparisons read texts, regular expressions for each of their states.
+            let text = size.text / 64;
+            let again = if segment.is_descendant { 1 + size.depth } else { 1 };
+            let text = text.saturating_mul(again).saturating_mul(segment.pattern_steps.max(1));
+            steps = steps.saturating_add(text.saturating_mul(segment.selectors));
+        }
+        self.left = self.left.checked_sub(steps).ok_or_else(|| {
+            too_large(format!(
+                "the query may take more than {MOST_STEPS} steps on this data; name the fields in place of `..`, `*` and `?`"
+            ))
+        })?;
+        Ok(())
+    }
+}
+
+fn too_large(problem: String) -> ToolError {
+    ToolError::with_status(ToolStatus::OutputTooLarge, problem)
+}
+
+fn own_size(value: &Value) -> Size {
+    let text = match value {
+        Value::String(text) => text.len(),
+        Value::Object(fields) => fields.keys().map(|name| name.len() + 16).sum(),
+        _ => 0,
+    };
+    Size { values: 1, text: text as u64, depth: 0 }
+}
+
+/// The parts of a query that decide about its work, outside of names and texts in quotes.
+#[derive(Debug, Default)]
+struct Shape {
+    /// Number of `..` and `?`.
+    wide: usize,
+    /// The selectors of all brackets, multiplied.
+    copies: usize,
+    /// Depth of brackets.
+    depth: usize,
+    /// It can match more than one place.
+    has_many: bool,
+    /// A filter begins at the root again.
+    has_root: bool,
+}
+
+impl Shape {
+    fn new(path: &str) -> Self {
+        let mut shape = Self { copies: 1, ..Self::default() };
+        let (mut open, mut last) = (Vec::<usize>::new(), ' ');
+        outside_of_quotes(path.trim_start().get(1..).unwrap_or_default(), |_, letter, depth| {
+            shape.depth = shape.depth.max(depth);
+            match letter {
+                '$' => shape.has_root = true,
+                '?' => (shape.wide, shape.has_many) = (shape.wide + 1, true),
+                // Of three dots, two pairs count.
+                '.' if last == '.' => (shape.wide, shape.has_many) = (shape.wide + 1, true),
+                '*' | ':' => shape.has_many = true,
+                '[' => open.push(1),
+                ',' => {
+                    shape.has_many = true;
+                    open.iter_mut().next_back().into_iter().for_each(|count| *count += 1);
+                }
+                ']' => shape.copies = shape.copies.saturating_mul(open.pop().unwrap_or(1)),
+                _ => {}
+            }
+            last = letter;
+        });
+        shape
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::wide_parts;
+    use serde_json::json;
+
+    use super::{BoundedPath, Shape};
 
     #[test]
-    fn what_is_in_quotes_is_not_counted() {
+    fn text_in_quotes_is_not_counted() {
         for (path, count) in [
             ("$.a.b[0]", 0),
             ("$..a[?@.b == '..?']", 2),
@@ -145,7 +296,39 @@ mod tests {
             ("$..a..b[?@..c]", 4),
             ("$['a\\\\']..b", 1),
         ] {
-            assert_eq!(wide_parts(path), count, "{path}");
+            assert_eq!(Shape::new(path).wide, count, "{path}");
+        }
+    }
+
+    #[test]
+    fn a_query_in_parts_finds_the_same_places_in_the_same_order() {
+        let data = json!({
+            "rows": [{"name": "tea", "price": 3, "tags": ["a", "b"]}, {"name": "rice", "price": 12, "é": {"name": 1}}],
+            "name": [["x"], [["y", {"name": null}]]], "a.b": {"]": "]"}
+        });
+        for path in [
+            "$",
+            "$.*",
+            "$..*",
+            "$..name",
+            "$..name..*",
+            "$.rows[*].name",
+            "$.rows[?@.price < 10].name",
+            "$..[?@.name]",
+            "$..[0]",
+            "$..[0, 0, 'name']",
+            "$.rows[::-1]['name','price']",
+            "$ .rows [0:1] .tags[*]",
+            "$..['a.b'][']']",
+            "$.rows[?@.tags[?@ == 'b']]",
+            "$..[?search(@.name, '^r')].é",
+            "$.rows[?count(@.tags.*) > 1 || !@.é]",
+            "$[?length(@) == 2][?(@.price > 1 && (@.name == 'tea'))]",
+            "$..*..*",
+            "$['name'][*][*]",
+        ] {
+            let path = BoundedPath::parse(path).unwrap_or_else(|problem| panic!("{path}: {problem}"));
+            assert_eq!(path.matches(&data).unwrap(), path.query.query(&data).all(), "{path:?}");
         }
     }
 }

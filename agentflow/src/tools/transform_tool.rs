@@ -19,7 +19,11 @@ struct Asked {
 ///
 /// Its arguments are `{"data": .., "path": "$.rows[*].name"}`. One match is the answer itself, of several it is a list in the
 /// order of the query, of none it is `null`; a query that can match only one place, such as `$.a[0]`, never gives a list of
-/// matches. It has no effects. A query has at most 4 KiB, and at most three of `..` and `?` together.
+/// matches. It has no effects.
+///
+/// A query has at most 4 KiB, and at most three of `..` and `?` together. A call fails with
+/// [`ToolStatus::OutputTooLarge`](crate::message::ToolStatus::OutputTooLarge) when the query may take more than 2,000,000 steps
+/// on its data, and when its matches have more than 4 MiB in memory and more than the data itself.
 ///
 /// ```
 /// use agentflow::message::ToolCall;
@@ -45,5 +49,5 @@ pub fn transform() -> FnTool {
 }
 
 fn found(Asked { data, path }: &Asked) -> Result<Value, ToolError> {
-    Ok(BoundedPath::parse(path).map_err(ToolError::new)?.find(data))
+    BoundedPath::parse(path).map_err(ToolError::new)?.find(data)
 }
