@@ -16,9 +16,12 @@ use crate::text::word_in;
 /// The most bytes of a document.
 pub(crate) const MOST_BYTES: usize = 4 << 20;
 /// How deep values may stand in each other.
-const MOST_DEPTH: usize = 64;
+pub(crate) const MOST_DEPTH: usize = 64;
 /// The most values of a document, those that an alias repeats counted again.
-const MOST_VALUES: usize = 200_000;
+pub(crate) const MOST_VALUES: usize = 200_000;
+/// Maximum number of bytes of the texts of a document, including names of fields, the values that an alias repeats and
+/// those that an anchor keeps.
+pub(crate) const MOST_TEXT: usize = 16 << 20;
 
 /// A value and where it stands, in bytes.
 #[derive(Clone, Debug, PartialEq)]
@@ -92,7 +95,8 @@ impl Tree {
             events: Parser::new_from_str(source),
             places,
             anchors: HashMap::new(),
-            values: 0,
+            size: Size::default(),
+            anchored: Size::default(),
             problems: Vec::new(),
             repeated: Vec::new(),
         };
@@ -256,14 +260,50 @@ impl Places {
     }
 }
 
+/// The size of a part of a document.
+#[derive(Clone, Copy, Debug, Default)]
+struct Size {
+    values: usize,
+    /// Bytes of texts and names.
+    text: usize,
+}
+
+impl Size {
+    fn since(self, before: Self) -> Self {
+        Self { values: self.values - before.values, text: self.text - before.text }
+    }
+
+    fn add(&mut self, more: Self, at: &Range<usize>) -> Result<(), Misread> {
+        self.values = self.values.saturating_add(more.values);
+        self.text = self.text.saturating_add(more.text);
+        let problem = if self.values > MOST_VALUES {
+            format!("the document has more than {MOST_VALUES} values, what its aliases repeat included")
+        } else if self.text > MOST_TEXT {
+            format!(
+                "the texts of the document have more than {MOST_TEXT} bytes, repeated aliases included; repeat less"
+            )
+        } else {
+            return Ok(());
+        };
+        Err(Misread::new(at.clone(), problem))
+    }
+}
+
+/// The value of an anchor.
+struct Anchored {
+    tree: Tree,
+    size: Size,
+}
+
 struct Reader<'t> {
     /// As it is written.
     text: &'t str,
     events: Parser<'t, StrInput<'t>>,
     places: Places,
-    /// What anchors stand for, each with the number of its values.
-    anchors: HashMap<usize, (Tree, usize)>,
-    values: usize,
+    anchors: HashMap<usize, Anchored>,
+    size: Size,
+    /// The size of all that is kept for anchors.
+    anchored: Size,
     problems: Vec<Misread>,
     repeated: Vec<Misread>,
 }
@@ -309,25 +349,14 @@ impl<'t> Reader<'t> {
         }
     }
 
-    fn count(&mut self, more: usize, at: &Range<usize>) -> Result<(), Misread> {
-        self.values += more;
-        match self.values > MOST_VALUES {
-            true => {
-                let problem =
-                    format!("the document has more than {MOST_VALUES} values, what its aliases repeat included");
-                Err(Misread::new(at.clone(), problem))
-            }
-            false => Ok(()),
-        }
-    }
-
     fn value(&mut self, event: Event<'t>, span: Span, depth: usize) -> Result<Tree, Misread> {
         let at = self.places.range(span);
         if depth > MOST_DEPTH {
             return Err(Misread::new(at, format!("values stand in each other more than {MOST_DEPTH} deep here")));
         }
-        let before = self.values;
-        self.count(1, &at)?;
+        let before = self.size;
+        let text = if let Event::Scalar(text, ..) = &event { text.len() } else { 0 };
+        self.size.add(Size { values: 1, text }, &at)?;
         let (anchor, tag) = match &event {
             Event::Scalar(_, _, anchor, tag) => (*anchor, tag.is_some()),
             Event::SequenceStart(anchor, tag) | Event::MappingStart(anchor, tag) => (*anchor, tag.is_some()),
@@ -342,18 +371,19 @@ impl<'t> Reader<'t> {
             Event::SequenceStart(..) => self.list(at, depth)?,
             Event::MappingStart(..) => self.object(at, depth)?,
             Event::Alias(anchor) => match self.anchors.get(&anchor) {
-                Some((tree, values)) => {
-                    let (tree, values) = (tree.clone(), *values);
-                    self.count(values, &at)?;
+                Some(anchored) => {
+                    self.size.add(anchored.size, &at)?;
                     // A mistake in what is repeated is shown where it is written.
-                    return Ok(tree);
+                    return Ok(anchored.tree.clone());
                 }
                 None => return Err(Misread::new(at, "this stands for a value that is not complete here")),
             },
             _ => return Err(Misread::new(at, "a value is expected here")),
         };
         if anchor != 0 {
-            self.anchors.insert(anchor, (tree.clone(), self.values - before));
+            let size = self.size.since(before);
+            self.anchored.add(size, &tree.at)?;
+            self.anchors.insert(anchor, Anchored { tree: tree.clone(), size });
         }
         Ok(tree)
     }
@@ -543,6 +573,15 @@ mod tests {
             bomb.push_str(&format!("a{level}: &a{level} [{}]\n", [before.as_str(); 10].join(", ")));
         }
         assert!(problem(&bomb).0.starts_with("the document has more than 200000 values"));
+        let large = format!("big: &a \"{}\"\nrest: [{}]\n", "x".repeat(50_000), ["*a"; 4000].join(", "));
+        assert!(problem(&large).0.starts_with("the texts of the document have more than 16777216 bytes"));
+        let names = format!("big: &a {{{}: 1}}\nrest: [{}]\n", "x".repeat(1000), ["*a"; 20_000].join(", "));
+        assert!(problem(&names).0.starts_with("the texts of the document have more than 16777216 bytes"));
+        let mut nested = format!("\"{}\"", "x".repeat(400_000));
+        for level in 0..60 {
+            nested = format!("&a{level} [{nested}]");
+        }
+        assert!(problem(&nested).0.starts_with("the texts of the document have more than 16777216 bytes"));
         assert!(problem(&"[".repeat(1000)).0.contains("deep") || problem(&"[".repeat(1000)).0.contains("recursion"));
         assert!(problem(&" ".repeat(MOST_BYTES + 1)).0.starts_with("the document has 4194305 bytes"));
     }
