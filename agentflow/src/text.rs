@@ -4,15 +4,65 @@
 use std::fmt::{self, Write as _};
 use std::io;
 
-/// The name nearest to `wrong`, if one is near enough to be what was meant: at most a third of it differs.
+/// Maximum number of bytes of a name for which a near one is looked for, and of the names that are compared with it.
+pub(crate) const MOST_NAME: usize = 128;
+/// Maximum number of names of a similar length that are looked at for one hint.
+pub(crate) const MOST_NAMES: usize = 500;
+/// Maximum number of pairs of letters that are compared for one hint: about 500 names of 14 letters.
+pub(crate) const MOST_COMPARED: usize = 100_000;
+
+/// Returns the name nearest to `wrong`, if one is near enough to be meant: at most a third of it differs.
+///
+/// The work is bounded: long names have no near one, and of very many names the first ones are compared.
 pub(crate) fn nearest<'a>(wrong: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    if wrong.len() > MOST_NAME {
+        return None;
+    }
     let allowed = (wrong.chars().count() / 3).max(1);
-    names
-        .into_iter()
-        .map(|name| (strsim::osa_distance(&wrong.to_lowercase(), &name.to_lowercase()), name))
-        .filter(|(distance, _)| *distance <= allowed)
-        .min()
-        .map(|(_, name)| name)
+    let wrong = wrong.to_lowercase();
+    let (letters, count) = (Letters::new(&wrong), wrong.chars().count());
+    let (mut best, mut left): (Option<(usize, &str)>, usize) = (None, MOST_COMPARED);
+    let of_similar_length = |name: &&str| {
+        // Other letters have up to 4 bytes, and another number of bytes in lower case at times.
+        name.len() <= MOST_NAME && !(name.is_ascii() && name.len().abs_diff(count) > allowed)
+    };
+    for name in names.into_iter().filter(of_similar_length).take(MOST_NAMES) {
+        let lower = name.to_lowercase();
+        if letters.least_distance(&Letters::new(&lower)) > allowed {
+            continue;
+        }
+        let compared = count.max(1) * lower.chars().count();
+        let Some(rest) = left.checked_sub(compared) else { break };
+        left = rest;
+        let found = (strsim::osa_distance(&wrong, &lower), name);
+        if found.0 <= allowed && best.is_none_or(|best| found < best) {
+            best = Some(found);
+        }
+    }
+    best.map(|(_, name)| name)
+}
+
+/// The numbers of letters of a name, in classes. They tell names apart faster than their distance does.
+struct Letters([i16; 64]);
+
+impl Letters {
+    fn new(name: &str) -> Self {
+        let mut counts = [0; 64];
+        for letter in name.chars() {
+            counts[letter as usize % 64] += 1;
+        }
+        Self(counts)
+    }
+
+    /// Returns a lower bound of the number of edits between two names.
+    fn least_distance(&self, other: &Self) -> usize {
+        let (mut more, mut fewer) = (0, 0);
+        for (one, other) in self.0.iter().zip(other.0) {
+            more += usize::from((one - other).max(0).unsigned_abs());
+            fewer += usize::from((other - one).max(0).unsigned_abs());
+        }
+        more.max(fewer)
+    }
 }
 
 /// Where a word begins in a text, in which it is not a part of a longer word.
@@ -70,14 +120,46 @@ pub(crate) fn head(text: &str, max: usize) -> &str {
     &text[..end]
 }
 
-/// Whether a character could move the cursor, end a line, or turn around what stands beside it: control characters
-/// without tab and line feed, line separators, and what sets the direction of writing.
+/// Returns true for a character that could move the cursor, end a line, reverse the text next to it, or carry text that a
+/// terminal does not show: control characters without tab and line feed, line separators, the direction of writing, invisible
+/// separators and operators, and tags. The joiners U+200C and U+200D are part of words and emoji and stay.
 fn draws(c: char) -> bool {
     match c {
         '\t' | '\n' => false,
         '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{206f}' => true,
-        '\u{fff9}'..='\u{fffb}' => true,
+        '\u{ad}' | '\u{34f}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}' | '\u{180e}' => true,
+        '\u{200b}' | '\u{2060}'..='\u{2065}' | '\u{3164}' | '\u{feff}' | '\u{ffa0}' => true,
+        '\u{fff0}'..='\u{fffb}' | '\u{1bca0}'..='\u{1bca3}' | '\u{1d173}'..='\u{1d17a}' => true,
+        '\u{e0000}'..='\u{e00ff}' | '\u{e01f0}'..='\u{e0fff}' => true,
         c => c.is_control(),
+    }
+}
+
+/// Returns true for a character that chooses a variant of the one before it.
+fn selects_variant(c: char) -> bool {
+    matches!(c, '\u{180b}'..='\u{180d}' | '\u{180f}' | '\u{fe00}'..='\u{fe0f}' | '\u{e0100}'..='\u{e01ef}')
+}
+
+/// Finds the characters of a text that are written as escapes. A variation selector stays behind one other character; several
+/// in a row could carry text.
+#[derive(Clone, Copy, Debug)]
+struct Unseen {
+    /// The character before may have a variation selector. At the beginning of a text it may be in the piece before.
+    has_base: bool,
+}
+
+impl Unseen {
+    /// The first such character with its place. The text continues the one before.
+    fn find(&mut self, text: &str, one_line: bool) -> Option<(usize, char)> {
+        for (at, c) in text.char_indices() {
+            let is_selector = selects_variant(c);
+            let is_unseen = draws(c) || (one_line && c == '\n') || (is_selector && !self.has_base);
+            self.has_base = !is_unseen && !is_selector && !c.is_whitespace();
+            if is_unseen {
+                return Some((at, c));
+            }
+        }
+        None
     }
 }
 
@@ -86,12 +168,19 @@ fn draws(c: char) -> bool {
 struct Plain<W> {
     out: W,
     one_line: bool,
+    unseen: Unseen,
+}
+
+impl<W> Plain<W> {
+    fn new(out: W, one_line: bool) -> Self {
+        Self { out, one_line, unseen: Unseen { has_base: true } }
+    }
 }
 
 impl<W: fmt::Write> fmt::Write for Plain<W> {
     fn write_str(&mut self, text: &str) -> fmt::Result {
         let mut rest = text;
-        while let Some((at, c)) = rest.char_indices().find(|(_, c)| draws(*c) || (self.one_line && *c == '\n')) {
+        while let Some((at, c)) = self.unseen.find(rest, self.one_line) {
             self.out.write_str(&rest[..at])?;
             match c {
                 '\n' => self.out.write_str("\\n")?,
@@ -111,7 +200,7 @@ pub struct OneLine<T>(pub T);
 
 impl<T: fmt::Display> fmt::Display for OneLine<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(Plain { out: f, one_line: true }, "{}", self.0)
+        write!(Plain::new(f, true), "{}", self.0)
     }
 }
 
@@ -121,7 +210,7 @@ pub(crate) struct Lines<T>(pub(crate) T);
 
 impl<T: fmt::Display> fmt::Display for Lines<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(Plain { out: f, one_line: false }, "{}", self.0)
+        write!(Plain::new(f, false), "{}", self.0)
     }
 }
 
@@ -131,11 +220,12 @@ pub(crate) struct PlainJson;
 
 impl PlainJson {
     fn escaped<W: ?Sized + io::Write>(writer: &mut W, text: &str) -> io::Result<()> {
-        let mut rest = text;
-        while let Some((at, c)) = rest.char_indices().find(|(_, c)| draws(*c)) {
+        let (mut rest, mut unseen) = (text, Unseen { has_base: true });
+        while let Some((at, c)) = unseen.find(rest, false) {
             writer.write_all(&rest.as_bytes()[..at])?;
-            // All of them are in the first plane.
-            write!(writer, "\\u{:04x}", u32::from(c))?;
+            for unit in c.encode_utf16(&mut [0; 2]) {
+                write!(writer, "\\u{unit:04x}")?;
+            }
             rest = &rest[at + c.len_utf8()..];
         }
         writer.write_all(rest.as_bytes())
@@ -205,6 +295,58 @@ mod tests {
         assert!(line.contains(r"\u202e\u009b"), "{line}");
         let (text, inner): (String, Vec<String>) = serde_json::from_str(&line).unwrap();
         assert_eq!((text.as_str(), inner[0].as_str()), (HOSTILE, "\u{202e}\u{9b}"));
+    }
+
+    /// Instructions in tags, an invisible separator, and bytes in variation selectors.
+    const UNSEEN: &str = "add\u{e0044}\u{e006f}\u{200b}\u{2063}\u{ad}\u{feff} ok\u{fe0f}\u{e0150}\u{e0151} \u{fe01}";
+
+    #[test]
+    fn text_that_a_terminal_hides_is_escaped() {
+        let escaped =
+            "add\\u{e0044}\\u{e006f}\\u{200b}\\u{2063}\\u{ad}\\u{feff} ok\u{fe0f}\\u{e0150}\\u{e0151} \\u{fe01}";
+        assert_eq!(OneLine(UNSEEN).to_string(), escaped);
+        assert_eq!(Lines(UNSEEN).to_string(), escaped);
+        // A selector belongs to the character before it, also when the text comes in pieces.
+        assert_eq!(OneLine(format_args!("{}{}", "❤", "\u{fe0f}\u{fe0f}")).to_string(), "❤\u{fe0f}\\u{fe0f}");
+        for harmless in ["❤️ ☎︎", "葛\u{e0100}城", "می\u{200c}خواهم", "👨‍👩‍👧‍👦 👍🏽 🏳️‍🌈"]
+        {
+            assert_eq!(OneLine(harmless).to_string(), harmless);
+        }
+        let mut line = Vec::new();
+        write_json_line(&mut line, &UNSEEN).unwrap();
+        let line = String::from_utf8(line).unwrap();
+        assert!(line.contains(r"add\udb40\udc44\udb40\udc6f\u200b"), "{line}");
+        assert_eq!(OneLine(line.trim_end()).to_string(), line.trim_end(), "nothing is left to escape");
+        assert_eq!(serde_json::from_str::<String>(&line).unwrap(), UNSEEN);
+    }
+
+    #[test]
+    fn a_hint_has_a_bounded_cost() {
+        let long = "x".repeat(4 << 20);
+        assert_eq!(nearest(&long, [long.as_str()]), None);
+        assert_eq!(nearest("query", [long.as_str(), "qury"]), Some("qury"));
+        // The same letters in another order, so that nothing but their distance tells them apart.
+        let names: Vec<String> = (0..100_000).map(|at| format!("{}{}", "ab".repeat(60), at % 7)).collect();
+        let wrong = "ba".repeat(60) + "0";
+        let begin = std::time::Instant::now();
+        for _ in 0..10 {
+            nearest(&wrong, names.iter().map(String::as_str));
+        }
+        assert!(begin.elapsed() < std::time::Duration::from_secs(5), "{:?}", begin.elapsed());
+    }
+
+    proptest::proptest! {
+        /// Names that are passed over are never the nearest.
+        #[test]
+        fn the_nearest_of_few_names_is_that_of_all_distances(
+            wrong in "[a-dA-D\u{e9}\u{df}\u{130}]{0,9}",
+            names in proptest::collection::vec("[a-dA-D\u{e9}\u{df}\u{130}]{0,9}", 0..6),
+        ) {
+            let allowed = (wrong.chars().count() / 3).max(1);
+            let distance = |name: &str| strsim::osa_distance(&wrong.to_lowercase(), &name.to_lowercase());
+            let expected = names.iter().map(|name| (distance(name), name.as_str())).filter(|(distance, _)| *distance <= allowed);
+            proptest::prop_assert_eq!(nearest(&wrong, names.iter().map(String::as_str)), expected.min().map(|(_, name)| name));
+        }
     }
 
     #[test]
