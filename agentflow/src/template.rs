@@ -12,10 +12,10 @@ use serde_json::Value;
 use crate::text::{did_you_mean, head, nearest};
 
 /// The most bytes of a template.
-const LONGEST: usize = 1 << 20;
+pub(crate) const LONGEST: usize = 1 << 20;
 
 /// The most bytes of a filled template, where whoever fills it says nothing else.
-const LARGEST: usize = 16 << 20;
+pub(crate) const LARGEST: usize = 16 << 20;
 
 /// A text with placeholders. It is checked when it is read, and filled as often as needed.
 ///
@@ -227,8 +227,8 @@ impl FromStr for Template {
                     "the `}}` at byte {brace} has no `{{` before it; write `}}}}` for a brace"
                 )));
             }
-            let line = rest.split('\n').next().unwrap_or_default();
-            let Some(end) = line.find('}') else {
+            let end = rest.find(['}', '\n']).filter(|end| rest[*end..].starts_with('}'));
+            let Some(end) = end else {
                 return Err(problem(format!(
                     "the `{{` at byte {brace} has no `}}` on its line; write `{{{{` for a brace"
                 )));

@@ -11,7 +11,11 @@ use crate::text::{did_you_mean, nearest};
 
 /// The most steps of one evaluation. Each part that is looked at is a step, and so is each item, and each 64 bytes of a text
 /// that is compared or made.
-const STEPS: usize = 100_000;
+pub(crate) const STEPS: usize = 100_000;
+/// Number of values behind variables that an evaluation keeps. Reading another one costs as many steps as copying it.
+const KEPT: usize = 16;
+/// Maximum number of errors of one evaluation that look for a near name: most errors in `has` and `exists` are never shown.
+const HINTS: usize = 8;
 
 /// What variables stand for.
 pub(crate) trait Variables {
@@ -39,7 +43,15 @@ pub(crate) trait Variables {
 }
 
 pub(super) fn value(root: &Node, names: &dyn Variables) -> Result<Value, ExpressionError> {
-    let mut evaluation = Evaluation { names, items: Vec::new(), read: Vec::new(), left: STEPS, is_over: false };
+    let mut evaluation = Evaluation {
+        names,
+        items: Vec::new(),
+        read: Vec::new(),
+        behind: Vec::new(),
+        left: STEPS,
+        is_over: false,
+        hints: HINTS,
+    };
     evaluation.value(root).map(Cow::into_owned)
 }
 
@@ -49,9 +61,23 @@ struct Evaluation<'e> {
     items: Vec<(&'e str, Value)>,
     /// The variables that were read.
     read: Vec<(&'e str, Value)>,
+    /// The values behind variables that were read.
+    behind: Vec<Behind<'e>>,
     left: usize,
     /// There were not enough steps: that is the result, whatever else decides.
     is_over: bool,
+    /// Errors that may still look for a near name.
+    hints: usize,
+}
+
+/// A value behind a variable that is not one by itself.
+struct Behind<'e> {
+    variable: &'e str,
+    /// The name that was read behind the variable.
+    field: Option<String>,
+    /// The value belongs to the field, and not to all fields.
+    is_field: bool,
+    value: Value,
 }
 
 type Found<'e> = Result<Cow<'e, Value>, ExpressionError>;
@@ -72,6 +98,8 @@ impl<'e> Evaluation<'e> {
     fn value(&mut self, node: &'e Node) -> Found<'e> {
         self.spend(1, node.at)?;
         if let Kind::Value(value) = &node.kind {
+            // Its reader may copy it.
+            self.spend(cost(value), node.at)?;
             return Ok(Cow::Borrowed(value));
         }
         if matches!(node.kind, Kind::Name(_) | Kind::Field(..) | Kind::Index(..)) {
@@ -160,22 +188,10 @@ impl<'e> Evaluation<'e> {
                             &self.read[self.read.len() - 1].1
                         }
                         None => {
-                            let first = rest.first();
-                            let within = first.map(|step| self.names.within(name, &step.name)).transpose();
-                            match within.map_err(|problem| wrong(root, &problem))?.flatten() {
-                                Some(value) => {
-                                    rest = &rest[1..];
-                                    found = value;
-                                    &found
-                                }
-                                None => match self.names.whole(name) {
-                                    Some(value) => {
-                                        found = value;
-                                        &found
-                                    }
-                                    None => return Err(self.unknown(root, name)),
-                                },
-                            }
+                            let at = self.behind(root, name, rest.first())?;
+                            let behind = &self.behind[at];
+                            rest = &rest[usize::from(behind.is_field)..];
+                            &behind.value
                         }
                     },
                 },
@@ -186,7 +202,17 @@ impl<'e> Evaluation<'e> {
             }
         };
         for step in rest {
-            value = step.of(value).map_err(|problem| ExpressionError::new(step.at, problem))?;
+            match step.of(value) {
+                Ok(part) => value = part,
+                Err(problem) => {
+                    let fields = value.as_object().filter(|_| step.number.is_none());
+                    let near = fields.filter(|_| self.hints > 0).and_then(|fields| {
+                        self.hints -= 1;
+                        nearest(&step.name, fields.keys().map(String::as_str))
+                    });
+                    return Err(ExpressionError::new(step.at, format!("{problem}{}", did_you_mean(near))));
+                }
+            }
         }
         let copied = cost(value);
         let value = value.clone();
@@ -194,8 +220,33 @@ impl<'e> Evaluation<'e> {
         Ok(value)
     }
 
-    fn unknown(&self, root: &Node, name: &str) -> ExpressionError {
-        let all = self.names.all();
+    /// Finds the value behind a variable that is not one by itself, in the list of those.
+    fn behind(&mut self, root: &Node, name: &'e str, first: Option<&Step<'_>>) -> Result<usize, ExpressionError> {
+        let field = first.map(|step| &*step.name);
+        let is_it = |known: &Behind<'_>| known.variable == name && known.field.as_deref() == field;
+        if let Some(at) = self.behind.iter().position(is_it) {
+            return Ok(at);
+        }
+        let within = field.map(|field| self.names.within(name, field)).transpose();
+        let within = within.map_err(|problem| wrong(root, &problem))?.flatten();
+        let is_field = within.is_some();
+        let Some(value) = within.or_else(|| self.names.whole(name)) else { return Err(self.unknown(root, name)) };
+        if self.behind.len() == KEPT {
+            self.spend(cost(&value), root.at)?;
+            self.behind.pop();
+        }
+        self.behind.push(Behind { variable: name, field: field.map(ToOwned::to_owned), is_field, value });
+        Ok(self.behind.len() - 1)
+    }
+
+    fn takes_hint(&mut self) -> bool {
+        let left = self.hints.checked_sub(1);
+        self.hints = left.unwrap_or(0);
+        left.is_some()
+    }
+
+    fn unknown(&mut self, root: &Node, name: &str) -> ExpressionError {
+        let all = if self.takes_hint() { self.names.all() } else { Vec::new() };
         let near = did_you_mean(nearest(name, all.iter().map(String::as_str)));
         ExpressionError::new(root.at, format!("there is no `{name}`, which stands at byte {}{near}", root.at))
     }
@@ -283,10 +334,9 @@ impl Step<'_> {
     fn of<'v>(&self, value: &'v Value) -> Result<&'v Value, String> {
         let (name, at) = (&*self.name, self.at);
         match (value, self.number) {
-            (Value::Object(fields), None) => fields.get(name).ok_or_else(|| {
-                let near = did_you_mean(nearest(name, fields.keys().map(String::as_str)));
-                format!("there is no field `{name}`, which is read at byte {at}{near}")
-            }),
+            (Value::Object(fields), None) => {
+                fields.get(name).ok_or_else(|| format!("there is no field `{name}`, which is read at byte {at}"))
+            }
             (Value::Array(items), Some(number)) => usize::try_from(number)
                 .ok()
                 .and_then(|number| items.get(number))

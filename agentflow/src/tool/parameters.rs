@@ -447,6 +447,9 @@ pub(crate) fn read_each(
     Ok(values)
 }
 
+/// Maximum number of unknown arguments that an error names.
+const MOST_UNKNOWN: usize = 20;
+
 /// Argument by argument, all complaints together; of each parameter its place, its name and whether it has a default.
 fn read_named(
     shown: &[(usize, &str, &ParamType, bool)],
@@ -457,9 +460,13 @@ fn read_named(
     // Ordered by name, as the complaints then are.
     let arguments: BTreeMap<String, Box<RawValue>> = serde_json::from_str(text).map_err(|error| not_json(&error))?;
     let mut complaints = Vec::new();
+    let mut unknown = 0_usize;
     for (name, value) in &arguments {
         let Some((at, _, of, _)) = shown.iter().find(|(_, of, ..)| of == name) else {
-            complaints.push(unknown_argument(name, shown.iter().map(|(_, name, ..)| *name)));
+            unknown += 1;
+            if unknown <= MOST_UNKNOWN {
+                complaints.push(unknown_argument(name, shown.iter().map(|(_, name, ..)| *name)));
+            }
             continue;
         };
         match with_integers(value.get(), of.from_json) {
@@ -473,6 +480,9 @@ fn read_named(
         .iter()
         .filter(|(_, name, of, has_default)| !has_default && !arguments.contains_key(*name) && !of.is_optional());
     complaints.extend(missing.map(|(_, name, ..)| missing_argument(name)));
+    if unknown > MOST_UNKNOWN {
+        complaints.push(format!("there are {} more arguments that this tool does not have", unknown - MOST_UNKNOWN));
+    }
     if complaints.is_empty() { Ok(()) } else { Err(ToolError::invalid_arguments(complaints.join("\n"))) }
 }
 

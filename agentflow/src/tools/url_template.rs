@@ -4,6 +4,9 @@
 use reqwest::Url;
 use serde_json::Value;
 
+/// Maximum number of bytes of an address, with placeholders or with values in their place.
+pub(crate) const LONGEST: usize = 8 << 10;
+
 /// What stands for a placeholder while the address around it is read.
 const MARK: &str = "agentflow-placeholder-";
 
@@ -27,6 +30,9 @@ impl UrlTemplate {
     /// # Errors
     /// A sentence, when the text is not an address of the web or has a placeholder outside of its path.
     pub(super) fn parse(text: &str) -> Result<Self, String> {
+        if text.len() > LONGEST {
+            return Err(format!("an address has at most {LONGEST} bytes, and this one has {}", text.len()));
+        }
         let wrong = |problem: &str| Err(format!("`{text}` {problem}"));
         if text.contains(MARK) {
             return wrong("cannot be an address");
@@ -111,6 +117,11 @@ impl UrlTemplate {
             }
             path.push('/');
             path.push_str(&text);
+        }
+        if path.len() > LONGEST {
+            return Err(format!(
+                "an address has at most {LONGEST} bytes, and with these values it has more; give shorter ones"
+            ));
         }
         let mut url = self.base.clone();
         url.set_path(&path);
