@@ -71,6 +71,8 @@ pub mod __private;
 pub mod cli;
 #[doc = include_str!("docs/choosing.md")]
 pub mod choosing {}
+#[doc = include_str!("docs/limits.md")]
+pub mod limits {}
 
 #[doc = include_str!("docs/agent.md")]
 pub use agentflow_macros::agent;

@@ -64,6 +64,19 @@ pub(crate) fn answer(format: Format, bytes: &[u8]) {
     }
 }
 
+/// The bytes as a whole HTTP response, with its head, after which the connection is closed.
+///
+/// # Panics
+/// When reading it does, or it is refused without a sentence.
+pub(crate) fn response(bytes: &[u8]) {
+    for request in [ModelRequest::new("hi"), ModelRequest::new("hi").streamed()] {
+        let (_, ended) = call(Format::Chat, Body::Response(bytes), request);
+        if let Err(error) = ended {
+            assert!(!error.to_string().trim().is_empty());
+        }
+    }
+}
+
 /// The bytes as a stored event.
 ///
 /// # Panics
@@ -140,7 +153,8 @@ fn call(format: Format, body: Body<'_>, request: ModelRequest) -> Answer {
     }
     LINE.with(|line| {
         let line = line.get_or_init(Line::new);
-        *line.served.lock().expect("no panic while it is held") = body.written();
+        *line.served.lock().expect("no panic while it is held") =
+            Served { response: body.written(), closes: matches!(body, Body::Response(_)) };
         let (_, model) = line.models.iter().find(|(of, _)| *of == format).expect("each format has a model");
         line.tokio.block_on(async {
             let mut stream = model.stream(request);
@@ -167,6 +181,8 @@ enum Body<'a> {
     Stream { bytes: &'a [u8], piece: usize },
     /// A JSON document.
     Document(&'a [u8]),
+    /// A head and a body as they are.
+    Response(&'a [u8]),
 }
 
 impl Body<'_> {
@@ -192,13 +208,22 @@ impl Body<'_> {
                 );
                 [head.as_bytes(), bytes].concat()
             }
+            Self::Response(bytes) => bytes.to_vec(),
         }
     }
 }
 
+/// The answer of the server.
+#[derive(Clone, Default)]
+struct Served {
+    response: Vec<u8>,
+    /// The connection ends behind it.
+    closes: bool,
+}
+
 /// A server on loopback that answers whatever is set, and a model of each format that calls it.
 struct Line {
-    served: Arc<Mutex<Vec<u8>>>,
+    served: Arc<Mutex<Served>>,
     models: Vec<(Format, Arc<dyn Model>)>,
     tokio: tokio::runtime::Runtime,
 }
@@ -207,7 +232,7 @@ impl Line {
     fn new() -> Self {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("loopback");
         let url = format!("http://{}/v1", listener.local_addr().expect("bound"));
-        let served = Arc::new(Mutex::new(Vec::new()));
+        let served = Arc::new(Mutex::new(Served::default()));
         let answers = Arc::clone(&served);
         thread::spawn(move || {
             while let Ok((socket, _)) = listener.accept() {
@@ -237,7 +262,7 @@ impl Line {
 }
 
 /// Answers the requests of one connection until it is closed.
-fn serve(socket: TcpStream, answers: &Mutex<Vec<u8>>) {
+fn serve(socket: TcpStream, answers: &Mutex<Served>) {
     socket.set_nodelay(true).expect("a socket");
     let mut reader = BufReader::new(&socket);
     let mut line = String::new();
@@ -253,7 +278,8 @@ fn serve(socket: TcpStream, answers: &Mutex<Vec<u8>>) {
         if line.trim_end().is_empty() {
             let mut body = vec![0; std::mem::take(&mut length)];
             let answer = answers.lock().expect("no panic while it is held").clone();
-            if reader.read_exact(&mut body).is_err() || (&socket).write_all(&answer).is_err() {
+            let is_read = reader.read_exact(&mut body).is_ok();
+            if !is_read || (&socket).write_all(&answer.response).is_err() || answer.closes {
                 return;
             }
         }

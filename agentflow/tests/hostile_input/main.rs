@@ -2,13 +2,20 @@
 //! fixed seed. `fuzz/` runs the same checks without a bound.
 #![cfg(all(feature = "anthropic", feature = "gemini", feature = "openai-chat", feature = "openai-responses"))]
 
+#[cfg(all(feature = "mcp-server", feature = "tool-api"))]
+mod address_check;
 mod check;
+#[cfg(all(feature = "documents", feature = "tool-api"))]
+mod cost;
 #[cfg(feature = "documents")]
 mod document_check;
+#[cfg(feature = "tool-api")]
+mod reader_check;
 
 use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use agentflow::Event;
 use agentflow::message::Conversation;
@@ -17,6 +24,9 @@ use fastrand::Rng;
 
 /// How many changed inputs there are of each kind.
 const CASES: usize = 400;
+
+/// The longest that one input may take, in a debug build on a busy machine. None of them takes a second on an idle one.
+const LONGEST: Duration = Duration::from_secs(30);
 
 /// What breaks parsers: the ends of number types, keys and texts of other shapes, endings, unpaired halves.
 const WORDS: &[&str] = &[
@@ -65,7 +75,12 @@ fn hostile(kind: &str, check: impl Fn(&[u8])) {
     let mut rng = Rng::with_seed(7);
     let changed = std::iter::repeat_with(|| change(&seeds, &mut rng)).take(CASES);
     for input in seeds.iter().cloned().chain(changed) {
-        if let Err(panic) = catch_unwind(AssertUnwindSafe(|| check(&input))) {
+        let timed = || {
+            let begin = Instant::now();
+            check(&input);
+            assert!(begin.elapsed() < LONGEST, "an input of {} bytes took {:?}", input.len(), begin.elapsed());
+        };
+        if let Err(panic) = catch_unwind(AssertUnwindSafe(timed)) {
             #[expect(clippy::print_stderr, reason = "the input is what a reader needs")]
             {
                 eprintln!("{kind}: b\"{}\"", input.escape_ascii());
@@ -132,6 +147,59 @@ fn answers_of_gemini() {
 #[test]
 fn documents() {
     hostile("document", document_check::document);
+}
+
+#[test]
+fn http_responses() {
+    hostile("response", check::response);
+}
+
+#[cfg(feature = "tool-api")]
+#[test]
+fn schemas() {
+    hostile("schema", reader_check::schema);
+}
+
+#[cfg(feature = "tool-api")]
+#[test]
+fn queries() {
+    hostile("json_path", reader_check::json_path);
+}
+
+#[cfg(feature = "tool-api")]
+#[test]
+fn expressions() {
+    hostile("expression", reader_check::expression);
+}
+
+#[cfg(feature = "tool-api")]
+#[test]
+fn templates() {
+    hostile("template", reader_check::template);
+}
+
+#[cfg(feature = "tool-api")]
+#[test]
+fn near_names() {
+    hostile("nearest", reader_check::nearest);
+}
+
+#[cfg(feature = "tool-api")]
+#[test]
+fn descriptions_of_tools() {
+    hostile("api_tool", reader_check::api_tool);
+}
+
+#[cfg(feature = "tool-api")]
+#[test]
+fn open_api_documents() {
+    hostile("open_api", reader_check::open_api);
+}
+
+#[cfg(all(feature = "mcp-server", feature = "tool-api"))]
+#[test]
+fn addresses() {
+    hostile("address", address_check::address);
 }
 
 #[test]

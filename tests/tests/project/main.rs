@@ -5,6 +5,7 @@ mod aliases;
 mod crate_budget;
 mod example_pages;
 mod layers;
+mod limits;
 mod listed_examples;
 mod surface;
 mod words;
