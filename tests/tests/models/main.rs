@@ -2,6 +2,7 @@
 
 mod aimock;
 mod cassette;
+mod compatible_servers;
 mod first_delta;
 mod hostile_server;
 mod live_runs;
@@ -11,6 +12,7 @@ mod llama_cpp_chat;
 mod llmock;
 mod offline;
 mod provider_change;
+mod scripted_server;
 mod sessions;
 mod wire_cases;
 mod wire_cases_others;

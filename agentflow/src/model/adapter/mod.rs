@@ -21,6 +21,9 @@ mod loose;
 #[cfg_attr(not(feature = "openai-chat"), allow(dead_code, reason = "the Chat adapter uses all of it"))]
 pub(super) mod openai;
 pub(super) mod providers;
+#[cfg(feature = "http")]
+#[cfg_attr(not(feature = "openai-chat"), allow(dead_code, unused_imports, reason = "no adapter uses all of it"))]
+mod sent_call;
 
 use std::sync::Arc;
 

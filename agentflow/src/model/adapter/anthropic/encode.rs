@@ -13,6 +13,7 @@ use serde_json::{Map, Value, json};
 use super::message::blocks;
 use super::schema;
 use crate::message::Role;
+use crate::model::adapter::sent_call::tool_name;
 use crate::model::{ModelError, ModelErrorKind, ModelRequest, ModelSettings, PromptCache, ToolChoice};
 use crate::tool_definition::ToolDefinition;
 
@@ -144,7 +145,7 @@ fn put_tools(fields: &mut Fields<'_>, format: &str, model: &str, request: &Model
 /// The tools that the conversation has calls of, each once, without what is known of them.
 fn called_before(request: &ModelRequest) -> Option<Vec<Value>> {
     let calls = request.messages.messages().iter().flat_map(|message| message.tool_calls());
-    let names: BTreeSet<&str> = calls.map(|call| &*call.name).collect();
+    let names: BTreeSet<_> = calls.map(|call| tool_name(&call.name)).collect();
     let tools = names.into_iter().map(|name| json!({"name": name, "input_schema": {"type": "object"}}));
     Some(tools.collect()).filter(|tools: &Vec<_>| !tools.is_empty())
 }

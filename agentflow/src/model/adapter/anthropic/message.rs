@@ -16,6 +16,7 @@ use super::PROVIDER;
 use super::blocks::{BLOCK, CITATIONS, SIGNATURE};
 use super::encode::write;
 use crate::message::{Media, Message, Part, Reasoning, Role, ToolCall, ToolResult};
+use crate::model::adapter::sent_call::{arguments, identifier, tool_name};
 
 /// The blocks of a message, with commas between them; empty when there are none.
 pub(super) fn blocks(message: &Message, model: &str) -> Vec<u8> {
@@ -88,7 +89,8 @@ impl Blocks {
     fn call(&mut self, call: &ToolCall) {
         let opaque = call.opaque.as_deref().filter(|opaque| opaque["provider"] == PROVIDER.name);
         let rest = opaque.and_then(|opaque| serde_json::from_str(opaque[BLOCK].as_str()?).ok()).unwrap_or_default();
-        self.put(&Block::ToolUse { id: identifier(&call.id), name: identifier(&call.name), input: input(call), rest });
+        let (id, name, input) = (call_id(&call.id), tool_name(&call.name), arguments(call));
+        self.put(&Block::ToolUse { id, name, input, rest });
     }
 }
 
@@ -106,32 +108,9 @@ fn citations(part: &Part) -> Option<Box<RawValue>> {
     }
 }
 
-/// The arguments as the model wrote them. A text that is not a JSON object is put into one, as Anthropic's manual
-/// proposes.
-fn input(call: &ToolCall) -> Cow<'_, RawValue> {
-    let text = if call.arguments.trim().is_empty() { "{}" } else { &call.arguments };
-    match serde_json::from_str::<&RawValue>(text) {
-        Ok(input) if input.get().starts_with('{') => Cow::Borrowed(input),
-        _ => {
-            let wrapped = serde_json::json!({ "INVALID_JSON": call.arguments });
-            Cow::Owned(raw(&wrapped.to_string()).expect("an object is JSON"))
-        }
-    }
-}
-
-/// An id or a name with no other characters than the service takes: letters, digits, `_` and `-`. Two that differ stay
-/// different.
-fn identifier(text: &str) -> Cow<'_, str> {
-    let allowed = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
-    if !text.is_empty() && text.chars().all(allowed) {
-        return Cow::Borrowed(text);
-    }
-    // FNV-1a: short, and the same on every machine.
-    let hash = text
-        .bytes()
-        .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
-    let shown: String = text.chars().map(|c| if allowed(c) { c } else { '_' }).take(40).collect();
-    Cow::Owned(format!("{shown}_{hash:016x}"))
+/// An id of letters, digits, `_` and `-`: the service takes no others.
+fn call_id(id: &str) -> Cow<'_, str> {
+    identifier(id, usize::MAX)
 }
 
 fn tool_result(result: &ToolResult) -> Block<'_> {
@@ -143,7 +122,7 @@ fn tool_result(result: &ToolResult) -> Block<'_> {
     };
     let is_empty = content.is_empty();
     Block::ToolResult {
-        tool_use_id: identifier(&result.call_id),
+        tool_use_id: call_id(&result.call_id),
         content: match result.media().filter_map(media).collect::<Vec<_>>() {
             files if files.is_empty() => Some(ResultContent::Text(content)).filter(|_| !is_empty),
             files => {

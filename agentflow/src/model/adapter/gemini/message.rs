@@ -9,10 +9,14 @@ use serde_json::value::RawValue;
 
 use super::{MADE_ID, PROVIDER, generation};
 use crate::message::{Media, Message, Part, Reasoning, Role, ToolCall, ToolResult};
+use crate::model::adapter::sent_call::{arguments, tool_name};
 
 /// The text that Google has a client send in place of the signature of a call that the model did not make: models from
 /// Gemini 3 on refuse a call without one.
 const NO_SIGNATURE: &str = "skip_thought_signature_validator";
+
+/// The key of an object that stands for a file beside a result.
+const REFERENCE: &str = "$ref";
 
 /// The parts with commas between them; empty when there are none.
 pub(super) fn parts(message: &Message, model: &str) -> Vec<u8> {
@@ -87,13 +91,7 @@ fn reasoned<'a>(out: &mut Parts, reasoning: &'a Reasoning) -> Option<&'a str> {
 }
 
 fn function_call(call: &ToolCall) -> FunctionCall<'_> {
-    let arguments = if call.arguments.trim_ascii().is_empty() { "{}" } else { call.arguments.trim_ascii() };
-    let args = match serde_json::from_str::<&RawValue>(arguments) {
-        Ok(raw) if arguments.starts_with('{') => Arguments::Object(raw),
-        // The wire takes objects only; this call was answered with an error.
-        _ => Arguments::Unreadable { unreadable: &call.arguments },
-    };
-    FunctionCall { id: their_id(&call.id), name: &call.name, args }
+    FunctionCall { id: their_id(&call.id), name: tool_name(&call.name), args: arguments(call) }
 }
 
 /// Models from Gemini 3 on read files in an answer, by content; to others they are a sentence.
@@ -104,13 +102,28 @@ fn response<'a>(result: &'a ToolResult, model: &str) -> FunctionResponse<'a> {
     let is_sent = |file: &Media| reads_files && WirePart::file(file).inline_data.is_some();
     let response = match (result.status.is_success(), &result.content) {
         (true, None) => Response::Output(match serde_json::from_str::<&RawValue>(&result.output) {
-            Ok(raw) => Output::Json(raw),
-            Err(_) => Output::Text(result.text()),
+            Ok(raw) if !has_references(&result.output) => Output::Json(raw),
+            _ => Output::Text(result.text()),
         }),
         (true, Some(_)) => Response::Output(Output::Text(result.text_beside(is_sent))),
         (false, _) => Response::Error(format!("{}: {}", result.status, result.output)),
     };
-    FunctionResponse { id: their_id(&result.call_id), name: &result.name, response, parts }
+    FunctionResponse { id: their_id(&result.call_id), name: tool_name(&result.name), response, parts }
+}
+
+/// Returns true if the JSON has an object with the key `$ref` at any depth. To the service it names a file beside the
+/// result, and the request is refused when there is no such file. JSON that is nested too deep to be read counts as well.
+fn has_references(json: &str) -> bool {
+    fn found(value: &Value) -> bool {
+        match value {
+            Value::Object(fields) => fields.iter().any(|(name, value)| name == REFERENCE || found(value)),
+            Value::Array(items) => items.iter().any(found),
+            _ => false,
+        }
+    }
+    // A key may be written with escapes. Most results have neither, and need not be read.
+    let may_have = json.contains(REFERENCE) || json.contains("\\u00");
+    may_have && serde_json::from_str::<Value>(json).map_or(true, |value| found(&value))
 }
 
 /// An id that the adapter made is unknown to the provider.
@@ -176,22 +189,15 @@ impl<'a> WirePart<'a> {
 struct FunctionCall<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     id: Option<&'a str>,
-    name: &'a str,
-    args: Arguments<'a>,
-}
-
-#[derive(Serialize)]
-#[serde(untagged)]
-enum Arguments<'a> {
-    Object(&'a RawValue),
-    Unreadable { unreadable: &'a str },
+    name: Cow<'a, str>,
+    args: Cow<'a, RawValue>,
 }
 
 #[derive(Serialize)]
 struct FunctionResponse<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     id: Option<&'a str>,
-    name: &'a str,
+    name: Cow<'a, str>,
     response: Response<'a>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     parts: Vec<WirePart<'a>>,

@@ -7,16 +7,21 @@ use std::sync::Arc;
 
 use serde::Serialize;
 use serde_json::Value;
+use serde_json::value::RawValue;
 
 use super::PROVIDER;
 use crate::message::{Media, Message, Part, Reasoning, Role, ToolCall, ToolResult};
 use crate::model::adapter::openai::fields::{Fields, refuse_extra, write};
 use crate::model::adapter::openai::strict_schema::strict;
+use crate::model::adapter::sent_call::{arguments, as_text, identifier, tool_name};
 use crate::model::{ModelError, ModelErrorKind, ModelRequest, ModelSettings, OutputSchema, ToolChoice};
 use crate::tool_definition::ToolDefinition;
 
 /// Fields that only the request itself may set: other values would make the answer unreadable.
 const OURS: [&str; 3] = ["messages", "stream", "tools"];
+
+/// The longest id of a call that OpenAI accepts.
+const MAX_ID: usize = 40;
 
 /// The whole body. `format` names what the encoded pieces depend on.
 pub(super) fn body(model: &str, format: &str, official: bool, request: &ModelRequest) -> Result<Vec<u8>, ModelError> {
@@ -26,7 +31,7 @@ pub(super) fn body(model: &str, format: &str, official: bool, request: &ModelReq
         refuse_extra(extra, &["response_format"])?;
     }
     let mut out = b"{\"messages\":[".to_vec();
-    request.messages.encode_into(&mut out, format, |message| encoded_message(message, model));
+    request.messages.encode_into(&mut out, format, |message| encoded_message(message, model, official));
     out.push(b']');
     if !request.tools.is_empty() {
         out.extend_from_slice(b",\"tools\":");
@@ -106,7 +111,7 @@ fn encoded_tools(definitions: &[Arc<ToolDefinition>]) -> Vec<u8> {
 }
 
 /// One message as none, one or several objects of the wire, with commas between them.
-fn encoded_message(message: &Message, model: &str) -> Vec<u8> {
+fn encoded_message(message: &Message, model: &str, official: bool) -> Vec<u8> {
     let mut out = Vec::new();
     let mut put = |wire: &WireMessage<'_>| {
         if !out.is_empty() {
@@ -117,12 +122,12 @@ fn encoded_message(message: &Message, model: &str) -> Vec<u8> {
     for result in message.results() {
         put(&WireMessage {
             content: Some(Content::Text(result_text(result))),
-            tool_call_id: Some(&result.call_id),
+            tool_call_id: Some(call_id(&result.call_id, official)),
             ..WireMessage::of("tool")
         });
     }
     match message.role() {
-        Role::Assistant => put(&assistant(message, model)),
+        Role::Assistant => put(&assistant(message, model, official)),
         Role::System => put(&WireMessage { content: content(message, false), ..WireMessage::of("system") }),
         // A tool message has no place for anything beside results; a user message has.
         role => {
@@ -136,9 +141,9 @@ fn encoded_message(message: &Message, model: &str) -> Vec<u8> {
     out
 }
 
-fn assistant<'a>(message: &'a Message, model: &str) -> WireMessage<'a> {
+fn assistant<'a>(message: &'a Message, model: &str, official: bool) -> WireMessage<'a> {
     let text = message.text();
-    let calls: Vec<_> = message.tool_calls().map(|call| wire_call(call, model)).collect();
+    let calls: Vec<_> = message.tool_calls().map(|call| wire_call(call, model, official)).collect();
     let mut wire = WireMessage::of("assistant");
     wire.content = match text.is_empty() && !calls.is_empty() {
         true => None,
@@ -166,17 +171,19 @@ fn own_reasoning<'a>(message: &'a Message, model: &str) -> impl Iterator<Item = 
     })
 }
 
-fn wire_call<'a>(call: &'a ToolCall, model: &str) -> WireCall<'a> {
+fn wire_call<'a>(call: &'a ToolCall, model: &str, official: bool) -> WireCall<'a> {
     let own = call.opaque.as_deref().filter(|opaque| opaque["provider"] == PROVIDER.name && opaque["model"] == model);
     WireCall {
-        id: &call.id,
+        id: call_id(&call.id, official),
         kind: "function",
-        function: WireFunction {
-            name: &call.name,
-            arguments: if call.arguments.is_empty() { "{}" } else { &call.arguments },
-        },
+        function: WireFunction { name: tool_name(&call.name), arguments: arguments(call) },
         extra_content: own.and_then(|opaque| opaque.get("extra_content")),
     }
+}
+
+/// OpenAI limits the length of an id. Other servers may keep data in it, so they get it as it came.
+fn call_id(id: &str, official: bool) -> Cow<'_, str> {
+    if official { identifier(id, MAX_ID) } else { Cow::Borrowed(id) }
 }
 
 /// The wire has no place for a status, so the text of a failure names it.
@@ -246,7 +253,7 @@ struct WireMessage<'a> {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     tool_calls: Vec<WireCall<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    tool_call_id: Option<&'a str>,
+    tool_call_id: Option<Cow<'a, str>>,
 }
 
 impl WireMessage<'_> {
@@ -297,7 +304,7 @@ struct File<'a> {
 
 #[derive(Serialize)]
 struct WireCall<'a> {
-    id: &'a str,
+    id: Cow<'a, str>,
     #[serde(rename = "type")]
     kind: &'static str,
     function: WireFunction<'a>,
@@ -307,6 +314,7 @@ struct WireCall<'a> {
 
 #[derive(Serialize)]
 struct WireFunction<'a> {
-    name: &'a str,
-    arguments: &'a str,
+    name: Cow<'a, str>,
+    #[serde(serialize_with = "as_text")]
+    arguments: Cow<'a, RawValue>,
 }

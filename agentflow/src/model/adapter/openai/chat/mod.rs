@@ -86,7 +86,7 @@ impl WireFormat for Chat {
     fn new(model: &Arc<str>, server: &Server) -> Result<Self, ModelError> {
         Ok(Self {
             model: Arc::clone(model),
-            name: format!("{}/{model}", PROVIDER.name),
+            name: format!("{}/{model}{}", PROVIDER.name, if server.official { "/official" } else { "" }),
             official: server.official,
             url: server.endpoint("chat/completions"),
         })

@@ -6,12 +6,14 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use serde::Serialize;
+use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
 use super::PROVIDER;
 use crate::message::{Media, Message, Part, Reasoning, Role, ToolCall, ToolResult};
 use crate::model::adapter::openai::fields::{Fields, refuse_extra, write};
 use crate::model::adapter::openai::strict_schema::strict;
+use crate::model::adapter::sent_call::{arguments, as_text, identifier, tool_name};
 use crate::model::{ModelError, ModelErrorKind, ModelRequest, ModelSettings, OutputSchema, ToolChoice};
 use crate::tool_definition::ToolDefinition;
 
@@ -20,6 +22,9 @@ const OURS: [&str; 2] = ["input", "stream"];
 
 /// Asks for reasoning in a form that can be sent back although nothing is stored.
 const ENCRYPTED: &str = "reasoning.encrypted_content";
+
+/// The longest id of a call that OpenAI accepts.
+const MAX_ID: usize = 64;
 
 /// The values on which the encoded pieces of a conversation depend; `name` stands for all of it.
 pub(super) struct Format {
@@ -177,7 +182,7 @@ fn encoded_message(message: &Message, before: &[Arc<Message>], format: &Format) 
                 true => "custom_tool_call_output",
                 false => "function_call_output",
             },
-            call_id: &result.call_id,
+            call_id: call_id(&result.call_id, format),
             output: result_content(result),
         });
     }
@@ -237,7 +242,7 @@ fn assistant(out: &mut Items, message: &Message, format: &Format) {
                 let content = Content::Text(text);
                 out.put(&WireItem::Message { kind: "message", role: "assistant", content, phase: phase.take() });
             }
-            Part::ToolCall(call) => out.put(&wire_call(call)),
+            Part::ToolCall(call) => out.put(&wire_call(call, format)),
             _ => {}
         }
     }
@@ -261,14 +266,18 @@ fn is_custom(item: &Map<String, Value>) -> bool {
     item.get("type").is_some_and(|kind| kind == "custom_tool_call")
 }
 
-fn wire_call(call: &ToolCall) -> WireItem<'_> {
+fn wire_call<'a>(call: &'a ToolCall, format: &Format) -> WireItem<'a> {
     let beside = own_item(call);
-    let (call_id, name) = (call.id.as_str(), call.name.as_str());
+    let (call_id, name) = (call_id(&call.id, format), tool_name(&call.name));
     if beside.is_some_and(is_custom) {
         return WireItem::Custom { call_id, name, input: &call.arguments, beside };
     }
-    let arguments = if call.arguments.is_empty() { "{}" } else { &call.arguments };
-    WireItem::Call { kind: "function_call", call_id, name, arguments, beside }
+    WireItem::Call { kind: "function_call", call_id, name, arguments: arguments(call), beside }
+}
+
+/// OpenAI limits the length of an id. Other servers may keep data in it, so they get it as it came.
+fn call_id<'a>(id: &'a str, format: &Format) -> Cow<'a, str> {
+    if format.official { identifier(id, MAX_ID) } else { Cow::Borrowed(id) }
 }
 
 /// The wire has no place for a status that a model would see, so the text of a failure names it.
@@ -342,16 +351,17 @@ enum WireItem<'a> {
     Call {
         #[serde(rename = "type")]
         kind: &'static str,
-        call_id: &'a str,
-        name: &'a str,
-        arguments: &'a str,
+        call_id: Cow<'a, str>,
+        name: Cow<'a, str>,
+        #[serde(serialize_with = "as_text")]
+        arguments: Cow<'a, RawValue>,
         #[serde(flatten)]
         beside: Option<&'a Map<String, Value>>,
     },
     /// Its type is among what is beside it.
     Custom {
-        call_id: &'a str,
-        name: &'a str,
+        call_id: Cow<'a, str>,
+        name: Cow<'a, str>,
         input: &'a str,
         #[serde(flatten)]
         beside: Option<&'a Map<String, Value>>,
@@ -359,7 +369,7 @@ enum WireItem<'a> {
     Result {
         #[serde(rename = "type")]
         kind: &'static str,
-        call_id: &'a str,
+        call_id: Cow<'a, str>,
         output: ResultContent<'a>,
     },
 }

@@ -1,0 +1,159 @@
+//! A model server on loopback that gives its replies in order, the last one again and again, and keeps the bodies of the
+//! requests. It speaks no wire format of its own: a reply is the bytes of one.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::Duration;
+
+use agentflow::Model;
+use agentflow::model::anthropic::Anthropic;
+use agentflow::model::gemini::Gemini;
+use agentflow::model::openai_chat::OpenAiChat;
+use agentflow::model::openai_responses::OpenAiResponses;
+use agentflow::model::{HttpSettings, Secret};
+use serde_json::Value;
+
+/// One of the four wire formats.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Format {
+    Chat,
+    Responses,
+    Anthropic,
+    Gemini,
+}
+
+impl Format {
+    pub(super) const ALL: [Self; 4] = [Self::Chat, Self::Responses, Self::Anthropic, Self::Gemini];
+
+    /// A model of this format at a server that is not the provider's own.
+    pub(super) fn model(self, server: &ScriptedServer) -> Arc<dyn Model> {
+        macro_rules! model {
+            ($builder:expr) => {
+                Arc::new(
+                    $builder
+                        .base_url(format!("{}/v1", server.url))
+                        .http(HttpSettings::default().max_retries(0))
+                        .api_key(Secret::new("not-a-real-key"))
+                        .build()
+                        .unwrap(),
+                )
+            };
+        }
+        match self {
+            Self::Chat => model!(OpenAiChat::builder("m")),
+            Self::Responses => model!(OpenAiResponses::builder("m")),
+            Self::Anthropic => model!(Anthropic::builder("m")),
+            Self::Gemini => model!(Gemini::builder("m")),
+        }
+    }
+}
+
+/// The state of the connection after the body was sent.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum After {
+    /// The connection is closed.
+    Close,
+    /// Nothing more is sent, and the connection stays open until the client closes it.
+    Silence,
+    /// This is sent again and again until the client closes the connection.
+    Repeat(&'static str),
+}
+
+/// One reply: status 200 with this body.
+#[derive(Clone)]
+pub(super) struct Reply {
+    content_type: &'static str,
+    body: String,
+    after: After,
+}
+
+impl Reply {
+    /// A reply that is one JSON document.
+    pub(super) fn document(body: &Value) -> Self {
+        Self { content_type: "application/json", body: body.to_string(), after: After::Close }
+    }
+
+    /// A reply that is a stream of events, one for each item.
+    pub(super) fn events(events: &[Value]) -> Self {
+        Self::stream(events.iter().map(|event| format!("data: {event}\n\n")).collect::<String>())
+    }
+
+    /// A body of the content type for streams of events, whatever is in it.
+    pub(super) fn stream(body: impl Into<String>) -> Self {
+        Self { content_type: "text/event-stream", body: body.into(), after: After::Close }
+    }
+
+    /// Sets the state of the connection after the body.
+    pub(super) fn then(mut self, after: After) -> Self {
+        self.after = after;
+        self
+    }
+
+    fn send(&self, stream: &mut TcpStream) -> std::io::Result<()> {
+        let Self { content_type, body, .. } = self;
+        write!(stream, "HTTP/1.1 200 OK\r\ncontent-type: {content_type}\r\nconnection: close\r\n\r\n{body}")?;
+        match self.after {
+            After::Close => Ok(()),
+            // The client sends nothing more, so this returns when it closes the connection.
+            After::Silence => stream.read(&mut [0]).map(drop),
+            After::Repeat(text) => loop {
+                stream.write_all(text.as_bytes())?;
+                thread::sleep(Duration::from_millis(200));
+            },
+        }
+    }
+}
+
+/// A running server.
+pub(super) struct ScriptedServer {
+    url: String,
+    bodies: Arc<Mutex<Vec<String>>>,
+}
+
+impl ScriptedServer {
+    /// Starts a server. Its thread ends with the process.
+    pub(super) fn start(replies: impl Into<Vec<Reply>>) -> Self {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let url = format!("http://127.0.0.1:{}", listener.local_addr().unwrap().port());
+        let (bodies, replies) = (Arc::new(Mutex::new(Vec::new())), replies.into());
+        let seen = Arc::clone(&bodies);
+        thread::spawn(move || {
+            for (at, stream) in listener.incoming().enumerate() {
+                let Ok(mut stream) = stream else { return };
+                let reply = replies[at.min(replies.len() - 1)].clone();
+                let seen = Arc::clone(&seen);
+                thread::spawn(move || {
+                    seen.lock().unwrap().push(read_body(&stream).unwrap_or_default());
+                    // The client may close the connection at any time.
+                    let _ = reply.send(&mut stream);
+                });
+            }
+        });
+        Self { url, bodies }
+    }
+
+    /// The bodies of the requests until now.
+    pub(super) fn requests(&self) -> Vec<Value> {
+        let bodies = self.bodies.lock().unwrap();
+        bodies.iter().map(|body| serde_json::from_str(body).unwrap_or_else(|error| panic!("{error}: {body}"))).collect()
+    }
+}
+
+fn read_body(stream: &TcpStream) -> std::io::Result<String> {
+    let mut reader = BufReader::new(stream.try_clone()?);
+    let mut length = 0;
+    loop {
+        let mut line = String::new();
+        if reader.read_line(&mut line)? == 0 || line == "\r\n" {
+            break;
+        }
+        if let Some(value) = line.to_lowercase().strip_prefix("content-length:") {
+            length = value.trim().parse().unwrap();
+        }
+    }
+    let mut body = vec![0; length];
+    reader.read_exact(&mut body)?;
+    Ok(String::from_utf8_lossy(&body).into_owned())
+}
