@@ -82,13 +82,15 @@ impl Assembly {
         }
     }
 
-    /// More of a call. An id or a name that is known already is not yielded again.
+    /// More of a call. An id or a name that is known already is not yielded again; of a name that comes in pieces, each
+    /// yielded piece of the call has all that is known.
     pub(super) fn call(&mut self, number: usize, id: &str, name: &str, arguments: &str, deltas: &mut Deltas) {
         let Some(call) = self.call_mut(number) else { return };
-        let news = |known: &mut String, said: &str| {
-            (known.is_empty() && !said.is_empty()).then(|| said.clone_into(known)).map(|()| said.to_owned())
-        };
-        let (id, name) = (news(&mut call.id, id), news(&mut call.name, name));
+        let id = (call.id.is_empty() && !id.is_empty()).then(|| id.to_owned());
+        if let Some(id) = &id {
+            call.id.clone_from(id);
+        }
+        let name = named(call, name);
         call.arguments.push_str(arguments);
         if id.is_some() || name.is_some() || !arguments.is_empty() {
             deltas.push(|| {
@@ -126,4 +128,18 @@ impl Assembly {
         });
         parts.collect()
     }
+}
+
+/// Adds to the name of a call: its beginning, a further piece, the same once more, or all of it so far. Returns the name if
+/// it has changed. It no longer does when the arguments have begun.
+fn named(call: &mut ToolCall, said: &str) -> Option<String> {
+    let over = !call.name.is_empty() && !call.arguments.is_empty();
+    if said.is_empty() || said == call.name || over {
+        return None;
+    }
+    match said.starts_with(&call.name) {
+        true => said.clone_into(&mut call.name),
+        false => call.name.push_str(said),
+    }
+    Some(call.name.clone())
 }

@@ -1,6 +1,6 @@
 //! From the bytes of an answer to its pieces and the whole.
 //!
-//! A streamed answer is finished only by `message_stop`.
+//! A streamed answer is finished by `message_stop`, or by its reason where the server leaves that out.
 
 use std::sync::Arc;
 
@@ -86,10 +86,12 @@ impl Decode for MessagesDecoder {
                 return Ok(Flow::End);
             }
             "error" => return Err(error_body::in_answer(data)),
+            // Some gateways leave the type of an error out.
+            _ if event.error.is_some() => return Err(error_body::in_answer(data)),
             // A ping, or an event that is newer than this.
-            _ => {}
+            _ => return Ok(Flow::More),
         }
-        Ok(Flow::More)
+        Ok(if self.has_reason() { Flow::Finishing } else { Flow::More })
     }
 
     fn document(&mut self, body: &[u8], deltas: &mut Deltas) -> Result<(), ModelError> {
@@ -116,11 +118,15 @@ impl Decode for MessagesDecoder {
     }
 
     fn complete(&mut self) -> Option<ModelResponse> {
-        if !std::mem::take(&mut self.ended) {
+        if !std::mem::take(&mut self.ended) && !self.has_reason() {
             return None;
         }
         let mut blocks = std::mem::take(&mut self.blocks);
-        blocks.iter_mut().for_each(|block| block.name_call(self.turn));
+        for block in &mut blocks {
+            // Without the format's own end some may be open; nobody waits for their pieces any more.
+            block.end(&mut Deltas::new(false));
+            block.name_call(self.turn);
+        }
         let parts: Vec<_> = blocks.into_iter().flat_map(|block| block.into_parts(&self.asked)).collect();
         let mut response = ModelResponse::new(Message::new(Role::Assistant, parts));
         response.stop_reason = stop_reason(&self.stop_reason, self.calls > 0);
@@ -146,6 +152,11 @@ impl MessagesDecoder {
             id: String::new(),
             model: String::new(),
         }
+    }
+
+    /// Returns true if a streamed answer has said why it ends. Only the usage and the end of the stream follow.
+    fn has_reason(&self) -> bool {
+        self.started && !self.stop_reason.is_empty()
     }
 
     fn head(&mut self, message: &WireMessage<'_>) {

@@ -7,7 +7,7 @@ use crate::model::{ModelError, ModelErrorKind};
 
 /// The error of an answer whose status is not 2xx.
 pub(super) fn refused(refusal: &Refusal<'_>) -> ModelError {
-    let problem = Problem::read(refusal.body.as_bytes());
+    let problem = Problem::read(&serde_json::from_str(refusal.body).unwrap_or_default());
     let message = match (problem.message.is_empty(), refusal.status) {
         (false, _) => Some(problem.message.clone()),
         (true, 300..=399) => Some("the server answered with a redirect; set the base URL to where it leads".to_owned()),
@@ -19,7 +19,8 @@ pub(super) fn refused(refusal: &Refusal<'_>) -> ModelError {
 
 /// The error in the middle of an answer, or in place of one.
 pub(super) fn in_answer(data: &[u8]) -> ModelError {
-    let problem = Problem::read(data);
+    let text_alone = |_| Value::String(String::from_utf8_lossy(data).trim().to_owned());
+    let problem = Problem::read(&serde_json::from_slice(data).unwrap_or_else(text_alone));
     let message = match problem.message.is_empty() {
         true => "the server ended its answer with an error".to_owned(),
         false => problem.message.clone(),
@@ -36,10 +37,9 @@ struct Problem {
 }
 
 impl Problem {
-    fn read(data: &[u8]) -> Self {
-        let body: Value = serde_json::from_slice(data).unwrap_or_default();
+    fn read(body: &Value) -> Self {
         // A gateway may leave out the object around it, or send a text in its place.
-        let error = body.get("error").filter(|error| !error.is_null()).unwrap_or(&body);
+        let error = body.get("error").filter(|error| !error.is_null()).unwrap_or(body);
         let text = |value: Option<&Value>| value.and_then(Value::as_str).unwrap_or_default().to_owned();
         Self {
             message: text(Some(error).filter(|error| error.is_string()).or_else(|| error.get("message"))),

@@ -30,6 +30,8 @@ pub(super) struct Event<'a> {
     pub(super) message: Option<&'a RawValue>,
     #[serde(borrow, default)]
     pub(super) usage: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    pub(super) error: Option<&'a RawValue>,
 }
 
 /// The part that an event adds to a block, or at the end to the message.

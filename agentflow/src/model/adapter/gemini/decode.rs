@@ -30,14 +30,17 @@ pub(crate) struct GeminiDecoder {
 
 impl Decode for GeminiDecoder {
     fn event(&mut self, event: SseEvent<'_>, deltas: &mut Deltas) -> Result<Flow, ModelError> {
+        if event.name == b"error" {
+            return Err(error_body::in_answer(&String::from_utf8_lossy(event.data)));
+        }
         match event.data.trim_ascii() {
             // Google sends neither; some proxies do.
             b"[DONE]" => return Ok(Flow::End),
             b"" => return Ok(Flow::More),
             _ => {}
         }
-        self.piece(event.data, deltas, "an event of the answer")?;
-        Ok(Flow::More)
+        let has_candidate = self.piece(event.data, deltas, "an event of the answer")?;
+        Ok(if has_candidate && self.finish_reason.is_some() { Flow::Finishing } else { Flow::More })
     }
 
     fn document(&mut self, body: &[u8], deltas: &mut Deltas) -> Result<(), ModelError> {

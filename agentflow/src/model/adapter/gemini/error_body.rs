@@ -21,7 +21,7 @@ pub(super) fn refused(refusal: &Refusal<'_>) -> ModelError {
 
 /// The error object in the middle of an answer, or in place of one.
 pub(super) fn in_answer(raw: &str) -> ModelError {
-    let value: Value = serde_json::from_str(raw).unwrap_or_default();
+    let value: Value = serde_json::from_str(raw).unwrap_or_else(|_| raw.trim().into());
     let problem = Problem::read(&value);
     let message = match problem.message {
         "" => "the server ended its answer with an error",

@@ -63,6 +63,11 @@ impl<F: WireFormat> HttpAdapter<F> {
         &self.info
     }
 
+    /// Returns true if thinking may stand in tags in the text: at every server but that for which the format was made.
+    pub(super) fn may_think_in_tags(&self) -> bool {
+        !self.server.official
+    }
+
     pub(super) fn settings(&self) -> &HttpSettings {
         &self.server.http
     }

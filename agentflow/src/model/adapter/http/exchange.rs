@@ -30,12 +30,15 @@ const MAX_ERROR_TEXT: usize = 4 * 1024;
 /// How long the end of the body may take after the provider's own end, and how large it may be. It mostly comes with
 /// it; a connection whose body was not read to the end cannot be used again.
 const DRAIN: Duration = Duration::from_millis(100);
+/// How long more of an answer may take after its reason: mostly the usage follows. Some servers send the provider's own
+/// end late or never, and keep the connection open.
+const LINGER: Duration = Duration::from_secs(3);
 const MAX_DRAIN: usize = 1024 * 1024;
 
 /// The stream of one call. Nothing happens before it is polled.
 pub(crate) fn exchange<F: WireFormat>(adapter: Arc<HttpAdapter<F>>, request: ModelRequest) -> ModelStream {
     let state = Box::new(Exchange {
-        deltas: Deltas::new(request.stream),
+        deltas: Deltas::new(request.stream).finding_thinking(adapter.may_think_in_tags()),
         retried_by_caller: request.retried_by_caller,
         adapter,
         stage: Stage::New(request),
@@ -80,6 +83,8 @@ struct Reading<D> {
     body: Body,
     /// How many bytes of the body were read.
     taken: u64,
+    /// When an answer that has its reason is taken as it is.
+    linger: Limit,
     decoder: D,
 }
 
@@ -90,6 +95,12 @@ enum Body {
 
 impl Body {
     fn take(&mut self, bytes: &[u8], decoder: &mut impl Decode, deltas: &mut Deltas) -> Result<Flow, ModelError> {
+        // Some servers give an error, or an answer, the content type that was asked for, and send a document.
+        if let Self::Events(reader) = self
+            && reader.is_document(bytes)
+        {
+            *self = Self::Document(Vec::new());
+        }
         match self {
             Self::Events(reader) => reader.feed(bytes, |event| decoder.event(event, deltas)),
             Self::Document(document) => {
@@ -115,7 +126,7 @@ impl Body {
 /// Reads a body of server-sent events as one answer, without a server.
 pub(super) fn read_events(body: &[u8], mut decoder: impl Decode) -> Result<ModelResponse, ModelError> {
     let (mut events, mut deltas) = (Body::Events(SseReader::default()), Deltas::new(true));
-    if events.take(body, &mut decoder, &mut deltas)? == Flow::More {
+    if events.take(body, &mut decoder, &mut deltas)? != Flow::End {
         events.finish(&mut decoder, &mut deltas)?;
     }
     decoder.complete().ok_or_else(ModelError::truncated)
@@ -161,7 +172,8 @@ impl<F: WireFormat> Exchange<F> {
             Ok((response, first)) => {
                 let body = body_of(&response, outgoing.stream)?;
                 let (host, decoder) = (host_of(outgoing), decoder.clone());
-                Ok(Stage::Read(Box::new(Reading { response, host, first, body, taken: 0, decoder })))
+                let linger = Limit::never();
+                Ok(Stage::Read(Box::new(Reading { response, host, first, body, taken: 0, linger, decoder })))
             }
             Err(error) => self.again(error).await,
         }
@@ -192,20 +204,30 @@ impl<F: WireFormat> Exchange<F> {
         match piece {
             Ok(Some(bytes)) => match reading.take(&bytes, settings.max_answer_bytes, &mut self.deltas) {
                 Ok(Flow::More) => Ok(Stage::Read(reading)),
+                Ok(Flow::Finishing) => {
+                    reading.linger = Limit::after(LINGER, TimeoutKind::Idle);
+                    Ok(Stage::Read(reading))
+                }
                 Ok(Flow::End) => {
                     reading.drain().await;
                     self.complete(&mut reading)
                 }
-                Err(error) if self.handed_on || !self.deltas.is_empty() => Err(reading.signed(error)),
-                // Nothing but an error arrived, so a retry repeats nothing.
-                Err(error) => self.again(reading.signed(error)).await,
+                Err(error) => self.unanswered(reading.signed(error)).await,
             },
-            Ok(None) => {
-                reading.finish(&mut self.deltas)?;
-                self.complete(&mut reading)
-            }
+            Ok(None) => match reading.finish(&mut self.deltas) {
+                Ok(()) => self.complete(&mut reading),
+                Err(error) => self.unanswered(error).await,
+            },
             // After the provider's sign of the end the answer is whole; only the end of the body is missing.
             Err(error) => self.complete(&mut reading).map_err(|_| error),
+        }
+    }
+
+    /// The body holds an error. A retry repeats nothing if there was nothing else in it.
+    async fn unanswered(&mut self, error: ModelError) -> Result<Stage<F::Decoder>, ModelError> {
+        match self.handed_on || !self.deltas.is_empty() || error.kind() == ModelErrorKind::Truncated {
+            true => Err(error),
+            false => self.again(error).await,
         }
     }
 
@@ -218,7 +240,7 @@ impl<F: WireFormat> Exchange<F> {
 
 impl<D: Decode> Reading<D> {
     async fn piece(&mut self, settings: &HttpSettings, deadline: Limit) -> Result<Option<Bytes>, ModelError> {
-        let limit = Limit::after(settings.idle_timeout, TimeoutKind::Idle).or(deadline);
+        let limit = Limit::after(settings.idle_timeout, TimeoutKind::Idle).or(self.linger).or(deadline);
         match limit.hold(self.response.chunk()).await {
             Ok(Ok(piece)) => Ok(piece),
             Ok(Err(error)) => Err(self.signed(transport(error, &self.host, settings.connect_timeout))),

@@ -15,6 +15,7 @@ mod secret_header;
 mod server;
 mod settings;
 mod sse;
+mod think_tags;
 #[cfg(feature = "tool-http")]
 mod trusted_roots;
 
@@ -45,6 +46,7 @@ pub use self::settings::HttpSettings;
 pub(crate) use self::sse::SseEvent;
 #[cfg(feature = "a2a-client")]
 pub(crate) use self::sse::SseReader;
+use self::think_tags::{ThinkTags, separated};
 #[cfg(feature = "tool-http")]
 pub(crate) use self::trusted_roots::TrustedRoots;
 use crate::model::{ModelError, ModelEvent, ModelResponse, Secret};
@@ -66,6 +68,8 @@ pub(crate) trait Decode: Clone + Send + Sync + 'static {
 pub(crate) enum Flow {
     /// More may follow.
     More,
+    /// The answer has its reason: more follows at once or never.
+    Finishing,
     /// This was the last one, by the provider's own sign.
     End,
 }
@@ -86,18 +90,35 @@ pub(crate) struct Outgoing {
 pub(crate) struct Deltas {
     wanted: bool,
     queue: VecDeque<ModelEvent>,
+    /// Present when thinking may stand in tags in the text.
+    tags: Option<ThinkTags>,
 }
 
 impl Deltas {
     /// A queue that keeps pieces only when they are wanted.
     pub(crate) fn new(wanted: bool) -> Self {
-        Self { wanted, queue: VecDeque::new() }
+        Self { wanted, queue: VecDeque::new(), tags: None }
+    }
+
+    /// Makes thinking in tags at the start of the text reasoning.
+    fn finding_thinking(mut self, finds: bool) -> Self {
+        self.tags = finds.then(ThinkTags::default);
+        self
     }
 
     /// Adds a piece; it is not even made when pieces are not wanted.
     pub(crate) fn push(&mut self, piece: impl FnOnce() -> ModelEvent) {
-        if self.wanted {
-            self.queue.push_back(piece());
+        if !self.wanted {
+            return;
+        }
+        let queue = &mut self.queue;
+        match (piece(), &mut self.tags) {
+            (ModelEvent::Text(text), Some(tags)) => tags.take(text, |piece| queue.push_back(piece)),
+            (piece @ ModelEvent::ToolCall(_), Some(tags)) => {
+                tags.finish(|held| queue.push_back(held));
+                queue.push_back(piece);
+            }
+            (piece, _) => queue.push_back(piece),
         }
     }
 
@@ -106,7 +127,13 @@ impl Deltas {
         std::mem::take(&mut self.queue)
     }
 
-    fn complete(&mut self, response: ModelResponse) {
+    fn complete(&mut self, mut response: ModelResponse) {
+        if let Some(tags) = &mut self.tags {
+            if self.wanted {
+                tags.finish(|held| self.queue.push_back(held));
+            }
+            response = separated(response);
+        }
         self.queue.push_back(ModelEvent::Completed(Box::new(response)));
     }
 

@@ -1,8 +1,9 @@
 //! Server-sent events, read from bytes that may be split anywhere.
 //!
-//! Follows the WHATWG rules (line ends, byte order mark, comments, fields), with one difference: an event that the body
-//! ends in the middle of is offered by [`SseReader::finish`], since some servers leave out the last blank line. It does
-//! no I/O and never waits: an event is passed on as soon as its blank line has arrived.
+//! Follows the WHATWG rules (line ends, byte order mark, comments, fields), with two differences. An event that the body
+//! ends in the middle of is offered by [`SseReader::finish`], since some servers leave out the last blank line. A JSON
+//! object that stands in the place of an event is offered as one, since some servers write an error so. It does no I/O
+//! and never waits: an event is passed on as soon as its blank line has arrived.
 
 use super::Flow;
 use crate::model::ModelError;
@@ -28,6 +29,10 @@ pub(crate) struct SseReader {
     name: Vec<u8>,
     data: Vec<u8>,
     has_data: bool,
+    /// The lines are those of a JSON object without field names.
+    bare: bool,
+    /// A line that is not blank has begun.
+    begun: bool,
     /// How many bytes of the byte order mark have been seen; past it once anything else was.
     bom: usize,
     /// The last byte was a carriage return: a line feed right after it belongs to it.
@@ -35,19 +40,28 @@ pub(crate) struct SseReader {
 }
 
 impl SseReader {
-    /// Takes the next bytes and calls `each` for every event they complete, until `each` returns [`Flow::End`].
+    /// Returns true if the body is a JSON document, of which these are the first bytes, whatever its content type says.
+    pub(crate) fn is_document(&self, first: &[u8]) -> bool {
+        let first = first.strip_prefix(BOM).unwrap_or(first).trim_ascii_start();
+        !self.begun && matches!(first.first(), Some(b'{' | b'['))
+    }
+
+    /// Takes the next bytes and calls `each` for every event they complete, until `each` returns [`Flow::End`]. Returns
+    /// [`Flow::Finishing`] if `each` returned it for one of them.
     pub(crate) fn feed(
         &mut self,
         mut bytes: &[u8],
         mut each: impl FnMut(SseEvent<'_>) -> Result<Flow, ModelError>,
     ) -> Result<Flow, ModelError> {
         bytes = self.skip_bom(bytes);
+        let mut all = Flow::More;
         while let Some(&first) = bytes.first() {
             if std::mem::take(&mut self.after_cr) && first == b'\n' {
                 bytes = &bytes[1..];
                 continue;
             }
             let Some(end) = memchr::memchr2(b'\n', b'\r', bytes) else {
+                self.begun = true;
                 self.line.extend_from_slice(bytes);
                 break;
             };
@@ -62,15 +76,17 @@ impl SseReader {
                 self.line = line;
                 flow
             };
-            if flow == Flow::End {
-                return Ok(Flow::End);
+            match flow {
+                Flow::More => {}
+                Flow::Finishing => all = flow,
+                Flow::End => return Ok(Flow::End),
             }
             bytes = &bytes[end + 1..];
         }
         if self.line.len() + self.data.len() > MAX_EVENT {
             return Err(ModelError::too_large(format!("one event of the answer is larger than {MAX_EVENT} bytes")));
         }
-        Ok(Flow::More)
+        Ok(all)
     }
 
     /// The body has ended: calls `each` for the event that it ended in, as far as it arrived.
@@ -95,9 +111,13 @@ impl SseReader {
             };
             self.name.clear();
             self.data.clear();
+            self.bare = false;
             return flow;
         }
+        self.begun = true;
+        self.bare |= !self.has_data && line.starts_with(b"{");
         let (field, value) = match memchr::memchr(b':', line) {
+            _ if self.bare => (&b"data"[..], line),
             Some(colon) => (&line[..colon], &line[colon + 1..]),
             None => (line, &b""[..]),
         };
@@ -184,6 +204,14 @@ mod tests {
             read(&[b"event: ping\ndata: {}\n\ndata: b\n\n"]),
             [("ping".to_owned(), "{}".to_owned()), (String::new(), "b".to_owned())]
         );
+    }
+
+    #[test]
+    fn a_bare_object_is_an_event() {
+        assert_eq!(data("data: a\n\n{\"error\": 1}\n"), ["a", "{\"error\": 1}"]);
+        assert_eq!(data("{\n  \"a\":\n  {}\n}\n\ndata: b\n\n"), ["{\n \"a\":\n {}\n}", "b"]);
+        // Within an event it is a line without a meaning.
+        assert_eq!(data("data: a\n{}\n\n"), ["a"]);
     }
 
     #[test]

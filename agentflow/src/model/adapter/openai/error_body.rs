@@ -21,7 +21,7 @@ pub(in crate::model::adapter) fn refused(refusal: &Refusal<'_>) -> ModelError {
 
 /// The error object in the middle of an answer, or in place of one.
 pub(in crate::model::adapter) fn in_answer(raw: &str) -> ModelError {
-    let value: Value = serde_json::from_str(raw).unwrap_or_default();
+    let value: Value = serde_json::from_str(raw).unwrap_or_else(|_| raw.trim().into());
     let problem = Problem::read(&value);
     let (kind, permanent) = problem.class(None);
     let message = match problem.message.is_empty() {

@@ -22,7 +22,7 @@ pub(crate) struct ChatDecoder {
     /// The length of the conversation, for the ids of calls that have none.
     turn: usize,
     answer: Assembly,
-    /// The call that each index of the wire stands for now.
+    /// The call to which pieces with each index of the wire belong now.
     slots: Vec<(u64, usize)>,
     details: Vec<Value>,
     reasoning_content: bool,
@@ -35,14 +35,17 @@ pub(crate) struct ChatDecoder {
 
 impl Decode for ChatDecoder {
     fn event(&mut self, event: SseEvent<'_>, deltas: &mut Deltas) -> Result<Flow, ModelError> {
+        if event.name == b"error" {
+            return Err(error_body::in_answer(&String::from_utf8_lossy(event.data)));
+        }
         match event.data.trim_ascii() {
             b"[DONE]" => return Ok(Flow::End),
             // A ping of some servers.
             b"" => return Ok(Flow::More),
             _ => {}
         }
-        self.chunk(event.data, deltas, "an event of the answer")?;
-        Ok(Flow::More)
+        let has_choice = self.chunk(event.data, deltas, "an event of the answer")?;
+        Ok(if has_choice && self.finish_reason.is_some() { Flow::Finishing } else { Flow::More })
     }
 
     fn document(&mut self, body: &[u8], deltas: &mut Deltas) -> Result<(), ModelError> {
@@ -132,8 +135,8 @@ impl ChatDecoder {
         self.details(delta.reasoning_details.unwrap_or_default());
         self.content(&delta.content, deltas);
         self.refusal(&delta.refusal, deltas);
-        for call in delta.tool_calls.into_iter().flatten() {
-            self.call(call, deltas);
+        for (at, call) in delta.tool_calls.into_iter().flatten().enumerate() {
+            self.call(call, at > 0, deltas);
         }
     }
 
@@ -202,11 +205,24 @@ impl ChatDecoder {
         self.answer.text(text, deltas);
     }
 
-    fn call(&mut self, call: Call<'_>, deltas: &mut Deltas) {
-        let function = call.function.unwrap_or_default();
-        let number = self.number(call.index, &call.id, &function.name);
-        self.answer.call(number, &call.id, &function.name, &function.arguments, deltas);
-        if let Some(extra) = call.extra_content.filter(|extra| !extra.is_null())
+    /// Takes in a piece of a call; `follows` says that it is not the first of its list.
+    fn call(&mut self, piece: Call<'_>, follows: bool, deltas: &mut Deltas) {
+        let function = piece.function.unwrap_or_default();
+        let (name, arguments) = (&*function.name, &*function.arguments);
+        let known = self.known_call(piece.index, &piece.id, name);
+        let number = match known {
+            Some(number) if self.belongs(number, &piece.id, name, arguments, follows && piece.index.is_none()) => {
+                number
+            }
+            _ => self.answer.begin_call(),
+        };
+        self.place(piece.index, number);
+        let call = self.answer.call_mut(number);
+        // Some servers end with all of the call once more.
+        if call.is_none_or(|call| call.arguments != arguments || !is_whole(arguments)) {
+            self.answer.call(number, &piece.id, name, arguments, deltas);
+        }
+        if let Some(extra) = piece.extra_content.filter(|extra| !extra.is_null())
             && let Some(known) = self.answer.call_mut(number)
         {
             let opaque = serde_json::json!({"provider": PROVIDER.name, "model": &*self.asked, "extra_content": extra});
@@ -214,36 +230,46 @@ impl ChatDecoder {
         }
     }
 
-    /// Which call a piece belongs to. The index decides, unless the piece begins another call: some servers
-    /// leave the index out or give the same one to every call.
-    fn number(&mut self, index: Option<u64>, id: &str, name: &str) -> usize {
-        let slot = match index {
-            Some(index) => self.slots.iter().rposition(|(of, _)| *of == index),
-            None if id.is_empty() => self.slots.len().checked_sub(1),
-            None => (0..self.slots.len()).rev().find(|at| {
-                let number = self.slots[*at].1;
-                self.answer.call_mut(number).is_some_and(|call| call.id == id)
-            }),
-        };
-        let known = slot.map(|at| self.slots[at].1);
-        if let Some(number) = known
-            && let Some(call) = self.answer.call_mut(number)
-        {
-            let another = match id.is_empty() {
-                false => !call.id.is_empty() && call.id != id,
-                // A name again, after arguments that are whole.
-                true => !name.is_empty() && serde_json::from_str::<serde::de::IgnoredAny>(&call.arguments).is_ok(),
-            };
-            if !another {
-                return number;
+    /// The call that a piece points to: by its index, else by its id, else the last one. A piece without a name that
+    /// points to none continues the last call while that is open, since some servers count the pieces of one call
+    /// differently, or give each an id of its own.
+    fn known_call(&mut self, index: Option<u64>, id: &str, name: &str) -> Option<usize> {
+        let last = self.answer.calls().checked_sub(1);
+        let known = match index {
+            Some(index) => self.slots.iter().find(|(of, _)| *of == index).map(|(_, number)| *number),
+            None if id.is_empty() => return last,
+            None => {
+                (0..self.answer.calls()).rev().find(|at| self.answer.call_mut(*at).is_some_and(|call| call.id == id))
             }
+        };
+        let open = last
+            .filter(|at| name.is_empty() && self.answer.call_mut(*at).is_some_and(|call| !is_whole(&call.arguments)));
+        known.or(open)
+    }
+
+    /// Returns true if a piece belongs to the call that it points to. Otherwise it begins another call: some servers give
+    /// the same index, the same id or neither to every call, and then a name says where a call begins.
+    fn belongs(&mut self, number: usize, id: &str, name: &str, arguments: &str, follows: bool) -> bool {
+        let Some(call) = self.answer.call_mut(number) else { return false };
+        let other_id = !id.is_empty() && !call.id.is_empty() && call.id != id;
+        let same_call = call.id == id && call.name == name;
+        match &*call.arguments {
+            _ if name.is_empty() => true,
+            _ if follows && !same_call => false,
+            "" => !other_id && !follows,
+            whole if is_whole(whole) => same_call && (arguments.is_empty() || arguments == whole),
+            // In the middle of the arguments, a server repeats the name.
+            _ => call.name == name || call.id == id,
         }
-        let number = self.answer.begin_call();
-        match slot.filter(|_| index.is_some()) {
-            Some(at) => self.slots[at].1 = number,
-            None => self.slots.push((index.unwrap_or(u64::MAX), number)),
+    }
+
+    /// Pieces with this index belong to this call from now on.
+    fn place(&mut self, index: Option<u64>, number: usize) {
+        let Some(index) = index else { return };
+        match self.slots.iter_mut().find(|(of, _)| *of == index) {
+            Some((_, known)) => *known = number,
+            None => self.slots.push((index, number)),
         }
-        number
     }
 
     /// Marks the reasoning with what it takes to send it back.
@@ -255,6 +281,12 @@ impl ChatDecoder {
         };
         self.answer.keep_reasoning(PROVIDER.name, &self.asked, opaque);
     }
+}
+
+/// Returns true if a text is JSON. An object is parsed only when its last byte is there.
+fn is_whole(arguments: &str) -> bool {
+    let text = arguments.trim_ascii();
+    (!text.starts_with('{') || text.ends_with('}')) && serde_json::from_str::<serde::de::IgnoredAny>(text).is_ok()
 }
 
 fn stop_reason(reason: &str, calls: bool, refused: bool) -> StopReason {

@@ -36,6 +36,9 @@ impl Decode for ResponsesDecoder {
         if says_nothing_new(event.name) {
             return Ok(Flow::More);
         }
+        if event.name == b"error" {
+            return Err(error_body::in_answer(&String::from_utf8_lossy(event.data)));
+        }
         match event.data.trim_ascii() {
             b"[DONE]" => return Ok(Flow::End),
             // A ping of some servers.
@@ -212,7 +215,7 @@ mod tests {
         for event in events {
             let data = event.to_string();
             match decoder.event(SseEvent { name: b"", data: data.as_bytes() }, &mut deltas) {
-                Ok(Flow::More) => {}
+                Ok(Flow::More | Flow::Finishing) => {}
                 Ok(Flow::End) => break,
                 Err(error) => return (deltas.drain(), Err(error)),
             }
