@@ -226,6 +226,8 @@ kinds! {
     // Of an agent.
     /// The model gave neither text nor a tool call.
     NoAnswer "no_answer" ModelError May,
+    /// The model declined to give an answer of the output type.
+    Refused "refused" ModelError May,
     /// The model's answers did not fit the output type.
     InvalidOutput "invalid_output" ModelError May,
     /// The agent took all of its turns.

@@ -5,6 +5,7 @@ use std::any::TypeId;
 
 use super::tool::{LinkedTool, Options, PathTool, ToolFn0};
 use crate::context::Context;
+use crate::event::EXIT_TOOL;
 use crate::tool::{EXIT_LOOP, Effects, ToolFuture};
 
 /// The tool by which a model says that the `repeat!` around its agent is finished: no round follows this one.
@@ -13,8 +14,10 @@ use crate::tool::{EXIT_LOOP, Effects, ToolFuture};
 /// reads it: `until = |draft| draft.good`. An agent of a [`Team`](crate::agent::Team) needs neither: who answers without a
 /// transfer ends the team's run.
 ///
-/// It is a path for `tools![..]` and `#[agent(tools = [..])]`; code calls [`Context::exit_loop`]. After the call the model
-/// still gives its answer, which is the output of the last round.
+/// It is a path for `tools![..]` and `#[agent(tools = [..])]`; code calls [`Context::exit_loop`]. The call ends the turn
+/// of the model, which is not asked again. The text beside the call is the output of the last round. Without a text the
+/// output of the round before is kept, or what the first round was given. Only an answer with a type is asked for after
+/// the call. Outside of a repetition the call changes nothing, and the model is asked for its answer.
 ///
 /// ```
 /// # use agentflow::prelude::*;
@@ -36,8 +39,7 @@ use crate::tool::{EXIT_LOOP, Effects, ToolFuture};
 /// # async fn main() -> Result<()> {
 /// # let model = ScriptedModel::new([
 /// #     Turn::text("tea, hot"),
-/// #     Turn::call("exit_loop", json!({})),
-/// #     Turn::text("hot tea"),
+/// #     Turn::text("hot tea").and_call("exit_loop", json!({})),
 /// # ]);
 /// let runtime = Runtime::builder().model(model).build();
 /// assert_eq!(polished(&runtime.context(), "tea hot".to_owned()).await?, "hot tea"); // in the second round
@@ -48,7 +50,7 @@ use crate::tool::{EXIT_LOOP, Effects, ToolFuture};
 pub struct exit_loop {}
 
 static EXIT: LinkedTool = LinkedTool::new(
-    "exit_loop",
+    EXIT_TOOL,
     EXIT_LOOP,
     (file!(), line!()),
     &[],

@@ -3,12 +3,14 @@
 //! It does no I/O, reads no clock, draws no random number and is not async: the same events give the same command.
 //! The same code serves a live run and a resumed one.
 
+mod answers;
 mod calls;
 mod handoffs;
 mod later_messages;
 
 use std::sync::Arc;
 
+use self::answers::Answer;
 use self::calls::Calls;
 use self::handoffs::Handoffs;
 pub(super) use self::handoffs::Transfer;
@@ -17,13 +19,14 @@ use super::limits::Limits;
 use super::typed_output::{OutputRule, repair_text};
 use crate::error::Error;
 use crate::event::{
-    ANSWER_TOOL, AgentCompleted, AgentStarted, AnswerForm, Event, EventKind, RunAdvanced, RunCompleted, answer_text,
+    ANSWER_TOOL, AgentCompleted, AgentStarted, AnswerForm, EXIT_TOOL, Event, EventKind, RunAdvanced, RunCompleted,
 };
 use crate::failure::Failure;
 use crate::message::{Conversation, Message, ToolCall, ToolResult, ToolStatus};
 use crate::middleware::Attempt;
-use crate::model::{ModelInfo, ModelResponse, StopReason, Usage};
+use crate::model::{ModelInfo, Usage};
 use crate::path::StepPath;
+use crate::state::EXIT;
 use crate::tool::Effects;
 
 /// What is to be done next.
@@ -140,18 +143,6 @@ enum Phase {
     Ended(Option<Result<Arc<AgentCompleted>, Arc<Failure>>>),
 }
 
-#[derive(Clone, Debug)]
-struct Answer {
-    message: Arc<Message>,
-    stop_reason: StopReason,
-}
-
-impl Answer {
-    fn new(response: &ModelResponse) -> Self {
-        Self { message: Arc::clone(&response.message), stop_reason: response.stop_reason.clone() }
-    }
-}
-
 impl AgentMachine {
     pub(crate) fn new(base: StepPath, limits: impl Into<Arc<Limits>>, output: Option<OutputRule>) -> Self {
         Self {
@@ -260,6 +251,11 @@ impl AgentMachine {
             (EventKind::AgentStarted(agent), Phase::NotStarted) => self.begin(agent),
             // A further attempt at its step lets it continue.
             (EventKind::AgentStarted(_), Phase::Ended(Some(Err(_)))) if *path == self.base => self.continues(),
+            // An earlier release asked the model once more after the call that ended the repetition.
+            (EventKind::ModelStarted { .. }, Phase::Answered(answer)) if answer.exits => {
+                self.begin_turn();
+                self.apply(path, kind);
+            }
             (EventKind::ModelStarted { provider, model }, Phase::Model { called }) => {
                 *called = Some(ModelInfo::new(Arc::clone(provider), Arc::clone(model)));
                 self.model_calls = self.model_calls.saturating_add(1);
@@ -291,6 +287,12 @@ impl AgentMachine {
             (EventKind::ToolContinued { .. }, Phase::Tools(calls)) => calls.asks(path, false),
             (EventKind::ToolCompleted { result, .. } | EventKind::ToolFailed { result, .. }, Phase::Tools(calls)) => {
                 calls.ended(path, result);
+                // A tool of the program that ends the repetition leaves it to the model to answer.
+                if result.name == EXIT_TOOL
+                    && kind.saved().is_some_and(|saved| matches!(saved.get(EXIT), Some(Some(_))))
+                {
+                    calls.exit();
+                }
                 if calls.all_ended() {
                     self.end_tools();
                 }
@@ -419,23 +421,6 @@ impl AgentMachine {
         self.stopped_in = is_failure.then(|| Box::new(phase));
     }
 
-    /// An answer without tool calls: it ends the run when it fits. When the provider paused in it, the turn continues.
-    fn take_text(&self, response: &ModelResponse) -> Phase {
-        if response.stop_reason == StopReason::PauseTurn {
-            return Phase::StepDone { answer: None };
-        }
-        let text = response.message.text();
-        let problem = match &self.output {
-            Some(rule) if rule.by_tool => Some(format!("it is not a call of `{ANSWER_TOOL}`")),
-            Some(rule) if !text.is_empty() => (rule.check)(&text).err(),
-            _ => None,
-        };
-        match problem {
-            Some(problem) => Phase::Misfit { problem: problem.into() },
-            None => Phase::StepDone { answer: Some(Answer::new(response)) },
-        }
-    }
-
     fn begin_turn(&mut self) {
         self.turn += 1;
         self.stopped_turn = None;
@@ -454,6 +439,7 @@ impl AgentMachine {
         if let Some(handoffs) = &mut self.handoffs {
             handoffs.wanted = calls.transfer().map(Into::into);
         }
+        let exits = calls.exits();
         if calls.was_stopped() {
             let (failures_in_row, misfits) = (self.failures_in_row, self.misfits);
             self.stopped_turn = Some(Box::new(StoppedTurn { calls: Calls::clone(&calls), failures_in_row, misfits }));
@@ -468,21 +454,20 @@ impl AgentMachine {
             }
         }
         let by_tool = self.output.as_ref().is_some_and(|rule| rule.by_tool);
-        if let Some(result) = message.results().find(|result| by_tool && result.name == ANSWER_TOOL) {
-            if result.status.is_success() {
-                if let Some(handoffs) = &mut self.handoffs {
-                    handoffs.wanted = None;
-                }
-                let answer = self
-                    .request
-                    .messages()
-                    .last()
-                    .map(|message| Answer { message: Arc::clone(message), stop_reason: StopReason::Stop });
-                self.phase = Phase::StepDone { answer };
-            } else if result.status != ToolStatus::TooManyCalls {
-                self.misfits += 1;
+        let given = message.results().find(|result| by_tool && result.name == ANSWER_TOOL);
+        let answer = match given.map(|result| result.status) {
+            Some(ToolStatus::Success) => self.request.messages().last().map(|asked| Answer::by_call(asked, false)),
+            Some(status) => {
+                self.misfits += u32::from(status != ToolStatus::TooManyCalls);
+                None
             }
+            None if exits => self.answer_of_exit(),
+            None => None,
+        };
+        if let (Some(_), Some(handoffs)) = (&answer, &mut self.handoffs) {
+            handoffs.wanted = None;
         }
+        self.phase = Phase::StepDone { answer };
         self.request.push(message);
     }
 
@@ -535,14 +520,6 @@ impl AgentMachine {
             return Command::Finish(Outcome::Failed(Error::LlmCallLimit { calls: limits.max_llm_calls }));
         }
         Command::CallModel { path: self.base.model(self.turn) }
-    }
-
-    fn finish(&self, answer: &Answer) -> Outcome {
-        if answer_text(&answer.message).is_empty() || answer.stop_reason == StopReason::ContentFilter {
-            return Outcome::Failed(Error::NoAnswer { stop_reason: answer.stop_reason.as_str().to_owned() });
-        }
-        let (message, stop_reason) = (Arc::clone(&answer.message), answer.stop_reason.clone());
-        Outcome::Completed(Arc::new(AgentCompleted::new(message, stop_reason, self.turn, self.usage.clone())))
     }
 }
 

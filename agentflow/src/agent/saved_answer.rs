@@ -5,10 +5,11 @@ use std::sync::Arc;
 
 use super::driver::Run;
 use crate::error::{Error, Result};
-use crate::event::{AgentCompleted, AnswerForm, EventKind};
+use crate::event::{AgentCompleted, AnswerForm, EXIT_TOOL, EventKind};
 use crate::path::StepPath;
 use crate::run::Segment;
-use crate::state::{MOST_SAVED, SavedByStep, too_much_in_session, too_much_saved};
+use crate::state::{EXIT, MOST_SAVED, SavedByStep, WITHOUT_OUTPUT, too_much_in_session, too_much_saved};
+use crate::value::Encoded;
 
 impl Run {
     /// The answer with what its record holds of the state. What calls the agent sees the value from now on.
@@ -17,6 +18,9 @@ impl Run {
     /// [`Error::InvalidOutput`] when the answer, which a hook may have given, is not JSON although a value is expected;
     /// [`Error::State`] when it is too large.
     pub(super) fn saved_with_answer(&self, completed: Arc<AgentCompleted>) -> Result<Arc<AgentCompleted>> {
+        if !self.segment.is_run() && ends_without_answer(&completed) {
+            return Ok(self.without_output(completed));
+        }
         let Some(key) = self.plan.output_key.as_ref().map(|output_key| &output_key.key) else { return Ok(completed) };
         let form = self.plan.output.as_ref().map_or(AnswerForm::Text, |output| output.rule.form);
         let value = form
@@ -30,6 +34,17 @@ impl Run {
         let mut completed = completed;
         Arc::make_mut(&mut completed).saved = saved.recorded();
         Ok(completed)
+    }
+
+    /// An end of the repetition around the agent without an answer. The value under its key stays as it was.
+    fn without_output(&self, mut completed: Arc<AgentCompleted>) -> Arc<AgentCompleted> {
+        if let Ok(without_output) = Encoded::from_json(WITHOUT_OUTPUT.to_owned()) {
+            let mut saved = SavedByStep::default();
+            saved.change(EXIT, Some(without_output));
+            self.hand_up_answer(&saved);
+            Arc::make_mut(&mut completed).saved = Arc::new(saved).recorded();
+        }
+        completed
     }
 
     /// Whether there is room for the answer in the record of the step around it and in the session.
@@ -67,4 +82,9 @@ impl Run {
             self.hand_up_answer(saved);
         }
     }
+}
+
+/// Returns true if the model ended the repetition around its agent and gave no text with it.
+fn ends_without_answer(completed: &AgentCompleted) -> bool {
+    completed.text().is_empty() && completed.message.tool_calls().any(|call| call.name == EXIT_TOOL)
 }

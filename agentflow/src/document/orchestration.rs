@@ -5,14 +5,12 @@ use std::sync::Arc;
 use super::agents_document::{LAST, MESSAGE};
 use super::document_agent::DocumentAgent;
 use super::object_fields::{Fields, Problems, braces};
+use crate::event::EXIT_TOOL;
 use crate::model::ModelRef;
 use crate::template::Template;
 use crate::text::{did_you_mean, nearest};
 use crate::text_tree::Tree;
 use crate::workflow::{GraphBody, GraphNode, Mapping, Reference};
-
-/// The tool by which an agent ends a loop.
-const EXIT: &str = "exit_loop";
 
 /// The most rounds of a loop that only an agent ends.
 const MOST_ROUNDS: u32 = 500;
@@ -239,11 +237,13 @@ impl Orchestration {
             "sequential" => Some(Self::Sequential(agents)),
             "parallel" => Some(Self::Parallel(agents)),
             _ => {
-                let can_end = agents.iter().any(|at| members[*at].tools.contains(&EXIT));
+                let can_end = agents.iter().any(|at| members[*at].tools.contains(&EXIT_TOOL));
                 if most.is_none() && !can_end {
                     problems.note(
                         &at.at,
-                        format!("a `loop` needs `max_iterations`, or an agent with the tool `{EXIT}`, which ends it"),
+                        format!(
+                            "a `loop` needs `max_iterations`, or an agent with the tool `{EXIT_TOOL}`, which ends it"
+                        ),
                     );
                 }
                 Some(Self::Loop { agents, most: rounds.unwrap_or(MOST_ROUNDS) })

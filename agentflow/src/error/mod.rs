@@ -25,10 +25,9 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// Why a run has no result, or why it could not begin.
 ///
-/// Every variant is one sentence that says what to do. To decide in a program, match on a variant or ask
-/// [`kind`](Self::kind), the class as it is stored in journals; [`is_retryable`](Self::is_retryable) says whether the
-/// same run may succeed when it is repeated. Shown with `{:?}` it is the same sentence with its causes, since
-/// `fn main() -> agentflow::Result<()>` shows it that way.
+/// Every variant is one sentence with a remedy. To decide in a program, match on a variant or on [`kind`](Self::kind), the
+/// class as it is stored in journals; [`is_retryable`](Self::is_retryable) is true if the same run may succeed when it is
+/// repeated. `{:?}` shows the same sentence with its causes, as `fn main() -> agentflow::Result<()>` does.
 ///
 /// An error is also a value: encoded it is its [`Failure`], and decoded it is [`Error::Recorded`] with the same kind and
 /// the same sentence. So a step of a workflow can give a `Result<T, Error>` to other steps.
@@ -88,6 +87,15 @@ pub enum Error {
     #[error("the model gave no answer: it stopped with `{stop_reason}`")]
     NoAnswer {
         /// Why it stopped, such as `length` or `content_filter`.
+        stop_reason: String,
+    },
+    /// The model declined to answer with the agent's output type, or its provider withheld the answer.
+    #[error("the model gave no answer: it stopped with `{stop_reason}` and said: {refusal}")]
+    #[non_exhaustive]
+    Refused {
+        /// The text in place of the answer.
+        refusal: String,
+        /// Why it stopped: `refusal` or `content_filter`.
         stop_reason: String,
     },
     /// The model's answers did not fit the schema of the agent's output.
@@ -437,6 +445,7 @@ impl Error {
             Self::Toolset { .. } => FailureKind::Toolset,
             Self::Model(error) => error.kind().as_str().into(),
             Self::NoAnswer { .. } => FailureKind::NoAnswer,
+            Self::Refused { .. } => FailureKind::Refused,
             Self::InvalidOutput { .. } | Self::Output { .. } => FailureKind::InvalidOutput,
             Self::MaxStepsReached { .. } => FailureKind::MaxStepsReached,
             Self::LlmCallLimit { .. } => FailureKind::LlmCallLimit,

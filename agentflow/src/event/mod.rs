@@ -19,7 +19,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 pub use self::kind::{EventKind, ModelDelta, UnknownEvent};
-pub(crate) use self::payload::{ANSWER_TOOL, TRANSFER_TOOL, answer_text};
+pub(crate) use self::payload::{ANSWER_TOOL, EXIT_TOOL, TRANSFER_TOOL, answer_text};
 pub use self::payload::{
     AgentCompleted, AgentHandoff, AgentStarted, AnswerForm, LiveTerms, NotUndone, PauseReason, Redefined, RunAdvanced,
     RunBody, RunCompleted, RunStarted, RunTerms, Spending, WorkflowCompleted, WorkflowStarted,

@@ -515,6 +515,9 @@ pub(crate) const ANSWER_TOOL: &str = "final_answer";
 /// The tool by which a model transfers the conversation to another agent of its team.
 pub(crate) const TRANSFER_TOOL: &str = "transfer_to_agent";
 
+/// The tool by which a model ends the repetition around its agent, and with it its own turns.
+pub(crate) const EXIT_TOOL: &str = "exit_loop";
+
 /// An agent of a team transferred the conversation to another one.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]

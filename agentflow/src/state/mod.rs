@@ -12,7 +12,7 @@ mod transform;
 
 pub(crate) use self::key::is_name;
 pub use self::key::{StateKey, StateKeyError, StateOwner, StateValue};
-pub(crate) use self::reserved::{EXIT, MAIL, is_of_session, is_reserved};
+pub(crate) use self::reserved::{EXIT, MAIL, WITHOUT_OUTPUT, is_of_session, is_reserved};
 pub use self::saved::SavedByStep;
 pub(crate) use self::saved::{IN_TAP, MOST_SAVED, too_much_in_session, too_much_saved};
 pub use self::state_values::StateValues;

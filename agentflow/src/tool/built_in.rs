@@ -9,8 +9,8 @@ use super::{ToolError, ToolOutput};
 use crate::context::Context;
 
 /// What `exit_loop` is for, as a model reads it.
-pub(crate) const EXIT_LOOP: &str =
-    "Ends the repetition that this is a round of. Call it when the work is finished, then give the final answer.";
+pub(crate) const EXIT_LOOP: &str = "Ends the repetition that this is a round of. Call it when the work is finished, with the final answer as text beside \
+     the call. Without a text the answer of the round before is the final one.";
 
 /// The names.
 #[cfg(feature = "documents")]

@@ -83,8 +83,8 @@ const ALL: [Case; 12] = [
         calls: None,
         form: Agents,
         input: || json!({"message": "A poem."}),
-        turns: || vec![Turn::text("draft"), Turn::call("exit_loop", json!({})), Turn::text("final")],
-        output: || json!("final"),
+        turns: || vec![Turn::text("draft"), Turn::call("exit_loop", json!({}))],
+        output: || json!("draft"),
         written_as: &[Agents],
     },
     Case {

@@ -344,15 +344,22 @@ async fn an_agent_is_shown_what_is_known_of_its_user() {
 #[tokio::test]
 async fn an_agent_ends_a_loop() {
     let text = TRACKER.replace("type: sequential", "type: loop").replace("tools: []", "tools: [exit_loop]");
-    let model = ScriptedModel::new([
-        Turn::text("1"),
-        Turn::text("a"),
-        Turn::text("2"),
-        Turn::call("exit_loop", json!({})),
-        Turn::text("enough"),
-    ]);
-    let runtime = Runtime::builder().document(read(&text)).model(model).build();
-    assert_eq!(run(&runtime, "exchange_tracker", json!({"message": "?"})).await, json!("enough"));
+    let exit = || Turn::call("exit_loop", json!({}));
+    for (turns, output) in [
+        // Without a text, what the round before gave is kept.
+        (vec![Turn::text("1"), Turn::text("a"), Turn::text("2"), exit()], "a"),
+        (vec![Turn::text("1"), Turn::text("a"), Turn::text("2"), exit().and_text("b")], "b"),
+        (vec![Turn::text("1"), exit().and_text("a")], "a"),
+        // There is no round before the first one.
+        (vec![Turn::text("1"), exit()], ""),
+    ] {
+        let runtime = Runtime::builder().document(read(&text)).model(ScriptedModel::new(turns)).build();
+        let input = Encoded::new(&json!({"message": "?"})).unwrap();
+        let handle = runtime.start_named("exchange_tracker", input).await.unwrap();
+        assert_eq!(handle.result().await.unwrap().decode::<Value>().unwrap(), json!(output));
+        let state = serde_json::to_value(runtime.run_state(handle.run_id()).await.unwrap()).unwrap();
+        assert_eq!(state["analysis"], if output.is_empty() { Value::Null } else { json!(output) }, "{state}");
+    }
 }
 
 /// A server that cannot be reached.

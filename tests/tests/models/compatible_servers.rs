@@ -5,9 +5,14 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use agentflow::agent::Agent;
+use agentflow::error::FailureKind;
 use agentflow::message::{Conversation, Message, Part, Role, ToolCall, ToolResult, ToolStatus};
 use agentflow::model::{ModelError, ModelErrorKind, ModelEvent, ModelRequest, StopReason};
+use agentflow::{Error, tool, tools};
 use futures_util::TryStreamExt;
+use schemars::JsonSchema;
+use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::scripted_server::{After, Format, Reply, ScriptedServer};
@@ -411,6 +416,79 @@ async fn an_answer_that_is_called_a_stream_is_read() {
     }
 }
 
+/// Points for a word.
+#[derive(Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+struct Score {
+    points: u8,
+}
+
+/// Looks a word up.
+#[tool(effects = "none")]
+fn look_up_word(word: String) -> String {
+    word
+}
+
+#[tokio::test]
+async fn a_typed_answer_in_text_is_an_answer_also_beside_tools() {
+    for format in Format::ALL {
+        for text in [r#"{"points": 7}"#, "```json\n{\"points\": 7}\n```"] {
+            let server = ScriptedServer::start([Reply::document(&answered(format, text))]);
+            let agent = Agent::new(format.model(&server)).tools(tools![look_up_word]).output::<Score>();
+            assert_eq!(agent.run("tea").await.unwrap().into_output(), Score { points: 7 }, "{format:?}");
+            assert_eq!(server.requests().len(), 1, "{format:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_text_that_does_not_fit_is_refused_with_the_name_of_the_tool() {
+    let replies = ["Seven.", r#"{"points": "seven"}"#, r#"{"points": 7}"#];
+    let replies = replies.map(|text| Reply::document(&answered(Format::Chat, text)));
+    let server = ScriptedServer::start(replies);
+    let agent = Agent::new(Format::Chat.model(&server)).tools(tools![look_up_word]).output::<Score>();
+    assert_eq!(agent.run("tea").await.unwrap().into_output(), Score { points: 7 });
+    let requests = server.requests();
+    let told = |request: usize| {
+        let messages = requests[request]["messages"].as_array().unwrap();
+        messages.last().unwrap()["content"].as_str().unwrap().to_owned()
+    };
+    assert!(told(1).contains("`final_answer`"), "{}", told(1));
+    assert!(told(2).contains("`final_answer`") && told(2).contains("`points`"), "{}", told(2));
+}
+
+fn refused(format: Format) -> Value {
+    const TEXT: &str = "I cannot help.";
+    match format {
+        Format::Chat => {
+            json!({"choices": [{"message": {"content": null, "refusal": TEXT}, "finish_reason": "stop"}]})
+        }
+        Format::Responses => json!({"status": "completed",
+            "output": [{"type": "message", "content": [{"type": "refusal", "refusal": TEXT}]}]}),
+        Format::Anthropic => {
+            json!({"type": "message", "content": [{"type": "text", "text": TEXT}], "stop_reason": "refusal"})
+        }
+        Format::Gemini => json!({"candidates": [{"content": {"parts": [{"text": TEXT}]}, "finishReason": "SAFETY"}]}),
+    }
+}
+
+#[tokio::test]
+async fn a_refusal_ends_a_run_with_a_typed_answer_at_once() {
+    for format in Format::ALL {
+        for with_tools in [false, true] {
+            let server = ScriptedServer::start([Reply::document(&refused(format))]);
+            let tools = if with_tools { tools![look_up_word] } else { tools![] };
+            let agent = Agent::new(format.model(&server)).tools(tools).output::<Score>();
+            let error = agent.run("tea").await.unwrap_err();
+            assert_eq!(server.requests().len(), 1, "{format:?}: {error}");
+            assert!(error.to_string().contains("I cannot help."), "{format:?}: {error}");
+            let Error::Refused { refusal, stop_reason, .. } = &error else { panic!("{format:?}: {error:?}") };
+            let reason = if format == Format::Gemini { "content_filter" } else { "refusal" };
+            assert_eq!((&**refusal, &**stop_reason), ("I cannot help.", reason), "{format:?}");
+            assert_eq!((error.kind(), error.is_retryable()), (FailureKind::Refused, false), "{format:?}");
+        }
+    }
+}
+
 fn shown(events: &[ModelEvent]) -> (String, String) {
     let (mut text, mut reasoning) = (String::new(), String::new());
     for event in events {
@@ -484,6 +562,14 @@ async fn thinking_in_tags_at_the_start_of_a_text_is_reasoning() {
         model.call(ModelRequest::new(conversation)).await.unwrap();
         assert!(!server.requests()[1].to_string().contains("Hm."), "{format:?}");
     }
+}
+
+#[tokio::test]
+async fn a_typed_answer_behind_thinking_in_tags_is_read() {
+    let text = "<think>{\"points\": 1}?</think>\n{\"points\": 7}";
+    let server = ScriptedServer::start([Reply::document(&answered(Format::Chat, text))]);
+    let agent = Agent::new(Format::Chat.model(&server)).output::<Score>();
+    assert_eq!(agent.run("tea").await.unwrap().into_output(), Score { points: 7 });
 }
 
 /// Only an answer that the format itself ends is whole.

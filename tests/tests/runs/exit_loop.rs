@@ -17,14 +17,16 @@ use crate::state::saved_in;
 
 /// Adds an `x` to a text, and ends when it has four.
 fn polisher() -> ScriptedModel {
-    ScriptedModel::from_fn(|request| {
+    ending_with(|text| Turn::text(text).and_call("exit_loop", json!({})))
+}
+
+/// Adds an `x` to a text, and takes this turn when it would have four. It is not asked again after that.
+fn ending_with(turn: fn(String) -> Turn) -> ScriptedModel {
+    ScriptedModel::from_fn(move |request| {
         let asked = request.messages.messages().iter().find(|message| message.role() == Role::User).unwrap();
+        assert!(request.messages.messages().iter().all(|message| message.results().next().is_none()));
         let text = format!("{}x", asked.text());
-        let has_called = request.messages.last().unwrap().results().next().is_some();
-        match text.len() == 4 && !has_called {
-            true => Turn::call("exit_loop", json!({})),
-            false => Turn::text(text),
-        }
+        if text.len() == 4 { turn(text) } else { Turn::text(text) }
     })
 }
 
@@ -83,6 +85,42 @@ async fn a_model_ends_the_repetition_around_its_agent() {
     let elsewhere = far(test_runtime()).build();
     assert_eq!(exit_polished::workflow().run(&elsewhere, "x".to_owned()).await.unwrap(), "xxxx");
     CrashTest::new(&exit_polished::workflow(), || "x".to_owned()).runtime(far).run().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_round_that_ends_without_a_text_keeps_the_output_of_the_one_before() {
+    let silent = || ending_with(|_| Turn::call("exit_loop", json!({})));
+    let runtime = test_runtime().store(MemoryStore::new()).model(silent()).build();
+    let run = runtime.start(exit_polished::workflow(), "x".to_owned()).await.unwrap();
+    assert_eq!(run.result().await.unwrap(), "xxx");
+    check_events(&run.recorded()).unwrap();
+    // Before the first round there is what it was given.
+    assert_eq!(exit_polished::workflow().run(&runtime, "xxx".to_owned()).await.unwrap(), "xxx");
+    CrashTest::new(&exit_polished::workflow(), || "x".to_owned())
+        .runtime(move |runtime| runtime.model(silent()))
+        .twice()
+        .run()
+        .await;
+    let there = Runtime::builder().model(silent()).workflow(&exit_polished::workflow()).build();
+    let elsewhere = test_runtime().model(silent()).executor(Elsewhere::on_task(there)).build();
+    assert_eq!(exit_polished::workflow().run(&elsewhere, "x".to_owned()).await.unwrap(), "xxx");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_with_a_type_is_asked_for_after_the_end_of_the_repetition() {
+    async fn round(cx: &Context, points: u8) -> Result<u8> {
+        let model = ScriptedModel::new([Turn::call("exit_loop", json!({})), Turn::text(r#"{"value": 7}"#)]);
+        let judge = Agent::new(model).name("typed_judge").tools(tools![agentflow::exit_loop]).output::<u8>();
+        Ok(judge.run_in(cx, RunRequest::new(points.to_string())).await?.into_output())
+    }
+
+    #[workflow]
+    async fn exit_typed(cx: &Context, points: u8) -> Result<u8> {
+        let points = repeat!(points, |points| round(cx, points), max = 9).await?;
+        Ok(points)
+    }
+
+    assert_eq!(exit_typed::workflow().run(&test_runtime().build(), 1).await.unwrap(), 7);
 }
 
 /// Counts up, and asks for the end at a number.

@@ -21,6 +21,8 @@ pub(super) struct Calls {
     by_path: HashMap<StepPath, usize>,
     /// How many have no result.
     left: usize,
+    /// One of them ended the repetition around the agent.
+    exits: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -67,7 +69,7 @@ impl Calls {
                 let repeats = message.tool_calls().take(at).filter(|before| before.name == call.name).count();
                 list.push(state(call, u32::try_from(repeats).unwrap_or(u32::MAX)));
             }
-            return Self { left: calls, list, by_path: HashMap::new() };
+            return Self { left: calls, list, by_path: HashMap::new(), exits: false };
         }
         let mut repeats: HashMap<&str, u32> = HashMap::new();
         for call in message.tool_calls() {
@@ -75,7 +77,7 @@ impl Calls {
             list.push(state(call, *repeat));
         }
         let by_path = list.iter().enumerate().map(|(at, state)| (state.path.clone(), at)).collect();
-        Self { left: calls, list, by_path }
+        Self { left: calls, list, by_path, exits: false }
     }
 
     fn find(&self, path: &StepPath) -> Option<usize> {
@@ -122,6 +124,16 @@ impl Calls {
             _ => Progress::Done(result),
         };
         self.set(at, progress);
+    }
+
+    /// A call has ended the repetition around the agent.
+    pub(super) fn exit(&mut self) {
+        self.exits = true;
+    }
+
+    /// Returns true if a call has ended the repetition around the agent.
+    pub(super) fn exits(&self) -> bool {
+        self.exits
     }
 
     /// Whether a call was stopped that may be repeated.

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::{Command, Machine, Phase, Unit, UnitState, index};
 use crate::error::{Failure, FailureKind};
+use crate::state::WITHOUT_OUTPUT;
 use crate::value::Encoded;
 use crate::workflow::decided::SeenBy;
 use crate::workflow::spec::{Body, NodeIndex, Outputs};
@@ -126,8 +127,8 @@ impl Machine {
         }
     }
 
-    /// `exits` says that the round asked for the end of its repetition.
-    pub(super) fn child_completed(&mut self, node: NodeIndex, child: u32, output: Encoded, exits: bool) {
+    /// `exit` is there when the round asked for the end of its repetition.
+    pub(super) fn child_completed(&mut self, node: NodeIndex, child: u32, output: Encoded, exit: Option<&Encoded>) {
         self.set_phase(Unit::child(node, child), Phase::Done);
         let spec = Arc::clone(&self.spec);
         let Some(group) = self.nodes[node as usize].group.as_mut() else { return };
@@ -149,10 +150,11 @@ impl Machine {
                 self.due.push_back(Command::Close { node, output });
             }
             Body::Repeat { until, .. } => {
-                let over = until.as_ref().filter(|_| !exits);
-                let over = over.map_or(Ok(exits), |until| caught(|| until(&output)));
+                let over = until.as_ref().filter(|_| exit.is_none());
+                let over = over.map_or(Ok(exit.is_some()), |until| caught(|| until(&output)));
                 match over {
                     Ok(over) if over || all_done || !self.begin_next(node) => {
+                        let output = self.output_of_last(Unit::child(node, child), output, exit);
                         self.due.push_back(Command::Close { node, output });
                     }
                     Ok(_) => {}
@@ -165,6 +167,14 @@ impl Machine {
             }
             _ => self.due.push_back(Command::Close { node, output }),
         }
+    }
+
+    /// The output of a repetition that ends with this round: what the round was given, when an agent ended it without an
+    /// answer.
+    fn output_of_last(&self, round: Unit, output: Encoded, exit: Option<&Encoded>) -> Encoded {
+        let is_empty = output.as_str() == "\"\"" && exit.is_some_and(|exit| exit.as_str() == WITHOUT_OUTPUT);
+        let before = self.item(round).filter(|before| is_empty && before.as_str() != "null");
+        before.unwrap_or(output)
     }
 
     pub(super) fn child_failed(&mut self, node: NodeIndex, child: u32, error: &Arc<Failure>) {

@@ -406,8 +406,8 @@ impl Machine {
                     self.complete(unit.node, output.clone());
                 }
                 Some(child) => {
-                    let exits = saved.as_ref().is_some_and(|saved| matches!(saved.get(EXIT), Some(Some(_))));
-                    self.child_completed(unit.node, child, output.clone(), exits);
+                    let exit = saved.as_ref().and_then(|saved| saved.get(EXIT).flatten());
+                    self.child_completed(unit.node, child, output.clone(), exit);
                 }
             },
             EventKind::NodeRetrying { delay_ms, .. } => {

@@ -1,0 +1,81 @@
+//! The answer of an agent: which message is one, and the outcome of the run that ends with it.
+
+use std::sync::Arc;
+
+use super::{AgentMachine, Outcome, Phase};
+use crate::error::Error;
+use crate::event::{ANSWER_TOOL, AgentCompleted, answer_text};
+use crate::message::Message;
+use crate::model::{ModelResponse, StopReason};
+
+#[derive(Clone, Debug)]
+pub(super) struct Answer {
+    message: Arc<Message>,
+    stop_reason: StopReason,
+    /// It came with the call that ended the repetition around the agent, and may be empty.
+    pub(super) exits: bool,
+}
+
+impl Answer {
+    fn new(response: &ModelResponse) -> Self {
+        Self { message: Arc::clone(&response.message), stop_reason: response.stop_reason.clone(), exits: false }
+    }
+
+    /// The message whose call of a tool is the answer, or ends the turn.
+    pub(super) fn by_call(message: &Arc<Message>, exits: bool) -> Self {
+        Self { message: Arc::clone(message), stop_reason: StopReason::Stop, exits }
+    }
+}
+
+impl AgentMachine {
+    /// An answer without tool calls: it ends the run when it fits. When the provider paused in it, the turn continues.
+    pub(super) fn take_text(&self, response: &ModelResponse) -> Phase {
+        if response.stop_reason == StopReason::PauseTurn {
+            return Phase::StepDone { answer: None };
+        }
+        let text = response.message.text();
+        let problem = match &self.output {
+            // Asking again does not change the model's mind, nor the provider's.
+            Some(_) if is_refusal(&response.stop_reason) => None,
+            Some(rule) if rule.by_tool => (rule.check)(&text).err().map(|problem| {
+                format!("it is not a call of `{ANSWER_TOOL}`, and as a text it does not fit: {problem}")
+            }),
+            Some(rule) if !text.is_empty() => (rule.check)(&text).err(),
+            _ => None,
+        };
+        match problem {
+            Some(problem) => Phase::Misfit { problem: problem.into() },
+            None => Phase::StepDone { answer: Some(Answer::new(response)) },
+        }
+    }
+
+    /// The answer of a turn that ended the repetition around the agent: its text. An answer with a type is still asked
+    /// for, unless the text is one.
+    pub(super) fn answer_of_exit(&self) -> Option<Answer> {
+        let asked = self.request.messages().last()?;
+        let is_answer = match &self.output {
+            Some(rule) => (rule.check)(&asked.text()).is_ok(),
+            None => !self.has_type,
+        };
+        is_answer.then(|| Answer::by_call(asked, true))
+    }
+
+    /// The outcome of a run that ends with this answer.
+    pub(super) fn finish(&self, answer: &Answer) -> Outcome {
+        let (text, stop_reason) = (answer_text(&answer.message), answer.stop_reason.as_str().to_owned());
+        let misfit = || self.output.as_ref().is_some_and(|rule| (rule.check)(&text).is_err());
+        if !text.is_empty() && is_refusal(&answer.stop_reason) && misfit() {
+            return Outcome::Failed(Error::Refused { refusal: text.into_owned(), stop_reason });
+        }
+        if text.is_empty() && !answer.exits || answer.stop_reason == StopReason::ContentFilter {
+            return Outcome::Failed(Error::NoAnswer { stop_reason });
+        }
+        let (message, stop_reason) = (Arc::clone(&answer.message), answer.stop_reason.clone());
+        Outcome::Completed(Arc::new(AgentCompleted::new(message, stop_reason, self.turn, self.usage.clone())))
+    }
+}
+
+/// Returns true if the model declined to answer, or its provider withheld the answer.
+fn is_refusal(reason: &StopReason) -> bool {
+    matches!(reason, StopReason::Refusal | StopReason::ContentFilter)
+}
