@@ -15,7 +15,7 @@ use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use super::address_guard::AddressGuard;
 use super::api_description::ApiAuth;
 use super::http_exchange::without_key;
-use super::http_target::Targets;
+use super::http_target::{Targets, may_have_key};
 use crate::model::{EnvSecrets, Secret, SecretProvider, secret_header};
 use crate::tool::ToolError;
 
@@ -62,8 +62,9 @@ impl ApiAccess {
         }
     }
 
-    /// The hosts that are called: names such as `api.example.org`, `*.example.org` for all below one, and addresses. Default:
-    /// any. The guard counts for them, too.
+    /// The hosts that are called: names such as `api.example.org`, `*.example.org` for all below one, and addresses; with a port,
+    /// as in `api.example.org:8443`, that port alone. Default: any. The guard counts for them, too. The key of a tool whose
+    /// address the program did not write goes to the default port of the scheme, unless the host is named with another one.
     #[must_use]
     pub fn hosts<H: Into<String>>(mut self, hosts: impl IntoIterator<Item = H>) -> Self {
         self.targets.hosts = Some(hosts.into_iter().map(Into::into).collect());
@@ -77,16 +78,21 @@ impl ApiAccess {
         self
     }
 
-    /// Whether a description that was read may name a key: it says which key and where to, and one of the two is the host's
-    /// to say.
+    /// Checks the address of a description that names a key and was not written by the program. Such a description may choose
+    /// the key or the address, and not both.
     ///
     /// # Errors
-    /// When no hosts are named.
-    pub(super) fn check_keys(&self, names_key: bool) -> Result<(), String> {
-        match names_key && self.targets.hosts.is_none() {
-            true => Err("`auth`: it names a key; say with `ApiAccess::hosts` which hosts keys may go to".to_owned()),
-            false => Ok(()),
+    /// When no hosts are named, or none of them with the port of the address.
+    pub(super) fn check_keys(&self, url: &Url) -> Result<(), String> {
+        let Some(hosts) = &self.targets.hosts else {
+            return Err("`auth`: it names a key; say with `ApiAccess::hosts` which hosts keys may go to".to_owned());
+        };
+        if hosts.iter().any(|named| may_have_key(url, named)) {
+            return Ok(());
         }
+        let place =
+            format!("{}:{}", url.host_str().unwrap_or_default(), url.port_or_known_default().unwrap_or_default());
+        Err(format!("`auth`: no key is sent to `{place}`; name the host with its port in `ApiAccess::hosts`"))
     }
 
     /// Finds the addresses of hosts in place of the operating system. What it gives is held against the guard.

@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::api_description::Paging;
 use super::http_target::host_of;
 use super::json_path::BoundedPath;
-use super::url_template::plain_text;
+use super::url_template::{leads_out, plain_text};
 use crate::tool::ToolError;
 
 /// Where a list stands after a page.
@@ -17,6 +17,8 @@ pub(super) struct Pages<'p> {
     pub(super) next: Option<&'p BoundedPath>,
     /// The address of the first page, without what paging adds.
     pub(super) first: Url,
+    /// Path that all pages stay below, which ends with `/`.
+    pub(super) base_path: Option<&'p str>,
     /// Pages that were read.
     pub(super) count: u64,
     /// Items that were read.
@@ -87,6 +89,9 @@ impl Pages<'_> {
         if !is_same || !next.username().is_empty() || next.password().is_some() {
             let (to, from) = (host_of(&next), host_of(&self.first));
             return wrong(format!("the next page is said to be at `{to}`, and only `{from}` itself is called for it"));
+        }
+        if self.base_path.is_some_and(|base| !next.path().starts_with(base) || leads_out(next.path())) {
+            return wrong("the address of the next page is not below the base address of the tool".to_owned());
         }
         Ok(next)
     }

@@ -83,6 +83,8 @@ pub struct ApiTool {
     access: ApiAccess,
     /// Somebody else may have written it.
     is_read: bool,
+    /// Path that all requests stay below, also those of next pages.
+    base_path: Option<String>,
 }
 
 impl ApiTool {
@@ -108,7 +110,7 @@ impl ApiTool {
             idempotent: false,
             idempotency_key: None,
         };
-        Self { described, access: ApiAccess::new(), is_read: false }
+        Self { described, access: ApiAccess::new(), is_read: false, base_path: None }
     }
 
     /// Reads a description: JSON, or with the feature `documents` YAML, of at most 256 KiB. Its fields are `name`,
@@ -121,11 +123,12 @@ impl ApiTool {
         let failed = |problems| ApiToolError::new("the tool of this description", problems);
         let value = value_of(text, MOST_BYTES).map_err(failed)?;
         let described = form_of(value).map_err(failed)?;
-        Ok(Self { described, access: ApiAccess::new(), is_read: true })
+        Ok(Self { described, access: ApiAccess::new(), is_read: true, base_path: None })
     }
 
-    pub(super) fn described(described: ApiDescription, access: ApiAccess) -> Self {
-        Self { described, access, is_read: false }
+    /// A tool whose requests stay below a path, which ends with `/`.
+    pub(super) fn below(base_path: String, described: ApiDescription, access: ApiAccess) -> Self {
+        Self { described, access, is_read: false, base_path: Some(base_path) }
     }
 
     /// Adds an argument.
@@ -201,17 +204,18 @@ impl ApiTool {
         let described = self.described.clone();
         let failed = |problems| ApiToolError::new(format!("the tool `{}`", self.described.name), problems);
         let checked = CheckedApi::new(described).map_err(failed)?;
-        let names_key = self.described.auth.is_some();
-        self.access.check_keys(self.is_read && names_key).map_err(|problem| failed(vec![problem]))?;
         let base = self.access.targets.url(checked.template.base().as_str(), None);
-        base.map_err(|error| failed(vec![error.message().to_owned()]))?;
+        let base = base.map_err(|error| failed(vec![error.message().to_owned()]))?;
+        if self.is_read && self.described.auth.is_some() {
+            self.access.check_keys(&base).map_err(|problem| failed(vec![problem]))?;
+        }
         let effects = if checked.reads() { Effects::Read } else { Effects::Write };
         let mut policy = ToolPolicy::default().effects(effects);
         if self.described.idempotent || self.described.idempotency_key.is_some() {
             policy = policy.idempotent();
         }
         let definition = ToolDefinition::new(&*self.described.name, &*self.described.description, checked.schema());
-        let call = Arc::new(Call { checked, access: self.access.clone() });
+        let call = Arc::new(Call { checked, access: self.access.clone(), base_path: self.base_path.clone() });
         Ok(FnTool::dynamic(definition.policy(policy), move |cx, arguments: Value| {
             let call = Arc::clone(&call);
             async move { call.access.within_time(call.made(&arguments, &cx.idempotency_key())).await }
@@ -223,6 +227,7 @@ impl ApiTool {
 struct Call {
     checked: CheckedApi,
     access: ApiAccess,
+    base_path: Option<String>,
 }
 
 impl Call {
@@ -240,7 +245,8 @@ impl Call {
             return self.found(&answer.value);
         };
         let first = request.url.clone();
-        let mut pages = Pages { paging, next: self.checked.next.as_ref(), first, count: 0, items: 0 };
+        let (next, base_path) = (self.checked.next.as_ref(), self.base_path.as_deref());
+        let mut pages = Pages { paging, next, first, base_path, count: 0, items: 0 };
         let (mut all, mut left) = (Vec::new(), self.access.max_bytes);
         request.url = pages.begin();
         loop {
@@ -315,7 +321,8 @@ impl Serialize for ApiTool {
 
 impl<'de> Deserialize<'de> for ApiTool {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Ok(Self { described: ApiDescription::deserialize(deserializer)?, access: ApiAccess::new(), is_read: true })
+        let described = ApiDescription::deserialize(deserializer)?;
+        Ok(Self { described, access: ApiAccess::new(), is_read: true, base_path: None })
     }
 }
 

@@ -168,7 +168,6 @@ impl GraphqlTool {
         let described = &self.described;
         check_name(&described.name, &described.description, &mut problems);
         check_headers(&described.headers, &[], described.auth.as_ref(), &mut problems);
-        problems.extend(self.access.check_keys(self.is_read && described.auth.is_some()).err());
         let template = UrlTemplate::parse(&described.url).and_then(|template| match template.names() {
             [] => template.filled(|_| None),
             [name, ..] => Err(format!("the url has the placeholder `{{{name}}}`; a GraphQL service has one address")),
@@ -178,6 +177,9 @@ impl GraphqlTool {
             Err(error) => Err(error.message().to_owned()),
         });
         let url = url.map_err(|problem| problems.push(problem)).ok();
+        if let Some(url) = url.as_ref().filter(|_| self.is_read && described.auth.is_some()) {
+            problems.extend(self.access.check_keys(url).err());
+        }
         let answer = described.answer.as_deref().and_then(|path| {
             BoundedPath::parse(path).map_err(|problem| problems.push(format!("`answer`: {problem}"))).ok()
         });

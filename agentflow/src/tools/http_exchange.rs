@@ -19,9 +19,12 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// A key that is shorter stands in too many texts to be masked in them.
 const SHORTEST_KEY: usize = 6;
 
-/// The headers that describe the connection and its message, and those that would speak for this machine; a caller sets none.
-const OWN: [&str; 14] = [
+/// Headers that describe the connection and its message, that would speak for this machine or a proxy, or that have a server
+/// read another method or path than were checked; a caller sets none.
+const OWN: [&str; 23] = [
     "accept-encoding",
+    "cf-connecting-ip",
+    "client-ip",
     "connection",
     "content-length",
     "expect",
@@ -33,14 +36,24 @@ const OWN: [&str; 14] = [
     "te",
     "trailer",
     "transfer-encoding",
+    "true-client-ip",
     "upgrade",
     "via",
+    "x-client-ip",
+    "x-cluster-client-ip",
+    "x-http-method",
+    "x-method-override",
+    "x-real-ip",
+    "x-rewrite-url",
 ];
+
+/// How the names of further ones begin.
+const OWN_FAMILIES: [&str; 5] = ["proxy-", "x-aws-ec2-", "x-forwarded", "x-http-method-override", "x-original-"];
 
 /// Whether a header is not for a caller to set.
 pub(super) fn is_own_header(name: &HeaderName) -> bool {
     let name = name.as_str();
-    OWN.contains(&name) || name.starts_with("proxy-") || name.starts_with("x-aws-ec2-")
+    OWN.contains(&name) || OWN_FAMILIES.iter().any(|family| name.starts_with(family))
 }
 
 /// Whether a key may be sent to these addresses without TLS: the guard had to allow each of them.

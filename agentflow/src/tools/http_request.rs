@@ -19,7 +19,7 @@ use serde_json::Value;
 
 use super::address_guard::AddressGuard;
 use super::http_exchange::{body_of, is_own_header, may_be_plain, send, without_key};
-use super::http_target::{Targets, host_of, is_of};
+use super::http_target::{Targets, host_of, may_have_key};
 use crate::message::ToolStatus;
 use crate::model::{Secret, secret_header};
 use crate::tool::{Effects, FnTool, ToolError, ToolPolicy};
@@ -100,8 +100,8 @@ impl HttpRequest {
         }
     }
 
-    /// The hosts that are requested: names such as `api.example.org`, `*.example.org` for all below one, and addresses. Default:
-    /// any. The guard counts for them, too.
+    /// The hosts that are requested: names such as `api.example.org`, `*.example.org` for all below one, and addresses; with a
+    /// port, as in `api.example.org:8443`, that port alone. Default: any. The guard counts for them, too.
     #[must_use]
     pub fn hosts<H: Into<String>>(mut self, hosts: impl IntoIterator<Item = H>) -> Self {
         self.targets.hosts = Some(hosts.into_iter().map(Into::into).collect());
@@ -116,7 +116,8 @@ impl HttpRequest {
         self
     }
 
-    /// A header that is sent to one host over TLS, such as a key; the host is written as in [`hosts`](Self::hosts). A caller's
+    /// A header that is sent to one host over TLS, such as a key; the host is written as in [`hosts`](Self::hosts). Without a
+    /// port it is sent to the default port of the scheme alone. A caller's
     /// own header of that name is refused there. To an address that the [guard](Self::guard) had to allow it is sent without
     /// TLS as well.
     #[must_use]
@@ -276,7 +277,7 @@ impl HttpRequest {
         let may_be_plain = may_be_plain(&addresses);
         let mut all = headers.clone();
         let host = host_of(url);
-        for SecretHeader { name, value, .. } in self.secrets.iter().filter(|secret| is_of(&host, &secret.host)) {
+        for SecretHeader { name, value, .. } in self.secrets.iter().filter(|secret| may_have_key(url, &secret.host)) {
             let (named, value) = secret_header(name, value.expose()).map_err(ToolError::new)?;
             if headers.contains_key(&named) {
                 return Err(ToolError::new(format!("the header `{name}` of `{host}` is set already; leave it out")));

@@ -22,7 +22,7 @@ pub(super) type Resolver =
 /// Which addresses are requested.
 #[derive(Clone, Default)]
 pub(super) struct Targets {
-    /// Names of hosts, also `*.example.org`; without them any host.
+    /// Names of hosts, also `*.example.org` and `example.org:8443`; without them any host.
     pub(super) hosts: Option<Vec<String>>,
     pub(super) guard: AddressGuard,
     /// In place of that of the operating system.
@@ -76,7 +76,7 @@ impl Targets {
         }
         let host = host_of(&url);
         if let Some(hosts) = &self.hosts
-            && !hosts.iter().any(|of| is_of(&host, of))
+            && !hosts.iter().any(|named| is_named(&url, named))
         {
             return wrong(format!("the host `{host}` is not requested; there are: {}", hosts.join(", ")));
         }
@@ -113,6 +113,30 @@ pub(super) fn host_of(url: &Url) -> String {
     host.trim_start_matches('[').trim_end_matches(']').trim_end_matches('.').to_ascii_lowercase()
 }
 
+/// Returns true if a URL leads to a host that was named, and to its port where one was named with it.
+fn is_named(url: &Url, named: &str) -> bool {
+    let (host, port) = named_port(named);
+    is_of(&host_of(url), host) && (port.is_none() || url.port_or_known_default() == port)
+}
+
+/// Returns true if a key for a named host may go to a URL: to the port that was named with it, else to the default port of the
+/// scheme alone. Another port of a host may belong to another server.
+pub(super) fn may_have_key(url: &Url, named: &str) -> bool {
+    is_named(url, named) && (url.port().is_none() || named_port(named).1.is_some())
+}
+
+/// The host and the port of a name such as `example.org:8443` or `[::1]:8443`.
+fn named_port(named: &str) -> (&str, Option<u16>) {
+    let bare = |host: &'_ str| host.len() > 2 && host.starts_with('[') && host.ends_with(']');
+    match named.rsplit_once(':') {
+        Some((host, port)) if bare(host) || !host.contains(':') => match port.parse() {
+            Ok(port) => (host.trim_matches(['[', ']']), Some(port)),
+            Err(_) => (named, None),
+        },
+        _ => (named.trim_matches(['[', ']']), None),
+    }
+}
+
 /// Whether a host is one that was named, or below one that was named with `*.`.
 pub(super) fn is_of(host: &str, named: &str) -> bool {
     let named = named.trim_end_matches('.');
@@ -141,7 +165,28 @@ async fn of_system(host: String, port: u16) -> io::Result<Vec<IpAddr>> {
 
 #[cfg(test)]
 mod tests {
-    use super::is_of;
+    use super::{is_named, is_of, may_have_key};
+
+    #[test]
+    fn a_key_belongs_to_a_host_and_a_port() {
+        for (url, named, is_there, has_key) in [
+            ("https://h.test/", "h.test", true, true),
+            ("https://h.test:443/", "h.test", true, true),
+            ("https://h.test:8443/", "h.test", true, false),
+            ("https://h.test:8443/", "h.test:8443", true, true),
+            ("https://a.h.test:8443/", "*.h.test:8443", true, true),
+            ("https://h.test/", "h.test:443", true, true),
+            ("https://h.test/", "h.test:8443", false, false),
+            ("http://h.test/", "h.test", true, true),
+            ("https://[::1]/", "::1", true, true),
+            ("https://[::1]/", "[::1]", true, true),
+            ("https://[::1]:81/", "[::1]:81", true, true),
+            ("https://[::1]:81/", "::1", true, false),
+        ] {
+            let url: reqwest::Url = url.parse().unwrap();
+            assert_eq!((is_named(&url, named), may_have_key(&url, named)), (is_there, has_key), "{url} {named}");
+        }
+    }
 
     #[test]
     fn hosts_are_those_that_are_named() {

@@ -55,6 +55,10 @@ impl UrlTemplate {
         if query.is_some_and(|query| query.contains(['{', '}'])) {
             return wrong("has a placeholder in its query; make it a parameter with `in: query` and leave it out here");
         }
+        // Parsers of addresses fold such parts, and servers decode and fold the rest: the path would be another one.
+        if leads_out(path.trim()) || path.chars().any(char::is_control) {
+            return wrong("has a part `.` or `..` or a control character in its path; write the path that is meant");
+        }
         let (mut marked, mut names, mut open) = (String::new(), Vec::new(), path);
         while let Some((before, after)) = open.split_once('{') {
             let Some((name, after)) = after.split_once('}').filter(|(name, _)| !name.is_empty()) else {
@@ -154,7 +158,15 @@ fn fits(value: &str) -> Result<(), String> {
     if value.chars().any(char::is_control) {
         return Err("a part of a path has no control characters; leave them out".to_owned());
     }
-    let mut decoded = value.to_ascii_lowercase();
+    match leads_out(value) {
+        true => Err(format!("`{value}` leads out of its place in the path; leave out `.` and `..`")),
+        false => Ok(()),
+    }
+}
+
+/// Returns true if a text of a path has a part `.` or `..`, also where it is encoded several times.
+pub(super) fn leads_out(path: &str) -> bool {
+    let mut decoded = path.to_ascii_lowercase();
     for _ in 0..3 {
         for (code, letter) in [("%25", "%"), ("%2e", "."), ("%2f", "/"), ("%5c", "\\"), ("%3b", ";")] {
             decoded = decoded.replace(code, letter);
@@ -162,10 +174,7 @@ fn fits(value: &str) -> Result<(), String> {
     }
     // Some servers leave out what follows a `;` before they look for `..`.
     let is_dots = |part: &str| matches!(part.split(';').next(), Some("." | ".."));
-    match decoded.split(['/', '\\']).any(is_dots) {
-        true => Err(format!("`{value}` leads out of its place in the path; leave out `.` and `..`")),
-        false => Ok(()),
-    }
+    decoded.split(['/', '\\']).any(is_dots)
 }
 
 /// With every byte encoded that could mean something in an address.
@@ -257,6 +266,16 @@ mod tests {
             ("https://h.test/{a/b}", "write `{name}`"),
             ("https://h.test/a}", "without a `{`"),
             ("https:///a", "is not an address"),
+            ("https://h.test/a/../b", "a part `.` or `..`"),
+            ("https://h.test/a/./{c}", "a part `.` or `..`"),
+            ("https://h.test/a/%2E%2e/b", "a part `.` or `..`"),
+            ("https://h.test/a/..%2fb", "a part `.` or `..`"),
+            ("https://h.test/a/%252e%252e/b", "a part `.` or `..`"),
+            ("https://h.test/a/..;x=1/b", "a part `.` or `..`"),
+            ("https://h.test/a\\..\\b", "a part `.` or `..`"),
+            ("https://h.test/a/.\t./b", "a control character"),
+            ("https://h.test/a/.. ", "a part `.` or `..`"),
+            ("https://h.test/a/..?b=c", "a part `.` or `..`"),
         ] {
             let problem = UrlTemplate::parse(template).unwrap_err();
             assert!(problem.contains(says), "{template}: {problem}");

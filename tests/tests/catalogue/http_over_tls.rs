@@ -149,7 +149,7 @@ async fn a_certificate_for_another_name_is_refused() {
     let authority = Authority::new();
     let server = authority.server("other.test", &BOTH, |_| json_of(&json!("reached"))).await;
     let request = loopback().root_certificate("*.test", &authority.pem).unwrap().secret_header(
-        "api.test",
+        format!("api.test:{}", server.port),
         "authorization",
         Secret::new("Bearer sk-1234567890"),
     );
@@ -203,7 +203,7 @@ async fn a_key_is_sent_over_tls() {
     let authority = Authority::new();
     let server = authority.server("api.test", &BOTH, |request| json_of(&json!({"sent": request}))).await;
     let request = loopback().root_certificate("api.test", &authority.pem).unwrap().secret_header(
-        "api.test",
+        format!("api.test:{}", server.port),
         "authorization",
         Secret::new("Bearer sk-1234567890"),
     );

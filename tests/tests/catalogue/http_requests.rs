@@ -222,8 +222,10 @@ async fn keys_reach_one_host_and_nobody_else() {
     let (server, other) = (Server::start(echo).await, Server::start(echo).await);
     let to_other = format!("http://other.test:{}/", other.port);
     let redirecting = Server::start(move |_| redirect(&to_other)).await;
+    let key = || Secret::new("Bearer sk-1234567890");
     let request = loopback()
-        .secret_header("api.test", "authorization", Secret::new("Bearer sk-1234567890"))
+        .secret_header(format!("api.test:{}", server.port), "authorization", key())
+        .secret_header(format!("api.test:{}", redirecting.port), "authorization", key())
         .resolver(|_| async { Ok(vec!["127.0.0.1".parse().unwrap()]) });
     let read = ask(&request, json!({"url": format!("http://api.test:{}/", server.port)})).await;
     assert!(server.asked()[0].contains("authorization: Bearer sk-1234567890"));
@@ -236,6 +238,18 @@ async fn keys_reach_one_host_and_nobody_else() {
     let own = json!({"url": format!("http://api.test:{}/", server.port), "headers": {"Authorization": "x"}});
     refused(&request, own, "the header `authorization` of `api.test` is set already").await;
     assert!(!format!("{request:?}").contains("sk-"));
+    // Another port of the host is another server, also after a redirect and for a key that names no port.
+    let to_port = format!("http://api.test:{}/", other.port);
+    let leading = Server::start(move |_| redirect(&to_port)).await;
+    let request = request.secret_header(format!("api.test:{}", leading.port), "authorization", key()).secret_header(
+        "api.test",
+        "authorization",
+        key(),
+    );
+    ask(&request, json!({"url": format!("http://api.test:{}/", leading.port)})).await;
+    assert!(leading.asked()[0].contains("sk-1234567890"));
+    let asked = other.asked();
+    assert!(asked.len() == 1 && !asked.concat().contains("sk-"), "{asked:?}");
     // A public address without TLS is not given a key.
     let public = HttpRequest::new()
         .secret_header("api.test", "authorization", Secret::new("Bearer sk-1234567890"))
@@ -265,6 +279,15 @@ async fn hosts_methods_and_headers_are_those_that_are_allowed() {
         "Metadata-Flavor",
         "proxy-authorization",
         "X-aws-ec2-metadata-token",
+        "X-HTTP-Method-Override",
+        "X-Method-Override",
+        "X-HTTP-Method",
+        "X-Forwarded-For",
+        "X-Forwarded-Host",
+        "X-Real-IP",
+        "True-Client-IP",
+        "X-Original-URL",
+        "X-Rewrite-URL",
     ] {
         let arguments = json!({"url": server.url("/"), "headers": {name: "1"}});
         refused(&request, arguments, "is not set by a caller").await;

@@ -164,6 +164,55 @@ fn where_it_leads_is_the_hosts_to_say() {
     }
 }
 
+#[tokio::test]
+async fn every_request_stays_below_the_base_address() {
+    let server = Server::start(|_| json_of(&json!({"items": [1], "next": "/internal"}))).await;
+    let api = |path: &str| {
+        let document = json!({
+            "openapi": "3.1.0",
+            "paths": {path: {"get": {"operationId": "get", "security": [{"key": []}]}}},
+            "components": {"securitySchemes": {"key": {"type": "http", "scheme": "bearer"}}},
+        });
+        let api = OpenApi::read(&document.to_string()).unwrap();
+        api.base_url(server.url("/team/7")).key("key", "PETS_KEY").access(loopback())
+    };
+    for path in [
+        "/../../internal",
+        "/%2e%2e/%2E%2E/internal",
+        "/a/..%2f../..%2finternal",
+        "/a/%252e%252e/%252e%252e/%252e%252e/internal",
+        "/..\\..\\internal",
+        "/.\t./.\n./internal",
+        "/..;a=b/..;/internal",
+        "/a/./b",
+        "/a/..",
+    ] {
+        let error = api(path).tool("get").unwrap_err().to_string();
+        assert!(error.contains("a part `.` or `..` or a control character in its path"), "{path}: {error}");
+    }
+    let paging = |path: &str, at: &str| {
+        let tool = api(path).tool("get").unwrap().answer("$.items");
+        tool.paging(agentflow::tools::Paging::NextUrl { at: at.to_owned() }).tool().unwrap()
+    };
+    let (status, text) = call(paging("/pets", "$.next"), json!({})).await;
+    assert!(status == ToolStatus::Error && text.contains("not below the base address"), "{text}");
+    let asked = server.asked();
+    assert!(asked.len() == 1 && asked[0].starts_with("GET /team/7/pets "), "{asked:?}");
+}
+
+#[test]
+fn a_server_of_the_document_has_the_key_at_its_default_port_alone() {
+    let port_of = |port: &str| PETS.replace("{region}.pets.example.org", &format!("{{region}}.pets.example.org{port}"));
+    let tool = |port: &str, hosts: &str| {
+        let api = OpenApi::read(&port_of(port)).unwrap().key("key", "PETS_KEY");
+        api.access(ApiAccess::new().hosts([hosts])).tool("listPets").map(drop).map_err(|error| error.to_string())
+    };
+    assert_eq!(tool("", "eu.pets.example.org"), Ok(()));
+    let error = tool(":8443", "eu.pets.example.org").unwrap_err();
+    assert!(error.contains("no key is sent to `eu.pets.example.org:8443`"), "{error}");
+    assert_eq!(tool(":8443", "eu.pets.example.org:8443"), Ok(()));
+}
+
 /// The document with one of its values replaced, left out or moved.
 fn mutated(value: &Value, place: usize, change: u8) -> Value {
     fn visit(value: &mut Value, left: &mut usize, change: u8) {
