@@ -10,6 +10,8 @@ use serde_json::Value;
 
 use crate::on_timeout::OnTimeout;
 #[cfg(feature = "dynamic")]
+use crate::schema::has_limits;
+#[cfg(feature = "dynamic")]
 use crate::schema_check::SchemaCheck;
 use crate::wire::WireCache;
 
@@ -94,8 +96,15 @@ impl ToolDefinition {
     /// A sentence that says what is wrong with the schema.
     #[cfg(feature = "dynamic")]
     pub(crate) fn arguments_check(&self) -> Result<&SchemaCheck, &str> {
-        let made = self.arguments.0.get_or_init(|| SchemaCheck::new(&self.parameters).map_err(Into::into));
+        let made = self.arguments.0.check.get_or_init(|| SchemaCheck::new(&self.parameters).map_err(Into::into));
         made.as_ref().map_err(|problem| &**problem)
+    }
+
+    /// Returns true if the schema limits arguments beyond what reading them into Rust types enforces. Computed once, as the
+    /// check is.
+    #[cfg(feature = "dynamic")]
+    pub(crate) fn has_limits(&self) -> bool {
+        *self.arguments.0.has_limits.get_or_init(|| has_limits(&self.parameters))
     }
 
     /// Whether every provider takes the name: 1 to 64 letters, digits, `_` and `-`.
@@ -109,7 +118,14 @@ impl ToolDefinition {
 /// Belongs to one schema, so a copy of a definition, whose schema may be changed, begins without one.
 #[cfg(feature = "dynamic")]
 #[derive(Debug, Default)]
-struct ArgumentsCheck(Arc<OnceLock<Result<SchemaCheck, Box<str>>>>);
+struct ArgumentsCheck(Arc<CheckOnce>);
+
+#[cfg(feature = "dynamic")]
+#[derive(Debug, Default)]
+struct CheckOnce {
+    check: OnceLock<Result<SchemaCheck, Box<str>>>,
+    has_limits: OnceLock<bool>,
+}
 
 #[cfg(feature = "dynamic")]
 impl Clone for ArgumentsCheck {

@@ -4,10 +4,12 @@
 //! `proof.rs` shows that all values fit, `sample.rs` makes values of a schema until one does not, `accepts.rs` says of one
 //! value whether it fits, and `misfit.rs` where it does not. What none of them can show is [`Assignable::Unknown`].
 //! `embedded.rs` makes schemas parts of others, `part_at.rs` reads what one says of a part, and `narrowed.rs` what it says once
-//! more is known.
+//! more is known. `limits.rs` finds keywords that limit a value beyond its type.
 
 mod accepts;
 mod embedded;
+#[cfg(feature = "dynamic")]
+mod limits;
 mod misfit;
 #[cfg(feature = "dynamic")]
 mod narrowed;
@@ -23,6 +25,8 @@ use serde_json::Value;
 
 use self::accepts::Validator;
 pub(crate) use self::embedded::{Definitions, part_of};
+#[cfg(feature = "dynamic")]
+pub(crate) use self::limits::has_limits;
 use self::misfit::{Misfits, misfits};
 #[cfg(feature = "dynamic")]
 pub(crate) use self::narrowed::{Fact, NarrowedSchema};

@@ -55,6 +55,9 @@ pub struct FnTool {
 impl FnTool {
     /// A tool whose arguments are one typed object, or `()` for none; the type's schema is the tool's. Arguments that
     /// are not a field of the type are refused, unless its schema leaves room for more.
+    ///
+    /// With the feature `dynamic`, limits of the schema such as `#[schemars(range(max = 10))]` are enforced: a call beyond them
+    /// is answered with [`ToolStatus::InvalidArguments`](crate::message::ToolStatus::InvalidArguments).
     pub fn new<A, O, E, F, Fut>(name: impl Into<Arc<str>>, description: impl Into<Arc<str>>, body: F) -> Self
     where
         A: DeserializeOwned + JsonSchema,

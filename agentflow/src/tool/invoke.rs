@@ -237,7 +237,7 @@ async fn attempts(
 ) -> Result<ToolOutput, ToolError> {
     let policy = &tool.definition().policy;
     #[cfg(feature = "dynamic")]
-    if !tool.checks_arguments() {
+    if !tool.checks_arguments() || tool.definition().has_limits() {
         fitting(tool.definition(), &call.arguments)?;
     }
     // A step or a node is retried as a whole. A call that nobody records, in a step, has its attempts like any other.

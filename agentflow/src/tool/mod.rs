@@ -142,7 +142,8 @@ pub trait Tool: Send + Sync {
     }
 
     /// Whether [`call`](Self::call) itself refuses arguments that do not fit the schema, as tools do that read them into
-    /// types of Rust. Of any other tool, they are checked against the schema before it is called (feature `dynamic`).
+    /// types of Rust. Of any other tool, they are checked against the schema before it is called (feature `dynamic`), and so
+    /// are arguments of a tool whose schema limits values beyond their types, as `maxLength` does.
     fn checks_arguments(&self) -> bool {
         false
     }

@@ -15,6 +15,7 @@ mod queued_sinks;
 mod registry;
 mod scripted;
 mod task_requests;
+mod tool_limits;
 mod tool_macro;
 mod tool_schema;
 mod views;
