@@ -1,5 +1,6 @@
 //! `McpClient`: a server's tools as a toolset, its resources and prompts for programs. It connects when they are first needed; `server_link.rs` keeps the connection.
 
+use std::collections::BTreeMap;
 use std::error::Error as StdError;
 use std::fmt;
 use std::path::PathBuf;
@@ -22,7 +23,7 @@ use super::{mirrored_tool, prompt_tools, resource_tools};
 use crate::message::Message;
 #[cfg(feature = "mcp-http")]
 use crate::model::{HttpAddress, Secret};
-use crate::tool::{IntoTools, ToolList, ToolPolicy, ToolRef, Toolset, ToolsetRef};
+use crate::tool::{IntoTools, ToolList, ToolPolicy, ToolRef, Toolset, ToolsetRef, wire_name};
 
 /// A server of the Model Context Protocol, whose tools are a [`Toolset`]: `read` of the server `files` is `mcp.files.read`.
 ///
@@ -420,6 +421,9 @@ impl fmt::Debug for McpClientBuilder {
     }
 }
 
+/// Name of all tools that were not read, in [`McpHealth::left_out`].
+const FURTHER: &str = "*";
+
 /// The tools of a server.
 struct ServerTools {
     name: String,
@@ -440,12 +444,23 @@ impl Toolset for ServerTools {
         let link = &self.reads.link;
         let settings = &link.described.settings;
         let connection = link.connection().await?;
-        let Listed { entries, fresh_for } = server_list::tools(&connection, settings).await?;
-        let (mut tools, mut left_out) = (Vec::new(), Vec::new());
+        let Listed { entries, fresh_for, cut } = server_list::tools(&connection, settings).await?;
+        let (mut tools, mut left_out, mut names) = (Vec::new(), Vec::new(), BTreeMap::new());
         for tool in entries.into_iter().filter(|tool| settings.offers(&tool.name)) {
             let name = tool.name.to_string();
-            match mirrored_tool::mirrored(link, tool) {
-                Ok(tool) => tools.push(tool),
+            // A toolset with two tools of one name for models contradicts itself and has none.
+            let wire = wire_name(&format!("{}.{name}", self.name));
+            let mirrored = match names.get(&wire) {
+                Some(first) => {
+                    Err(format!("the tool `{first}`, which is listed before it, has the same name for models"))
+                }
+                None => mirrored_tool::mirrored(link, tool),
+            };
+            match mirrored {
+                Ok(tool) => {
+                    names.insert(wire, name);
+                    tools.push(tool);
+                }
                 Err(reason) => {
                     tracing::warn!(server = %link.name(), tool = name, reason, "a tool of an MCP server is left out");
                     left_out.push((name, reason));
@@ -462,6 +477,10 @@ impl Toolset for ServerTools {
                     "the server's own tool of this name is there in its place".to_owned(),
                 )),
             }
+        }
+        if let Some(reason) = cut {
+            tracing::warn!(server = %link.name(), reason, "the tools of an MCP server are not read to their end");
+            left_out.push((FURTHER.to_owned(), reason));
         }
         link.health().left_out = left_out;
         link.keep_tools(fresh_for);

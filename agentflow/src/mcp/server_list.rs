@@ -26,6 +26,8 @@ pub(super) struct Listed<T> {
     pub(super) entries: Vec<T>,
     /// How long the server lets it count, if it says so: as long as the page that counts shortest.
     pub(super) fresh_for: Option<Duration>,
+    /// The reason why the rest of the list was not read.
+    pub(super) cut: Option<String>,
 }
 
 /// One page of a list.
@@ -36,10 +38,17 @@ struct Page<T> {
     fresh_for: Option<u64>,
 }
 
-/// The kind of a list: its request, and what it has.
-type Kind = (&'static str, &'static str);
+/// The kind of a list.
+#[derive(Clone, Copy)]
+struct Kind {
+    request: &'static str,
+    /// Its entries, as an error names them.
+    what: &'static str,
+    /// Keeps the beginning of a list that is over a limit, so that agents with this server do not fail.
+    keeps_beginning: bool,
+}
 
-/// All tools of a server.
+/// All tools of a server; of a list that is over a limit its beginning.
 pub(super) async fn tools(connection: &Connection, settings: &Settings) -> Result<Listed<Tool>, McpError> {
     let ask = |params| ClientRequest::ListToolsRequest(ListToolsRequest { params, ..ListToolsRequest::default() });
     let page = |answer| match answer {
@@ -48,7 +57,8 @@ pub(super) async fn tools(connection: &Connection, settings: &Settings) -> Resul
         }
         _ => None,
     };
-    all_pages(connection, settings, ("tools/list", "tools"), ask, page).await
+    all_pages(connection, settings, Kind { request: "tools/list", what: "tools", keeps_beginning: true }, ask, page)
+        .await
 }
 
 /// All resources of a server.
@@ -62,7 +72,14 @@ pub(super) async fn resources(connection: &Connection, settings: &Settings) -> R
         }
         _ => None,
     };
-    all_pages(connection, settings, ("resources/list", "resources"), ask, page).await
+    all_pages(
+        connection,
+        settings,
+        Kind { request: "resources/list", what: "resources", keeps_beginning: false },
+        ask,
+        page,
+    )
+    .await
 }
 
 /// All templates of a server's resources.
@@ -80,7 +97,8 @@ pub(super) async fn resource_templates(
         }
         _ => None,
     };
-    all_pages(connection, settings, ("resources/templates/list", "templates of resources"), ask, page).await
+    let kind = Kind { request: "resources/templates/list", what: "templates of resources", keeps_beginning: false };
+    all_pages(connection, settings, kind, ask, page).await
 }
 
 /// All prompts of a server.
@@ -93,47 +111,61 @@ pub(super) async fn prompts(connection: &Connection, settings: &Settings) -> Res
         }
         _ => None,
     };
-    all_pages(connection, settings, ("prompts/list", "prompts"), ask, page).await
+    all_pages(
+        connection,
+        settings,
+        Kind { request: "prompts/list", what: "prompts", keeps_beginning: false },
+        ask,
+        page,
+    )
+    .await
 }
 
 /// All pages, within the time of a call.
 async fn all_pages<T: Serialize>(
     connection: &Connection,
     settings: &Settings,
-    (request, what): Kind,
+    Kind { request, what, keeps_beginning }: Kind,
     ask: impl Fn(Option<PaginatedRequestParams>) -> ClientRequest,
     page: impl Fn(ServerResult) -> Option<Page<T>>,
 ) -> Result<Listed<T>, McpError> {
     let (limit, most_bytes) = (settings.call_timeout, settings.max_message);
     let deadline = Instant::now() + limit;
     let (mut entries, mut bytes, mut fresh_for) = (Vec::new(), Bytes(0), None::<u64>);
-    let (mut cursor, mut seen) = (None::<String>, BTreeSet::new());
-    for _ in 0..MOST_PAGES {
+    let (mut cursor, mut seen, mut page_count) = (None::<String>, BTreeSet::new(), 0);
+    loop {
         let params = cursor.take().map(|cursor| PaginatedRequestParams::default().with_cursor(Some(cursor)));
         let left = deadline.saturating_duration_since(Instant::now());
         let answer = connection.ask_within(request, ask(params), left).await;
         let answer = answer.map_err(|error| whole_limit(error, limit))?;
         let Page { entries: more, next, fresh_for: of_page } =
             page(answer).ok_or_else(|| connection.unexpected(request))?;
-        if entries.len() + more.len() > MOST_ENTRIES {
-            return Err(connection.unusable(request, format!("it has more than {MOST_ENTRIES} {what}")));
-        }
         // What was read is written as the same JSON, or shorter.
         let _ = serde_json::to_writer(&mut bytes, &more);
-        if bytes.0 > most_bytes {
-            return Err(connection.unusable(request, format!("its pages have more than {most_bytes} bytes")));
-        }
-        entries.extend(more);
         fresh_for = fresh_for.into_iter().chain(of_page).min();
-        match next {
-            None => return Ok(Listed { entries, fresh_for: fresh_for.map(Duration::from_millis) }),
-            Some(next) if !seen.insert(next.clone()) => {
-                return Err(connection.unusable(request, "one of its pages leads back to itself".to_owned()));
-            }
-            Some(next) => cursor = Some(next),
+        page_count += 1;
+        let mut problem = None;
+        if bytes.0 > most_bytes {
+            problem = Some(format!("its pages have more than {most_bytes} bytes"));
+        } else {
+            entries.extend(more);
+        }
+        if entries.len() > MOST_ENTRIES {
+            entries.truncate(MOST_ENTRIES);
+            problem = Some(format!("it has more than {MOST_ENTRIES} {what}"));
+        }
+        let is_known = next.as_ref().is_some_and(|next| !seen.insert(next.clone()));
+        if is_known {
+            problem = problem.or_else(|| Some("one of its pages leads back to itself".to_owned()));
+        } else if next.is_some() && page_count == MOST_PAGES {
+            problem = problem.or_else(|| Some(format!("it has more than {MOST_PAGES} pages")));
+        }
+        match (problem, next) {
+            (Some(problem), _) if !keeps_beginning => return Err(connection.unusable(request, problem)),
+            (None, Some(next)) => cursor = Some(next),
+            (cut, _) => return Ok(Listed { entries, fresh_for: fresh_for.map(Duration::from_millis), cut }),
         }
     }
-    Err(connection.unusable(request, format!("it has more than {MOST_PAGES} pages")))
 }
 
 /// A time-out is that of all pages, not of what was left for the last one.

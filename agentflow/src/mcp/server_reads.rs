@@ -85,7 +85,7 @@ impl ServerReads {
                 // Of what a server has none, it need not know the request: mostly of templates.
                 Err(McpError::Refused { code: -32601, .. }) => return Ok(Arc::from([])),
                 listed => {
-                    let Listed { entries, fresh_for } = answered(&connection, listed)?;
+                    let Listed { entries, fresh_for, .. } = answered(&connection, listed)?;
                     return Ok(kept.keep(version, fresh_for, says_changes, all(entries)));
                 }
             }

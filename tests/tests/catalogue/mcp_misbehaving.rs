@@ -5,7 +5,7 @@ use agentflow::message::{ToolCall, ToolResult, ToolStatus};
 use agentflow::prelude::*;
 use agentflow::serde_json::{Value, json};
 use agentflow::tool::{Effects, ToolPolicy};
-use agentflow_testing::{McpAnswer, ScriptedMcp};
+use agentflow_testing::{McpAnswer, ScriptedMcp, ScriptedModel, Turn};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream};
 
 use super::mcp_tools::client;
@@ -123,7 +123,7 @@ async fn one_that_answers_whatever_it_is_asked_is_connected_to_with_a_handshake(
 }
 
 #[tokio::test(start_paused = true)]
-async fn pages_without_end_are_an_error() {
+async fn of_tools_without_end_the_first_are_kept() {
     let endless = peer(|_, id| {
         let page = json!({"tools": [tool("work")], "nextCursor": id.to_string()});
         vec![of(id, page)]
@@ -133,12 +133,32 @@ async fn pages_without_end_are_an_error() {
         let tools: Vec<Value> = (0..1001).map(|n| tool(&format!("t{n}"))).collect();
         vec![of(id, json!({"tools": tools}))]
     });
-    for (client, says) in
-        [(endless, "more than 100 pages"), (circle, "leads back to itself"), (many, "more than 1000 tools")]
+    for (client, says, kept) in
+        [(endless, "more than 100 pages", 1), (circle, "leads back to itself", 0), (many, "more than 1000 tools", 1000)]
     {
-        let error = client.build().unwrap().toolset().tools().await.unwrap_err().to_string();
-        assert!(error.contains(says) && error.contains("`mcp.notes`"), "{error}");
+        let client = client.build().unwrap();
+        assert_eq!(client.toolset().tools().await.unwrap().len(), kept, "{says}");
+        let left_out = client.health().left_out;
+        let (name, reason) = left_out.last().unwrap();
+        assert!(name == "*" && reason.contains(says), "{left_out:?}");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_name_that_is_listed_twice_ends_no_agent() {
+    let other = json!({"name": "work", "description": "Another one.", "inputSchema": {"type": "object"}});
+    let tools = [tool("work"), other, tool("a.b"), tool("a__b"), tool("last")];
+    let client = peer(move |_, id| vec![of(id, json!({"tools": tools}))]).build().unwrap();
+    let agent = Agent::new(ScriptedModel::new([Turn::text("done")])).tools(client.clone());
+    assert_eq!(agent.run("Go.").await.unwrap().output(), "done");
+    let offered = client.toolset().tools().await.unwrap();
+    let offered: Vec<String> = offered.iter().map(|tool| tool.definition().description.to_string()).collect();
+    assert_eq!(offered.len(), 3, "{offered:?}");
+    assert!(offered.contains(&"The tool work.".to_owned()), "the first one stays: {offered:?}");
+    let left_out = client.health().left_out;
+    let names: Vec<&str> = left_out.iter().map(|(name, _)| name.as_str()).collect();
+    assert_eq!(names, ["work", "a__b"]);
+    assert!(left_out[1].1.contains("the tool `a.b`, which is listed before it"), "{left_out:?}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -442,8 +462,10 @@ async fn pages_of_tools_have_a_limit_in_bytes() {
         tool["description"] = "x".repeat(90_000).into();
         vec![of(id, json!({"tools": [tool], "nextCursor": id.to_string()}))]
     });
-    let error = client.max_message(300_000).build().unwrap().toolset().tools().await.unwrap_err().to_string();
-    assert!(error.contains("its pages have more than 300000 bytes"), "{error}");
+    let client = client.max_message(300_000).build().unwrap();
+    assert_eq!(client.toolset().tools().await.unwrap().len(), 3);
+    let left_out = client.health().left_out;
+    assert_eq!(left_out, [("*".to_owned(), "its pages have more than 300000 bytes".to_owned())]);
 }
 
 #[tokio::test(start_paused = true)]
