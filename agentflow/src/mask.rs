@@ -1,4 +1,11 @@
-//! Masks a secret in a text, also where the text writes the secret with escapes. It knows no secret of its own.
+//! Masks a secret in a text, also where the text writes the secret with escapes; several secrets in all texts of a value. Its
+//! callers have the secrets.
+
+#[cfg(any(feature = "mcp", feature = "a2a-client"))]
+pub(crate) use self::hidden_texts::HiddenTexts;
+
+#[cfg(any(feature = "mcp", feature = "a2a-client"))]
+mod hidden_texts;
 
 /// The text without a secret, which may be written in it with escapes: those of JSON however deep, since JSON text may
 /// be inside of JSON text, and those of Rust. `None` when it is not there.

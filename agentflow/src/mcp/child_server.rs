@@ -11,7 +11,7 @@ use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
 use tokio::task::JoinHandle;
 
 use super::mcp_settings::CommandLine;
-use crate::mask;
+use crate::mask::HiddenTexts;
 use crate::process_group::ProcessGroup;
 
 /// How long a process has to end by itself, once its input is closed.
@@ -63,11 +63,12 @@ struct Process {
 #[derive(Clone, Default)]
 pub(super) struct LastWords {
     kept: Arc<Mutex<VecDeque<u8>>>,
-    secrets: Arc<[String]>,
+    hidden: Arc<[HiddenTexts; 2]>,
 }
 
 impl ChildServer {
-    pub(super) fn start(command: &CommandLine) -> io::Result<(Self, ChildStdout, ChildStdin)> {
+    /// Starts it. `hidden` and the values of its environment are masked in its standard error.
+    pub(super) fn start(command: &CommandLine, hidden: HiddenTexts) -> io::Result<(Self, ChildStdout, ChildStdin)> {
         let mut line = Command::new(&command.program);
         line.args(&command.arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         if !command.inherits {
@@ -84,8 +85,8 @@ impl ChildServer {
         let missing = || io::Error::other("the process has no standard streams");
         let (input, output) = (child.stdin.take().ok_or_else(missing)?, child.stdout.take().ok_or_else(missing)?);
         let stderr = child.stderr.take().ok_or_else(missing)?;
-        let secrets = command.environment.values().filter(|value| value.len() >= 6).cloned().collect();
-        let words = LastWords { kept: Arc::default(), secrets };
+        let hidden = [hidden, HiddenTexts::new(command.environment.values().cloned())];
+        let words = LastWords { kept: Arc::default(), hidden: Arc::new(hidden) };
         let heard = Some(tokio::spawn(words.clone().hear(stderr)));
         let group = ProcessGroup::of(child.id());
         Ok((Self { process: Some(Process { child, group }), words, heard }, output, input))
@@ -164,10 +165,10 @@ impl LastWords {
         }
     }
 
-    /// The text, without the values that the process was given in its environment.
+    /// The text, without the keys of the process and the values of its environment.
     pub(super) fn text(&self) -> String {
         let kept: Vec<u8> = self.kept.lock().unwrap_or_else(PoisonError::into_inner).iter().copied().collect();
         let text = String::from_utf8_lossy(&kept).into_owned();
-        self.secrets.iter().fold(text, |text, secret| mask::without(&text, secret, "***").unwrap_or(text))
+        self.hidden.iter().fold(text, |text, hidden| hidden.masked(&text).unwrap_or(text))
     }
 }

@@ -155,9 +155,8 @@ async fn attempt(
     };
     let (service, child) = match origin {
         Origin::Process(command) => {
-            let (mut child, output, input) = ChildServer::start(command).map_err(|error| McpError::Start {
-                server: Arc::clone(name),
-                problem: format!("`{}`: {error}", command.program),
+            let (mut child, output, input) = ChildServer::start(command, described.hidden()).map_err(|error| {
+                McpError::Start { server: Arc::clone(name), problem: format!("`{}`: {error}", command.program) }
             })?;
             match handshake(described, &ending, events, output, input, attempt).await {
                 Ok(service) => (service, Some(child)),
@@ -173,7 +172,7 @@ async fn attempt(
         Origin::Http(address) => {
             let transport = super::http_transport::transport(address, described)
                 .map_err(|problem| McpError::Connect { server: Arc::clone(name), problem })?;
-            let transport = HeardAnswers::new(transport, Arc::clone(&questions));
+            let transport = HeardAnswers::new(transport, Arc::clone(described), Arc::clone(&questions));
             (serve(described, &ending, events, transport, attempt).await?, None)
         }
         Origin::Memory(connect) => {
@@ -187,7 +186,7 @@ async fn attempt(
 }
 
 async fn handshake(
-    described: &Described,
+    described: &Arc<Described>,
     ending: &Ending,
     events: ServerEvents,
     output: impl AsyncRead + Send + Unpin + 'static,
@@ -197,7 +196,7 @@ async fn handshake(
     let output = BoundedLines::new(output, described.settings.max_message, ending.clone());
     // The reader has the limit.
     let transport = AsyncRwTransport::new(output, input).with_max_line_length(usize::MAX);
-    let transport = HeardAnswers::new(transport, Arc::clone(&events.questions));
+    let transport = HeardAnswers::new(transport, Arc::clone(described), Arc::clone(&events.questions));
     serve(described, ending, events, transport, attempt).await
 }
 
@@ -234,7 +233,7 @@ where
                 let error = McpError::Connect { server, problem: refused.problem() };
                 return Err(Refusal { refused: Some(refused), ..Refusal::from(error) });
             }
-            let problem = ending.reason().unwrap_or_else(|| described.masked(&problem_of(&error)));
+            let problem = described.masked(&ending.reason().unwrap_or_else(|| problem_of(&error)));
             let problem = head(&problem, MOST_WORDS).to_owned();
             let was_misread = attempt.discovers && matches!(error, ClientInitializeError::ExpectedInitResult(_));
             Err(Refusal { was_misread, ..Refusal::from(McpError::Connect { server, problem }) })

@@ -1,5 +1,5 @@
-//! A transport that notes which requests the server has answered, those included for which nobody waits any more. It changes no
-//! message.
+//! A transport that notes which requests the server has answered, also those that were given up, and masks the keys in its
+//! messages. Every message of a server passes here.
 
 use std::sync::Arc;
 
@@ -8,16 +8,19 @@ use rmcp::model::JsonRpcMessage;
 use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::Transport;
 
+use super::masked_messages::masked;
+use super::mcp_settings::Described;
 use super::open_questions::OpenQuestions;
 
 pub(super) struct HeardAnswers<T> {
     inner: T,
+    described: Arc<Described>,
     questions: Arc<OpenQuestions>,
 }
 
 impl<T> HeardAnswers<T> {
-    pub(super) fn new(inner: T, questions: Arc<OpenQuestions>) -> Self {
-        Self { inner, questions }
+    pub(super) fn new(inner: T, described: Arc<Described>, questions: Arc<OpenQuestions>) -> Self {
+        Self { inner, described, questions }
     }
 }
 
@@ -32,7 +35,12 @@ impl<T: Transport<RoleClient>> Transport<RoleClient> for HeardAnswers<T> {
     }
 
     async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleClient>> {
-        let message = self.inner.receive().await?;
+        let message = loop {
+            let message = self.inner.receive().await?;
+            if let Some(message) = masked(message, &self.described.hidden()) {
+                break message;
+            }
+        };
         match &message {
             JsonRpcMessage::Response(response) => self.questions.is_answered(&response.id),
             JsonRpcMessage::Error(error) => error.id.iter().for_each(|id| self.questions.is_answered(id)),

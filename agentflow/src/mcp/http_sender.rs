@@ -16,8 +16,6 @@ use rmcp::transport::streamable_http_client::{
 use sse_stream::Sse;
 use tokio::sync::watch;
 
-#[cfg(feature = "mcp-auth")]
-use super::authorization::Authorizer;
 use super::mcp_settings::Described;
 
 type Headers = HashMap<HeaderName, HeaderValue>;
@@ -38,19 +36,27 @@ pub(super) struct HttpSender {
     has_stream: watch::Sender<bool>,
     /// The session that the server did not know, until another one works.
     unknown_session: Arc<Mutex<Option<Arc<str>>>>,
-    #[cfg(feature = "mcp-auth")]
-    login: Option<Arc<Authorizer>>,
+    described: Arc<Described>,
 }
 
 impl HttpSender {
-    pub(super) fn new(client: Client, described: &Described) -> Self {
+    pub(super) fn new(client: Client, described: &Arc<Described>) -> Self {
         Self {
             client,
             most: described.settings.max_message,
             has_stream: watch::Sender::new(false),
             unknown_session: Arc::default(),
-            #[cfg(feature = "mcp-auth")]
-            login: described.login.clone(),
+            described: Arc::clone(described),
+        }
+    }
+
+    /// Masks keys in the text of a failure, which the transport logs.
+    fn masked(&self, failure: Failure) -> Failure {
+        match failure {
+            Failure::UnexpectedServerResponse(text) => {
+                Failure::UnexpectedServerResponse(self.described.masked(&text).into())
+            }
+            other => other,
         }
     }
 
@@ -58,7 +64,7 @@ impl HttpSender {
     #[cfg_attr(not(feature = "mcp-auth"), allow(clippy::unused_async, reason = "a login may have to be renewed"))]
     async fn key(&self, given: Option<String>) -> Result<Option<String>, Failure> {
         #[cfg(feature = "mcp-auth")]
-        if let Some(login) = &self.login {
+        if let Some(login) = &self.described.login {
             let token = login.token().await.map_err(|error| Failure::Io(std::io::Error::other(error)))?;
             return Ok(token.map(|token| token.expose().to_owned()));
         }
@@ -133,8 +139,9 @@ impl StreamableHttpClient for HttpSender {
             _ => None,
         };
         let (client, most) = (&self.client, self.most);
-        let answer =
-            client.post_message_with_max_sse_event_size(uri, message, session.clone(), key, headers, most).await?;
+        let posted =
+            client.post_message_with_max_sse_event_size(uri, message, session.clone(), key, headers, most).await;
+        let answer = posted.map_err(|failure| self.masked(failure))?;
         self.correlated(answer, request, session)
     }
 
@@ -146,7 +153,8 @@ impl StreamableHttpClient for HttpSender {
         headers: Headers,
     ) -> Result<(), Failure> {
         let key = self.key(key).await?;
-        self.client.delete_session(uri, session, key, headers).await
+        let deleted = self.client.delete_session(uri, session, key, headers).await;
+        deleted.map_err(|failure| self.masked(failure))
     }
 
     async fn get_stream(
@@ -161,6 +169,6 @@ impl StreamableHttpClient for HttpSender {
         let events =
             self.client.get_stream_with_max_sse_event_size(uri, session, last_event, key, headers, self.most).await;
         self.has_stream.send_replace(true);
-        events
+        events.map_err(|failure| self.masked(failure))
     }
 }

@@ -1,6 +1,8 @@
 //! A server at an address: the transport of streamable HTTP, over the HTTP client that models are called with. It retries
 //! nothing.
 
+use std::sync::Arc;
+
 use rmcp::transport::StreamableHttpClientTransport;
 use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
 
@@ -11,7 +13,7 @@ use crate::model::{HttpAddress, http_client};
 /// The transport of one connection.
 pub(super) fn transport(
     address: &HttpAddress,
-    described: &Described,
+    described: &Arc<Described>,
 ) -> Result<StreamableHttpClientTransport<HttpSender>, String> {
     let settings = &described.settings;
     let url = address.url()?;

@@ -224,7 +224,9 @@ impl McpClientBuilder {
         self
     }
 
-    /// Sets a variable of the program's environment. Its value, from six bytes on, is masked in what the program says.
+    /// Sets a variable of the program's environment. Its value, from six bytes on, is masked in the program's standard error. The
+    /// value of a name such as `API_KEY` or `DB_PASSWORD` is masked in all messages of the server; so are passwords in
+    /// addresses, the text after `Bearer`, and arguments such as `--api-key VALUE`.
     pub fn env(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         if let Origin::Process(command) = &mut self.origin {
             command.environment.insert(name.into(), value.into());
@@ -232,7 +234,8 @@ impl McpClientBuilder {
         self
     }
 
-    /// Gives the program the whole environment of this one, with all keys in it.
+    /// Gives the program the whole environment of this one, with all keys in it. They are masked as those of
+    /// [`env`](Self::env).
     pub fn inherit_env(mut self) -> Self {
         if let Origin::Process(command) = &mut self.origin {
             command.inherits = true;
@@ -248,8 +251,8 @@ impl McpClientBuilder {
         self
     }
 
-    /// Sends a key with each HTTP request, as `Authorization: Bearer KEY`. It is masked in errors. Needs the feature
-    /// `mcp-http`.
+    /// Sends a key with each HTTP request, as `Authorization: Bearer KEY`. It is masked in all messages of the server. Needs the
+    /// feature `mcp-http`.
     #[cfg(feature = "mcp-http")]
     pub fn bearer(mut self, key: impl Into<String>) -> Self {
         if let Origin::Http(address) = &mut self.origin {
@@ -266,7 +269,8 @@ impl McpClientBuilder {
         self
     }
 
-    /// Sends a header with each HTTP request. Its value is masked in errors. Needs the feature `mcp-http`.
+    /// Sends a header with each HTTP request. Its value, from six bytes on, is masked in all messages of the server,
+    /// with and without a word such as `Bearer` before it. Needs the feature `mcp-http`.
     #[cfg(feature = "mcp-http")]
     pub fn header(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         if let Origin::Http(address) = &mut self.origin {
@@ -384,10 +388,12 @@ impl McpClientBuilder {
                 .map_err(|problem| McpError::Config { at: None, problem: format!("`{name}`: {problem}") })?;
         }
         let toolset = format!("mcp.{name}");
+        let hidden = origin.hidden();
         let link = Arc::new(ServerLink::new(Described {
             name,
             origin,
             settings,
+            hidden,
             #[cfg(feature = "mcp-auth")]
             login,
         }));

@@ -9,6 +9,8 @@ use tokio::io::{AsyncRead, AsyncWrite};
 
 #[cfg(feature = "mcp-auth")]
 use super::authorization::Authorizer;
+use super::given_secrets::secrets_of;
+use crate::mask::HiddenTexts;
 #[cfg(feature = "mcp-http")]
 use crate::model::HttpAddress;
 use crate::tool::ToolPolicy;
@@ -80,13 +82,13 @@ impl Settings {
 }
 
 impl Origin {
-    /// A text of the server without the keys that it was given.
-    fn masked(&self, text: &str) -> String {
+    /// Returns the keys that the server is given, without tokens of a login.
+    pub(super) fn hidden(&self) -> HiddenTexts {
         match self {
             #[cfg(feature = "mcp-http")]
-            Self::Http(address) => address.masked(text),
-            // Of a process see its last words.
-            Self::Process(_) | Self::Memory(_) => text.to_owned(),
+            Self::Http(address) => HiddenTexts::new(address.secrets()),
+            Self::Process(command) => HiddenTexts::new(secrets_of(command)),
+            Self::Memory(_) => HiddenTexts::default(),
         }
     }
 }
@@ -96,6 +98,8 @@ pub(super) struct Described {
     pub(super) name: Arc<str>,
     pub(super) origin: Origin,
     pub(super) settings: Settings,
+    /// Keys that it is given, without tokens of a login.
+    pub(super) hidden: HiddenTexts,
     #[cfg(feature = "mcp-auth")]
     pub(super) login: Option<Arc<Authorizer>>,
 }
@@ -103,9 +107,15 @@ pub(super) struct Described {
 impl Described {
     /// A text of the server without the keys and tokens that it was given.
     pub(super) fn masked(&self, text: &str) -> String {
-        let text = self.origin.masked(text);
+        self.hidden().masked(text).unwrap_or_else(|| text.to_owned())
+    }
+
+    /// The keys and tokens that it was given until now.
+    pub(super) fn hidden(&self) -> HiddenTexts {
         #[cfg(feature = "mcp-auth")]
-        let text = self.login.iter().fold(text, |text, login| login.masked(&text));
-        text
+        if let Some(login) = &self.login {
+            return login.hidden(&self.hidden);
+        }
+        self.hidden.clone()
     }
 }

@@ -8,6 +8,7 @@ mod bounded_lines;
 mod child_server;
 mod connection;
 mod elicited;
+mod given_secrets;
 mod handshake;
 mod heard_answers;
 #[cfg(feature = "mcp-http")]
@@ -18,6 +19,7 @@ mod http_sender;
 mod http_transport;
 mod kept_list;
 mod list_versions;
+mod masked_messages;
 mod mcp_answer;
 mod mcp_client;
 mod mcp_config;

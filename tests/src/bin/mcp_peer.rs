@@ -48,6 +48,7 @@ fn main() {
                         let names: Vec<String> = std::env::vars().map(|(name, _)| name).collect();
                         result(&json!(names).to_string())
                     }
+                    "tells" => result(&format!("my key is {}", std::env::var("PEER_KEY").unwrap_or_default())),
                     // Leaves a child behind that holds no stream of it.
                     "parent" => {
                         let mut child = Command::new(std::env::current_exe().expect("a program"));

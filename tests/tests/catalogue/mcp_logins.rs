@@ -371,6 +371,19 @@ async fn tokens_that_a_server_says_are_masked() {
     client.login().await.unwrap();
     let result = work(&client).await;
     assert!(result.output.contains("no: ***"), "{}", result.output);
+    let site = Site::new(|asked, site| {
+        let token = site.seen().tokens.last().map(|(token, _)| token.clone());
+        let says = format!("it is Bearer {}", token.unwrap_or_default());
+        let result = json!({"content": [{"type": "text", "text": says}], "structuredContent": {"says": says}});
+        let body = asked.request.answer(result).to_string();
+        (asked.request.method() == "tools/call").then(|| full("200 OK", "application/json", &body))
+    })
+    .await;
+    let client = site.client(site.person());
+    client.login().await.unwrap();
+    let result = work(&client).await;
+    assert!(result.output.contains("it is Bearer ***"), "{result:?}");
+    assert!(!format!("{result:?}").contains(&site.seen().tokens.last().unwrap().0), "{result:?}");
 }
 
 #[tokio::test]
@@ -388,7 +401,14 @@ async fn a_server_that_lets_anybody_connect_is_logged_in_to_all_the_same() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_command_line_logs_in_for_its_other_commands() {
-    let site = Site::new(|_, _| None).await;
+    // Its tool tells the token that it was sent.
+    let site = Site::new(|asked, site| {
+        let token = site.seen().tokens.last().map(|(token, _)| token.clone()).unwrap_or_default();
+        let result = json!({"content": [{"type": "text", "text": format!("done by {token}")}]});
+        let body = asked.request.answer(result).to_string();
+        (asked.request.method() == "tools/call").then(|| full("200 OK", "application/json", &body))
+    })
+    .await;
     let home = tempfile::tempdir().unwrap();
     let (home, url) = (home.path().to_str().unwrap().to_owned(), site.url());
     let agentwf = |args: &[&str]| {
@@ -433,7 +453,7 @@ async fn the_command_line_logs_in_for_its_other_commands() {
     assert_eq!((ended.code, ended.stdout.as_str()), (Some(0), ""), "{said}");
 
     let with = run(agentwf(&["call", "work"])).await;
-    assert_eq!((with.code, with.stdout.as_str()), (Some(0), "done\n"), "{}", with.stderr);
+    assert_eq!((with.code, with.stdout.as_str()), (Some(0), "done by ***\n"), "{}", with.stderr);
     assert_eq!(run(agentwf(&["logout"])).await.code, Some(0));
     assert_eq!(run(agentwf(&["tools"])).await.code, Some(1));
     assert_eq!(site.count("POST /revoke"), 1);

@@ -7,8 +7,10 @@ use std::time::Duration;
 use agentflow::mcp::{McpClient, McpClientBuilder, McpConfig, McpError};
 use agentflow::message::{ToolCall, ToolResult, ToolStatus};
 use agentflow::prelude::*;
-use agentflow::serde_json::{Value, json};
+use agentflow::serde_json::{self, Value, json};
+use agentflow::store::MemoryStore;
 use agentflow::tool::{Effects, ToolPolicy};
+use agentflow_testing::{ScriptedModel, Turn};
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpListener;
 
@@ -367,6 +369,65 @@ async fn a_key_in_the_words_of_a_refusal_is_masked() {
     .await;
     let result = work(&far(&url).bearer("sk-1234567").build().unwrap()).await;
     assert!(result.output.contains("I do not like") && !result.output.contains("sk-1234567"), "{}", result.output);
+}
+
+/// The journal and the model have what a server says, and a server may say what it was sent.
+#[tokio::test]
+async fn a_key_that_a_server_sends_back_is_masked_in_all_that_it_says() {
+    const KEY: &str = "sk-1234567890";
+    let url = server(|request| {
+        let says = format!("your headers were Bearer {KEY} and blue-team");
+        let text = json!({"type": "text", "text": says});
+        let answer = match request.method() {
+            "initialize" => json!({
+                "protocolVersion": "2025-11-25", "capabilities": {"tools": {}, "resources": {}, "prompts": {}},
+                "serverInfo": {"name": KEY, "version": "1"},
+            }),
+            "tools/list" => json!({"tools": [{
+                "name": "work", "description": says, "inputSchema": {"type": "object", "properties": {KEY: {}}},
+            }]}),
+            "tools/call" => {
+                let token = &request.message["params"]["_meta"]["progressToken"];
+                let params = json!({"progressToken": token, "progress": 1, "message": says});
+                let progress = json!({"jsonrpc": "2.0", "method": "notifications/progress", "params": params});
+                let answer =
+                    request.answer(json!({"content": [text], "structuredContent": {"key": KEY, "says": says}}));
+                let event = |message: Value| format!("event: message\ndata: {message}\n\n");
+                return Some(Response::Events(vec![event(progress), event(answer)]));
+            }
+            "resources/list" => json!({"resources": [{"uri": "note://a", "name": says}]}),
+            "resources/read" => json!({"contents": [{"uri": "note://a", "text": says}]}),
+            "prompts/list" => json!({"prompts": [{"name": "sum", "description": says}]}),
+            "prompts/get" => json!({"messages": [{"role": "user", "content": text}]}),
+            _ => return None,
+        };
+        Some(Response::Json(request.answer(answer)))
+    })
+    .await;
+    let client = far(&url).bearer(KEY).header("x-team", "blue-team").build().unwrap();
+    let model = ScriptedModel::from_fn(|request| match request.messages.len() {
+        1 => Turn::call("mcp__far__work", json!({})),
+        _ => Turn::text("done"),
+    })
+    .capturing();
+    let agent = Agent::new(model.clone()).tools(client.clone());
+    let runtime = Runtime::builder().store(MemoryStore::new()).build();
+    let run = agent.runtime(&runtime).start("Go.").unwrap();
+    let id = run.run_id().clone();
+    run.result().await.unwrap();
+    let journal = serde_json::to_string(&runtime.journal(&id).await.unwrap()).unwrap();
+    assert!(journal.contains("your headers were Bearer *** and ***"), "{journal}");
+    let seen = format!(
+        "{journal} {:?} {:?} {:?} {:?} {:?} {:?}",
+        model.requests(),
+        client.resources().await.unwrap(),
+        client.resource("note://a").await.unwrap(),
+        client.prompts().await.unwrap(),
+        client.prompt("sum", &[]).await.unwrap(),
+        client.health()
+    );
+    assert!(seen.contains("your headers were"), "{seen}");
+    assert!(!seen.contains(KEY) && !seen.contains("blue-team"), "{seen}");
 }
 
 #[tokio::test]

@@ -107,6 +107,8 @@ async fn a_process_gets_no_keys_of_this_one() {
     // Cargo sets it for each test.
     let own = "CARGO_MANIFEST_DIR";
     assert!(std::env::var_os(own).is_some());
+    let telling = work(&peer("tells").env("PEER_KEY", "sk-secret-1234").build().unwrap()).await;
+    assert_eq!(&*telling.text(), "my key is ***");
     let given = names(peer("environment").env("PEER_KEY", "k").build().unwrap()).await;
     assert!(given.iter().any(|name| name == "PEER_KEY") && given.iter().any(|name| name == "PATH"), "{given:?}");
     assert!(!given.iter().any(|name| name == own), "{given:?}");

@@ -246,13 +246,14 @@ impl IntoTools for A2aClient {
 }
 
 impl A2aClientBuilder {
-    /// Sends a key with each request, as `Authorization: Bearer KEY`. It is masked in errors.
+    /// Sends a key with each request, as `Authorization: Bearer KEY`. It is masked in all messages of the agent.
     pub fn bearer(mut self, key: impl Into<String>) -> Self {
         self.address.bearer = Some(Secret::new(key));
         self
     }
 
-    /// Sends a header with each request. Its value is masked in errors.
+    /// Sends a header with each request. Its value, from six bytes on, is masked in all messages of the agent, with and
+    /// without a word such as `Bearer` before it.
     pub fn header(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.address.headers.insert(name.into(), value.into());
         self

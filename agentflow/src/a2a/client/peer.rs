@@ -15,6 +15,7 @@ use super::a2a_error::A2aError;
 use super::card_choice::{Chosen, chosen};
 use super::memory_link::Link;
 use super::operation::{Binding, Operation};
+use crate::mask::HiddenTexts;
 use crate::model::{HttpAddress, http_client};
 use crate::text::head;
 use crate::tool::ToolPolicy;
@@ -65,6 +66,8 @@ impl Default for Settings {
 pub(super) struct Peer {
     pub(super) name: Arc<str>,
     pub(super) address: HttpAddress,
+    /// The keys that it is given; they are masked in all that it sends.
+    hidden: HiddenTexts,
     pub(super) settings: Settings,
     link: Link,
     /// Grows when the card is to be fetched again.
@@ -77,6 +80,7 @@ impl Peer {
     pub(super) fn new(name: Arc<str>, address: HttpAddress, link: Link, settings: Settings) -> Self {
         Self {
             name,
+            hidden: HiddenTexts::new(address.secrets()),
             address,
             settings,
             link,
@@ -112,9 +116,20 @@ impl Peer {
         if !status.is_success() {
             return Err(self.refused(REQUEST, status.as_u16(), location, &body));
         }
+        let body = self.without_keys(body);
         let allowed =
             |url: &Url| url.origin() == home || self.settings.origins.contains(&url.origin().ascii_serialization());
         chosen(&self.name, &body, allowed, &self.settings.extensions).map_err(|error| self.masked(error))
+    }
+
+    /// A card without keys in what models and people read of it. Its addresses are needed as they are.
+    fn without_keys(&self, card: Vec<u8>) -> Vec<u8> {
+        let Ok(Value::Object(mut fields)) = serde_json::from_slice(&card) else { return card };
+        let mut found = false;
+        for (name, value) in &mut fields {
+            found |= name != "supportedInterfaces" && self.hidden.mask_value(value);
+        }
+        if found { Value::Object(fields).to_string().into_bytes() } else { card }
     }
 
     /// Asks for one answer.
@@ -220,6 +235,7 @@ impl Peer {
         let json = if json.is_empty() && binding == Binding::HttpJson { &b"null"[..] } else { json };
         let mut value: Value =
             serde_json::from_slice(json).map_err(|error| self.wrong(name, format!("it is not JSON: {error}")))?;
+        self.hidden.mask_value(&mut value);
         if value.get("error").is_some_and(|error| !error.is_null()) {
             return Err(self.said(name, 200, &value["error"]));
         }

@@ -2,6 +2,7 @@
 //! begun ends although its caller is gone, since a token that was renewed and lost cannot be replaced. Dropping it ends a
 //! login that waits for a person. Before a token is renewed it is read again: another process may have done so, or logged out.
 
+use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -18,7 +19,7 @@ use super::discovery::authorization_server;
 use super::kept_login::KeptLogin;
 use super::mcp_authorization::{How, McpAuthorization};
 use super::token_endpoint::{NoTokens, Tokens, revoke, tokens};
-use crate::mask;
+use crate::mask::HiddenTexts;
 use crate::mcp::http_failures::Refused;
 use crate::mcp::mcp_error::McpError;
 use crate::model::Secret;
@@ -29,6 +30,9 @@ use crate::time::{Clock as _, SystemClock};
 const EARLY: Duration = Duration::from_secs(30);
 /// The pause after a token could not be renewed before its end; until then it is used as it is.
 const RENEWS_AGAIN: Duration = Duration::from_secs(10);
+
+/// The most earlier logins whose tokens are masked.
+const MOST_EARLIER: usize = 8;
 
 /// How often one request leads to another login: a renewal, a person's, and one with more scopes.
 const MOST_LOGINS: usize = 3;
@@ -59,6 +63,8 @@ pub(super) struct Shared {
 pub(super) struct State {
     is_loaded: bool,
     login: Option<Arc<KeptLogin>>,
+    /// The last ones before it. Requests with their tokens may still be answered.
+    earlier: VecDeque<Arc<KeptLogin>>,
     /// Whether what is kept is this login.
     is_saved: bool,
     /// Grows with each login and each renewal; where the last of each was.
@@ -75,6 +81,15 @@ pub(super) struct State {
     pub(super) forgotten: Option<String>,
     /// What the server wanted when there was no login for it.
     wanted: Option<Challenge>,
+}
+
+impl State {
+    /// Remembers the login that is replaced or removed.
+    fn put_aside(&mut self) {
+        self.earlier.extend(self.login.take());
+        let over = self.earlier.len().saturating_sub(MOST_EARLIER);
+        self.earlier.drain(..over);
+    }
 }
 
 /// What is kept, held against what is here.
@@ -167,12 +182,12 @@ impl Authorizer {
         Closing(Arc::clone(&self.shared))
     }
 
-    /// A text without the tokens.
-    pub(in crate::mcp) fn masked(&self, text: &str) -> String {
-        let Some(login) = self.shared.login() else { return text.to_owned() };
-        let secrets = [Some(&login.access_token), login.refresh_token.as_ref()];
-        let secrets = secrets.into_iter().flatten().filter(|secret| secret.len() >= 6);
-        secrets.fold(text.to_owned(), |text, secret| mask::without(&text, secret, "***").unwrap_or(text))
+    /// These texts and the tokens of the login, with those that it had before.
+    pub(in crate::mcp) fn hidden(&self, others: &HiddenTexts) -> HiddenTexts {
+        let state = self.shared.state();
+        let logins = state.login.iter().chain(&state.earlier);
+        let tokens = logins.flat_map(|login| [Some(&login.access_token), login.refresh_token.as_ref()]);
+        others.with(tokens.flatten().cloned())
     }
 
     /// The token to send, renewed before it ends; `None` without a login.
@@ -351,6 +366,7 @@ impl Shared {
             let scopes = kept.as_ref().map(|login| &login.scopes);
             wants.wants_scopes() && scopes.is_some_and(|has| wants.scopes.iter().any(|scope| !has.contains(scope)))
         });
+        state.put_aside();
         state.login = kept.map(Arc::new);
         Ok(if state.login.is_some() { Kept::Another } else { Kept::Removed })
     }
@@ -376,6 +392,7 @@ impl Shared {
         let version = {
             let mut state = self.state();
             state.version += 1;
+            state.put_aside();
             (state.login, state.is_loaded, state.is_saved, state.not_before) =
                 (Some(Arc::new(login)), true, false, None);
             (state.wanted, state.spent) = (None, None);
@@ -550,7 +567,9 @@ impl Shared {
             let mut state = self.state();
             state.version += 1;
             (state.is_loaded, state.is_saved, state.wanted) = (true, true, None);
-            state.login.take()
+            let login = state.login.clone();
+            state.put_aside();
+            login
         };
         let removed = match is_of_others {
             true => Ok(()),

@@ -2,12 +2,20 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use reqwest::Url;
 use reqwest::header::{HeaderName, HeaderValue};
 
 use super::secret_header::secret_header;
+use super::server::percent_decoded;
 use crate::mask;
 use crate::model::Secret;
+
+/// Headers whose values are no keys.
+const PLAIN_HEADERS: [&str; 4] = ["accept", "accept-language", "content-type", "user-agent"];
+/// A shorter value would be found everywhere.
+const SHORTEST: usize = 6;
 
 /// An address and what each request to it has.
 #[derive(Clone, Default)]
@@ -40,13 +48,34 @@ impl HttpAddress {
 
     /// A text without keys.
     pub(crate) fn masked(&self, text: &str) -> String {
-        let bearer = self.bearer.as_ref().map(|key| key.expose().to_owned());
-        let secrets = self
-            .key_of_address()
-            .into_iter()
-            .chain(bearer)
-            .chain(self.headers.values().filter(|value| value.len() >= 6).cloned());
+        let secrets = self.key_of_address().into_iter().chain(self.sent_secrets());
         secrets.fold(text.to_owned(), |text, secret| mask::without(&text, &secret, "***").unwrap_or(text))
+    }
+
+    /// All that a server is sent and must not send on: the key, the values of headers, with and without the word before
+    /// them, and what in the address is a key.
+    pub(crate) fn secrets(&self) -> Vec<String> {
+        self.key_of_address().into_iter().chain(self.sent_secrets()).collect()
+    }
+
+    fn sent_secrets(&self) -> Vec<String> {
+        let mut secrets: Vec<String> = self.bearer.iter().map(|key| key.expose().to_owned()).collect();
+        for (name, value) in &self.headers {
+            if PLAIN_HEADERS.iter().any(|plain| name.eq_ignore_ascii_case(plain)) {
+                continue;
+            }
+            let key = value.split_once(' ').map(|(_, key)| key);
+            secrets.extend([Some(value.as_str()), key].into_iter().flatten().map(ToOwned::to_owned));
+        }
+        if let Ok(url) = self.url.parse::<Url>() {
+            secrets.extend(basic_auth(&url));
+            let pairs = url.query_pairs().filter(|(name, _)| names_key(name));
+            secrets.extend(pairs.map(|(_, value)| value.into_owned()));
+        }
+        secrets.retain(|secret| secret.len() >= SHORTEST);
+        // A secret that contains another is masked whole.
+        secrets.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
+        secrets
     }
 
     /// The user and the password in the address, also of a text that is not an address.
@@ -65,9 +94,34 @@ impl HttpAddress {
     }
 }
 
+/// Returns the value of the header `Authorization` for a user and a password in an address.
+fn basic_auth(url: &Url) -> Option<String> {
+    let user = percent_decoded(url.username());
+    url.password().map(|password| STANDARD.encode(format!("{user}:{}", percent_decoded(password))))
+}
+
+/// Returns true if a parameter of this name in an address holds a key.
+fn names_key(name: &str) -> bool {
+    let name = name.to_ascii_lowercase();
+    ["auth", "key", "pass", "secret", "sig", "token"].iter().any(|word| name.contains(word))
+}
+
 #[cfg(test)]
 mod tests {
     use super::HttpAddress;
+
+    #[test]
+    fn every_form_in_which_a_key_is_sent_is_a_secret() {
+        let address = HttpAddress {
+            url: "https://bob:p%40ss@h.example/mcp?project=research&api_key=ak-123456".to_owned(),
+            headers: [("x-auth", "Bearer sk-123456"), ("accept-language", "english"), ("x-n", "12345")]
+                .map(|(name, value)| (name.to_owned(), value.to_owned()))
+                .into(),
+            ..HttpAddress::default()
+        };
+        let masked = address.masked("Ym9iOnBAc3M= ak-123456 sk-123456 research english 12345");
+        assert_eq!(masked, "*** *** *** research english 12345");
+    }
 
     #[test]
     fn a_key_in_an_address_is_masked() {

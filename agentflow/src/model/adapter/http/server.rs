@@ -212,7 +212,7 @@ fn keys_in(url: &Url) -> Vec<Secret> {
 }
 
 /// A part of an address as it was meant. The parser of addresses decodes nothing but queries.
-fn percent_decoded(text: &str) -> String {
+pub(super) fn percent_decoded(text: &str) -> String {
     let query = format!("http://h?_={}", text.replace('+', "%2B"));
     let decoded = Url::parse(&query).ok().and_then(|url| url.query_pairs().next().map(|(_, text)| text.into_owned()));
     decoded.unwrap_or_else(|| text.to_owned())
