@@ -1,8 +1,10 @@
-//! How many requests, streams or sessions one caller of a server has at once, so that no caller has all of them. It knows no
-//! request.
+//! How many requests, streams, sessions or calls one caller of a server has at once, so that no caller has all of them. It knows
+//! no request.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
+
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// What callers hold, each so many at most.
 pub(crate) struct CallerSlots {
@@ -46,9 +48,90 @@ impl Drop for CallerSlot {
     }
 }
 
+/// Turns of callers, each so many at once. A further one of a caller waits for the end of another one.
+pub(crate) struct CallerTurns {
+    most: usize,
+    lines: Mutex<HashMap<Arc<str>, Line>>,
+}
+
+/// The turns of one caller.
+struct Line {
+    turns: Arc<Semaphore>,
+    /// Turns that are taken or waited for.
+    count: usize,
+}
+
+/// A turn of a caller, or its wait for one, until it is dropped.
+pub(crate) struct CallerTurn {
+    turns: Arc<CallerTurns>,
+    caller: Arc<str>,
+    permit: Option<OwnedSemaphorePermit>,
+}
+
+impl CallerTurns {
+    pub(crate) fn new(most: usize) -> Arc<Self> {
+        Arc::new(Self { most: most.clamp(1, Semaphore::MAX_PERMITS), lines: Mutex::default() })
+    }
+
+    /// Waits for a turn of a caller; `None` when so many of its turns are waited for already.
+    ///
+    /// # Cancel safety
+    /// Dropping the future gives up the wait.
+    pub(crate) async fn take(self: &Arc<Self>, caller: &str, max_waiting: usize) -> Option<CallerTurn> {
+        let (mut turn, turns) = {
+            let mut lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
+            let caller: Arc<str> = caller.into();
+            let line = lines
+                .entry(Arc::clone(&caller))
+                .or_insert_with(|| Line { turns: Arc::new(Semaphore::new(self.most)), count: 0 });
+            if line.count >= self.most.saturating_add(max_waiting) {
+                return None;
+            }
+            line.count += 1;
+            (CallerTurn { turns: Arc::clone(self), caller, permit: None }, Arc::clone(&line.turns))
+        };
+        turn.permit = turns.acquire_owned().await.ok();
+        Some(turn)
+    }
+}
+
+impl Drop for CallerTurn {
+    fn drop(&mut self) {
+        drop(self.permit.take());
+        let mut lines = self.turns.lines.lock().unwrap_or_else(PoisonError::into_inner);
+        // A caller without turns is not kept.
+        if let Some(line) = lines.get_mut(&self.caller) {
+            line.count -= 1;
+            if line.count == 0 {
+                lines.remove(&self.caller);
+            }
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use futures_util::FutureExt;
+
     use super::*;
+
+    #[tokio::test]
+    async fn a_caller_waits_for_its_own_turns_alone() {
+        let turns = CallerTurns::new(1);
+        let ada = turns.take("ada", 1).await.unwrap();
+        let mut waiting = Box::pin(turns.take("ada", 1));
+        assert!(waiting.as_mut().now_or_never().is_none());
+        assert!(turns.take("ada", 1).await.is_none());
+        let bob = turns.take("bob", 0).now_or_never().unwrap().unwrap();
+        drop(ada);
+        let next = waiting.await.unwrap();
+        // A wait that is given up leaves nothing behind.
+        let mut given_up = Box::pin(turns.take("ada", 1));
+        assert!(given_up.as_mut().now_or_never().is_none());
+        drop(given_up);
+        drop((next, bob));
+        assert!(turns.lines.lock().unwrap().is_empty());
+    }
 
     #[test]
     fn a_caller_has_so_many_and_nobody_is_kept_who_has_none() {

@@ -20,6 +20,8 @@ pub mod executor;
 pub mod expression;
 mod failure;
 mod future;
+#[cfg(any(feature = "a2a-server", feature = "mcp-server-http"))]
+mod host_header;
 mod linked;
 pub mod mailbox;
 mod mask;

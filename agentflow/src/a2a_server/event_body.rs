@@ -20,7 +20,7 @@ struct Sent {
     id: Option<Value>,
     until: Instant,
     is_over: bool,
-    _permits: (OwnedSemaphorePermit, CallerSlot),
+    _permits: (OwnedSemaphorePermit, Option<CallerSlot>),
 }
 
 /// The body; with an id each event is a response of JSON-RPC. It ends with the updates, or when `longest` has passed.
@@ -28,7 +28,7 @@ pub(super) fn event_body(
     updates: TaskUpdates,
     id: Option<Value>,
     longest: Duration,
-    permits: (OwnedSemaphorePermit, CallerSlot),
+    permits: (OwnedSemaphorePermit, Option<CallerSlot>),
 ) -> Body {
     let sent = Sent { updates, id, until: Instant::now() + longest, is_over: false, _permits: permits };
     Body::from_stream(futures_util::stream::unfold(sent, |mut sent| async move {

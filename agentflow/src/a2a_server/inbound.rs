@@ -2,10 +2,11 @@
 //! in both bindings. What is asked is done in `operations.rs`.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use axum::body::{Body, Bytes};
-use axum::extract::{Request, State};
+use axum::extract::{ConnectInfo, Request, State};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -21,6 +22,7 @@ use super::served_card::{FOLDER, card};
 use super::served_settings::Shared;
 use super::task_updates::TaskUpdates;
 use crate::a2a::{A2A_VERSION, A2aErrorCode, VERSION_HEADER};
+use crate::host_header::{named_host, without_port};
 use crate::strict;
 
 /// Where the card is.
@@ -42,6 +44,8 @@ pub(super) struct Served {
 /// Whom a request is for: the caller, the skill where the address is that of one, and the address of the server.
 struct At<'a> {
     caller: A2aCaller,
+    /// The name under which its requests and streams are counted.
+    share: Option<Arc<str>>,
     skill: Option<&'a str>,
     base: String,
 }
@@ -86,10 +90,14 @@ async fn answer(shared: &Arc<Shared>, request: Request) -> Result<Response, Earl
         return Ok(card_response(&parts, &json!(card(shared, &base, only.as_deref(), false))));
     }
     let caller = caller_of(shared, &parts.headers)?;
-    let _slot = shared.requests_of.take(&caller.name).ok_or_else(|| {
-        busy(StatusCode::TOO_MANY_REQUESTS, "too many requests of this caller at once; try again later")
-    })?;
-    let at = At { caller, skill: only.as_ref().map(|offer| &*offer.name), base };
+    let share = share_of(shared, &caller, &parts);
+    let _slot = match &share {
+        Some(share) => Some(shared.requests_of.take(share).ok_or_else(|| {
+            busy(StatusCode::TOO_MANY_REQUESTS, "too many requests of this caller at once; try again later")
+        })?),
+        None => None,
+    };
+    let at = At { caller, share, skill: only.as_ref().map(|offer| &*offer.name), base };
     if path.is_empty() {
         if parts.method != Method::POST {
             return Err(wrong_method("POST"));
@@ -233,9 +241,12 @@ fn of_task(params: Value, task: &str) -> Result<Value, Fault> {
 }
 
 fn stream(shared: &Shared, at: &At<'_>, updates: TaskUpdates, id: Option<Value>) -> Result<Response, Early> {
-    let slot = shared.streams_of.take(&at.caller.name).ok_or_else(|| {
-        busy(StatusCode::TOO_MANY_REQUESTS, "too many streams of this caller at once; get the task instead")
-    })?;
+    let slot = match &at.share {
+        Some(share) => Some(shared.streams_of.take(share).ok_or_else(|| {
+            busy(StatusCode::TOO_MANY_REQUESTS, "too many streams of this caller at once; get the task instead")
+        })?),
+        None => None,
+    };
     let Ok(permit) = Arc::clone(&shared.streams).try_acquire_owned() else {
         return Err(busy(StatusCode::SERVICE_UNAVAILABLE, "too many streams at once; get the task instead"));
     };
@@ -246,13 +257,9 @@ fn stream(shared: &Shared, at: &At<'_>, updates: TaskUpdates, id: Option<Value>)
 
 /// The host that a request names, when it is one of this server.
 fn checked_host(shared: &Shared, parts: &Parts) -> Result<String, Early> {
-    let named = parts.headers.get(header::HOST).and_then(|host| host.to_str().ok());
-    let named = named.or_else(|| parts.uri.authority().map(|authority| authority.as_str()));
-    let named = named.unwrap_or_default().to_ascii_lowercase();
-    let name = match named.rsplit_once(':') {
-        Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,
-        _ => &named,
-    };
+    let named = named_host(parts)
+        .ok_or_else(|| early(StatusCode::FORBIDDEN, "the request does not name one host, which `Host` does"))?;
+    let name = without_port(&named);
     let settings = &shared.settings;
     let is_public = settings.public_url.as_ref().is_some_and(|url| {
         url.split('/').nth(2).is_some_and(|host| host.eq_ignore_ascii_case(&named) || host.eq_ignore_ascii_case(name))
@@ -292,6 +299,18 @@ fn caller_of(shared: &Shared, headers: &HeaderMap) -> Result<A2aCaller, Early> {
             response
         }
     })
+}
+
+/// Returns the name under which requests and streams are counted: the caller's, or without a hook the peer's address; `None`
+/// where neither is known.
+fn share_of(shared: &Shared, caller: &A2aCaller, parts: &Parts) -> Option<Arc<str>> {
+    match &shared.settings.auth {
+        Some(_) => Some(Arc::clone(&caller.name)),
+        None => {
+            let ConnectInfo(peer) = parts.extensions.get::<ConnectInfo<SocketAddr>>()?;
+            Some(peer.ip().to_canonical().to_string().into())
+        }
+    }
 }
 
 /// Checks the version of the protocol that a request names in its header or, where it has none, in the query of its

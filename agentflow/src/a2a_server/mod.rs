@@ -111,7 +111,8 @@ impl A2aServer {
     }
 
     /// Finds out who sends a request, by its headers: called for each request but for cards, on the task that serves it, so
-    /// it must not block. Default: every client is the caller `anonymous`, and sees the tasks of every other one.
+    /// it must not block. Default: every client is the caller `anonymous`: it sees the tasks of every other one and shares
+    /// sessions and memories with all of them. [`router`](Self::router) then logs a warning.
     pub fn auth(self, hook: impl Fn(&HeaderMap) -> Result<A2aCaller, A2aRefusal> + Send + Sync + 'static) -> Self {
         self.set(|settings| settings.auth = Some(AuthHook::new(hook)))
     }
@@ -130,7 +131,8 @@ impl A2aServer {
     }
 
     /// Notifies clients of their tasks at addresses that they choose, as `request` sends requests: its hosts, guard, resolver,
-    /// headers for hosts and its time limit count for each notification. A notification is one `POST`; redirects are not
+    /// headers for hosts and its time limit, 10 seconds at most, count for each notification. One caller is sent 8 at once, for
+    /// which no other caller waits. A notification is one `POST`; redirects are not
     /// followed, and of the answer only the status is read. Default: nobody is notified.
     ///
     /// What is notified of is kept in the store, with the tokens that clients give for it, until the run is deleted. The store
@@ -210,13 +212,14 @@ impl A2aServer {
     }
 
     /// The most requests at once of one caller, streams not counted once they have begun. Default: 64. A further one is refused
-    /// with 429. Without [`auth`](Self::auth) all clients are one caller, so this does not count.
+    /// with 429. Without [`auth`](Self::auth) it counts for each address of a peer, where the server of the host says that one:
+    /// see [`router`](Self::router).
     pub fn max_requests_of_caller(self, requests: usize) -> Self {
         self.set(|settings| settings.max_requests_of_caller = requests)
     }
 
     /// The most streams at once of one caller. Default: 64. A further one is refused with 429; its task continues. Without
-    /// [`auth`](Self::auth) this does not count.
+    /// [`auth`](Self::auth) it counts for each address, as [`max_requests_of_caller`](Self::max_requests_of_caller) does.
     pub fn max_streams_of_caller(self, streams: usize) -> Self {
         self.set(|settings| settings.max_streams_of_caller = streams)
     }
@@ -271,6 +274,9 @@ impl A2aServer {
     /// `/.well-known/agent-card.json`, and the same for each agent and workflow below `/a2a/NAME`; each also with a slash at
     /// its end. Merge it, or give it to `nest_service` for a path of its own, which [`public_url`](Self::public_url) then says.
     ///
+    /// Without [`auth`](Self::auth), serve it with `into_make_service_with_connect_info::<SocketAddr>()`, so that no address has
+    /// all requests and streams; behind a proxy, all clients have the address of that.
+    ///
     /// # Errors
     /// As [`check`](Self::check).
     ///
@@ -278,6 +284,13 @@ impl A2aServer {
     /// Outside of a tokio runtime, of a server with push notifications.
     pub async fn router(&self) -> Result<Router, A2aServerError> {
         let shared = Arc::new(self.shared().await?);
+        if shared.settings.auth.is_none() {
+            let server = &shared.settings.name;
+            tracing::warn!(
+                server,
+                "all clients are one caller, with the same tasks and memories; tell them apart with `auth`"
+            );
+        }
         let served = inbound::Served {
             #[cfg(feature = "a2a-push")]
             notifier: push::Notifier::begin(&shared).map(Arc::new),

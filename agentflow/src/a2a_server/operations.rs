@@ -193,6 +193,8 @@ async fn list(
     skill: Option<&str>,
     params: &ListParams,
 ) -> Result<A2aTasks, Fault> {
+    // The requests of a caller are bounded, so that those which wait are.
+    let _turn = shared.lists_of.take(&caller.name, usize::MAX).await;
     let mut filter = RunFilter::new().caller(Arc::clone(&caller.name)).tag(SERVER_TAG, &shared.settings.name);
     if let Some(context) = &params.context_id {
         filter = filter.tag(CONTEXT_TAG, context);
@@ -257,7 +259,7 @@ async fn list(
 }
 
 /// The most bytes of the results of one page of a list, about; the next page has the rest.
-const MOST_RESULT_BYTES: usize = 16 << 20;
+const MOST_RESULT_BYTES: usize = 4 << 20;
 
 /// Where a task stands in a list: by the time of its last change, of which the newest is first. A page has what stands behind
 /// the last place of the page before it; a task that changes meanwhile is found at the beginning of the list.

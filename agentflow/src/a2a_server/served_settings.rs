@@ -10,8 +10,11 @@ use tokio::sync::Semaphore;
 use super::a2a_caller::{A2aCaller, ANYBODY, AuthHook};
 use super::skill_offer::SkillOffer;
 use crate::a2a::A2aProvider;
-use crate::caller_slots::CallerSlots;
+use crate::caller_slots::{CallerSlots, CallerTurns};
 use crate::runtime::Runtime;
+
+/// The most lists of tasks that are made at once for one caller; further ones wait.
+const MOST_LISTS_OF_CALLER: usize = 4;
 
 #[derive(Clone, Debug)]
 pub(super) struct Settings {
@@ -99,6 +102,8 @@ pub(super) struct Shared {
     /// The same of single callers.
     pub(super) requests_of: Arc<CallerSlots>,
     pub(super) streams_of: Arc<CallerSlots>,
+    /// Lists of tasks. Each reads many runs.
+    pub(super) lists_of: Arc<CallerTurns>,
     #[cfg(feature = "a2a-push")]
     pub(super) push: Option<super::push::Push>,
 }
@@ -107,15 +112,14 @@ impl Shared {
     pub(super) fn new(runtime: Runtime, settings: Settings, offers: Vec<Arc<SkillOffer>>) -> Self {
         let permits = |most: usize| Arc::new(Semaphore::new(most.min(Semaphore::MAX_PERMITS)));
         let (requests, streams) = (permits(settings.max_requests), permits(settings.max_streams));
-        // Where nobody says who is who, all clients are one caller.
-        let slots = |most: usize| CallerSlots::new(if settings.auth.is_some() { most } else { usize::MAX });
-        let (requests_of, streams_of) = (slots(settings.max_requests_of_caller), slots(settings.max_streams_of_caller));
+        let requests_of = CallerSlots::new(settings.max_requests_of_caller);
+        let streams_of = CallerSlots::new(settings.max_streams_of_caller);
+        let lists_of = CallerTurns::new(MOST_LISTS_OF_CALLER);
         #[cfg(feature = "a2a-push")]
-        let push = settings
-            .push
-            .clone()
-            .zip(runtime.store())
-            .map(|(request, store)| super::push::Push::new(request, store, &settings.name));
+        let push =
+            settings.push.clone().zip(runtime.store()).map(|(request, store)| {
+                super::push::Push::new(request, store, &settings.name, settings.auth.is_some())
+            });
         Self {
             runtime,
             settings,
@@ -124,6 +128,7 @@ impl Shared {
             streams,
             requests_of,
             streams_of,
+            lists_of,
             #[cfg(feature = "a2a-push")]
             push,
         }

@@ -1,28 +1,39 @@
-//! Serving the router of `agentwf a2a serve` from a socket: so many connections at once, each with a time limit for the head of a
-//! request. It knows no TLS.
+//! Serving the router of `agentwf a2a serve` from a socket: so many connections at once and of one address, each with a time limit
+//! for the head of a request. It knows no TLS.
 
+use std::convert::Infallible;
 use std::time::Duration;
 
 use axum::Router;
 use axum::body::Body;
+use axum::extract::ConnectInfo;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpListener;
 use tower_service::Service;
 
-use crate::mcp_server::accept;
+use crate::mcp_server::{Peer, accept};
 
 /// Serves until the future is dropped, which ends all connections.
 pub(super) async fn listen(listener: TcpListener, router: Router, connections: usize, head: Duration) {
-    accept(listener, connections, |stream| connection(stream, router.clone(), head)).await;
+    accept(listener, connections, |peer| connection(peer, router.clone(), head)).await;
 }
 
-async fn connection(stream: TcpStream, router: Router, head: Duration) {
+async fn connection(peer: Peer, router: Router, head: Duration) {
+    let Peer { stream, address, pending } = peer;
     let answer = service_fn(move |request: http::Request<Incoming>| {
-        // A router is always ready.
-        router.clone().call(request.map(Body::new))
+        let mut request = request.map(Body::new);
+        request.extensions_mut().insert(ConnectInfo(address));
+        let (pending, mut router) = (pending.clone(), router.clone());
+        async move {
+            pending.asked();
+            // A router is always ready.
+            let Ok(mut response) = router.call(request).await;
+            pending.answered(&mut response);
+            Ok::<_, Infallible>(response)
+        }
     });
     let served = http1::Builder::new()
         .timer(TokioTimer::new())

@@ -87,8 +87,9 @@ fn with_key(server: McpServer, variable: &str) -> Result<McpServer, Stop> {
         Stop::failed("mcp", format!("the environment has no key under `{variable}`; set it, or leave `--key-from` out"))
     })?;
     let expected: Arc<str> = format!("Bearer {key}").into();
-    // All clients are one caller, so its limit would be that of all.
-    Ok(server.max_sessions_of_caller(usize::MAX).authenticate(move |headers| {
+    // All clients are one caller, so its limits would be those of all.
+    let server = server.max_sessions_of_caller(usize::MAX).max_calls_of_caller(usize::MAX);
+    Ok(server.authenticate(move |headers| {
         let expected = Arc::clone(&expected);
         async move {
             let sent = headers.get("authorization").map_or(&b""[..], |value| value.as_bytes());

@@ -22,6 +22,7 @@ use super::http_callers::McpCaller;
 use super::http_sessions::{HttpSessions, SessionProblem};
 use super::server_settings::{HttpSettings, Shared};
 use super::service::{Reach, Service};
+use crate::host_header::named_host;
 use crate::mcp::Ending;
 
 /// The header that names a session.
@@ -102,6 +103,11 @@ impl McpHttpService {
     {
         let settings = &self.shared.settings;
         let (mut head, body) = request.into_parts();
+        // The transport compares it with the hosts of the server, and reads more than one host out of some headers.
+        if named_host(&head).is_none() {
+            let text = "the request does not name one host";
+            return plain(StatusCode::BAD_REQUEST, HeaderMap::new(), text);
+        }
         if let Some(authenticate) = &settings.http.authenticate {
             let checked = tokio::time::timeout(settings.handshake, authenticate.caller(head.headers.clone())).await;
             match checked {
@@ -134,6 +140,10 @@ impl McpHttpService {
         };
         let in_session = self.sessions.as_ref().filter(|of| of.takes(&mut head, &body));
         let session = head.headers.get(SESSION).filter(|id| **id != NO_SESSION).cloned();
+        // The transport has it end without a look whether it is there.
+        if in_session.is_some() && session.is_none() && head.method == Method::DELETE {
+            return plain(StatusCode::NOT_FOUND, HeaderMap::new(), SessionProblem::Ended.to_string());
+        }
         let kind = head.headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
         let is_json = kind.split(';').next().is_some_and(|kind| kind.trim().eq_ignore_ascii_case("application/json"));
         let request = Request::from_parts(head, Full::new(body.clone()));

@@ -51,7 +51,7 @@ pub use self::client_answer::{ClientFolder, ClientFolders, ClientReply};
 #[cfg(feature = "mcp-server-http")]
 pub use self::http_callers::{McpCaller, McpRefusal};
 #[cfg(feature = "cli")]
-pub(crate) use self::http_listener::accept;
+pub(crate) use self::http_listener::{Peer, accept};
 #[cfg(feature = "mcp-server-http")]
 pub use self::http_service::{McpHttpBody, McpHttpService};
 pub use self::mcp_server_error::McpServerError;
@@ -190,8 +190,8 @@ impl McpServer {
         self.set(|settings| settings.max_message = bytes)
     }
 
-    /// How long a client may take until its first request has arrived; over HTTP, how long for the head of each request, and
-    /// for its body. Default: 60 seconds. A slower one is disconnected.
+    /// How long a client may take until its first request has arrived; over HTTP, how long for the body of each request, and
+    /// for its head, which has 10 seconds at most. Default: 60 seconds. A slower one is disconnected.
     pub fn handshake_timeout(self, limit: Duration) -> Self {
         self.set(|settings| settings.handshake = limit)
     }

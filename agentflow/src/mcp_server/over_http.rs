@@ -55,7 +55,8 @@ impl McpServer {
     }
 
     /// The most connections at once of [`serve_http`](Self::serve_http), at least 1. Default: 256. A further one waits until
-    /// another ends.
+    /// another ends. One address has a quarter of them at most, or 16, that have sent no request
+    /// or whose last one was refused; a further one is closed.
     pub fn max_connections(self, connections: usize) -> Self {
         self.set(|settings| settings.http.max_connections = connections.clamp(1, Semaphore::MAX_PERMITS))
     }
@@ -71,6 +72,13 @@ impl McpServer {
     /// Default: 64. A further one of its clients is served without a session.
     pub fn max_sessions_of_caller(self, sessions: usize) -> Self {
         self.set(|settings| settings.http.max_sessions_of_caller = sessions)
+    }
+
+    /// The most calls at once of one caller that [`authenticate`](Self::authenticate) has found, at least 1, so that no caller
+    /// has all turns. Default: a quarter of [`max_calls`](Self::max_calls). A further one waits for a call of the same caller,
+    /// as does a quarter of [`max_waiting`](Self::max_waiting) at most. A call beyond that is refused.
+    pub fn max_calls_of_caller(self, calls: usize) -> Self {
+        self.set(|settings| settings.max_calls_of_caller = Some(calls.max(1)))
     }
 
     /// When a session ends that its client does not end: `idle` after its last request or open response, and `age` after it
@@ -98,7 +106,8 @@ impl McpServer {
     /// As [`check`](Self::check), before anything is accepted.
     pub async fn serve_http(&self, listener: TcpListener) -> Result<(), McpServerError> {
         let service = self.http_service().await?;
-        http_listener::listen(listener, service, self.settings.http.max_connections, self.settings.handshake).await;
+        let head = self.settings.handshake.min(http_listener::LONGEST_HEAD);
+        http_listener::listen(listener, service, self.settings.http.max_connections, head).await;
         Ok(())
     }
 }

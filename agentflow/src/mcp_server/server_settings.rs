@@ -16,6 +16,8 @@ use super::served_prompt::ServedPrompt;
 use super::served_reads::Readable;
 use super::served_resource::ServedResource;
 use super::served_subscriptions::Subscriptions;
+#[cfg(feature = "mcp-server-http")]
+use crate::caller_slots::{CallerTurn, CallerTurns};
 use crate::runtime::Runtime;
 
 /// The code of an error of JSON-RPC for a call that found no room.
@@ -35,6 +37,9 @@ pub(super) struct Settings {
     pub(super) grants: Vec<Arc<str>>,
     pub(super) clients_approve: bool,
     pub(super) max_calls: usize,
+    /// Default: a quarter of all.
+    #[cfg(feature = "mcp-server-http")]
+    pub(super) max_calls_of_caller: Option<usize>,
     pub(super) max_waiting: usize,
     pub(super) max_open_runs: usize,
     pub(super) max_arguments: usize,
@@ -89,6 +94,8 @@ impl Default for Settings {
             grants: Vec::new(),
             clients_approve: false,
             max_calls: 32,
+            #[cfg(feature = "mcp-server-http")]
+            max_calls_of_caller: None,
             max_waiting: 256,
             max_open_runs: 1000,
             max_arguments: 1 << 20,
@@ -112,6 +119,8 @@ pub(super) struct Shared {
     pub(super) subscriptions: Subscriptions,
     turns: Semaphore,
     waiting: AtomicUsize,
+    #[cfg(feature = "mcp-server-http")]
+    turns_of: Arc<CallerTurns>,
 }
 
 /// A call that waits for its turn.
@@ -125,8 +134,19 @@ impl Drop for Waiting<'_> {
 
 /// The turn of a call; it is over when this is dropped.
 pub(super) struct Turn<'s> {
-    turns: &'s Semaphore,
-    held: Mutex<Option<SemaphorePermit<'s>>>,
+    shared: &'s Shared,
+    caller: Option<String>,
+    held: Mutex<Option<Held<'s>>>,
+}
+
+/// The permits of a call while it is its turn.
+struct Held<'s> {
+    #[expect(dead_code, reason = "held until the turn is over")]
+    permit: Option<SemaphorePermit<'s>>,
+    /// The turn among the calls of the same caller.
+    #[cfg(feature = "mcp-server-http")]
+    #[expect(dead_code, reason = "held until the turn is over")]
+    own: Option<CallerTurn>,
 }
 
 impl Turn<'_> {
@@ -137,8 +157,17 @@ impl Turn<'_> {
 
     /// Waits for it once more.
     pub(super) async fn take_again(&self) {
-        let turn = self.turns.acquire().await.ok();
-        *self.held.lock().unwrap_or_else(PoisonError::into_inner) = turn;
+        #[cfg(feature = "mcp-server-http")]
+        let own = match &self.caller {
+            Some(caller) => self.shared.turns_of.take(caller, usize::MAX).await,
+            None => None,
+        };
+        let held = Held {
+            permit: self.shared.turns.acquire().await.ok(),
+            #[cfg(feature = "mcp-server-http")]
+            own,
+        };
+        *self.held.lock().unwrap_or_else(PoisonError::into_inner) = Some(held);
     }
 }
 
@@ -150,7 +179,20 @@ impl Shared {
         prompts.sort_by(|one, other| one.name.cmp(&other.name));
         let last = Mutex::new(Arc::new([]) as Arc<[_]>);
         let (subscriptions, waiting) = (Subscriptions::default(), AtomicUsize::new(0));
-        Self { runtime, settings, readable, prompts, last, subscriptions, turns, waiting }
+        #[cfg(feature = "mcp-server-http")]
+        let turns_of = CallerTurns::new(settings.max_calls_of_caller.unwrap_or(settings.max_calls / 4));
+        Self {
+            runtime,
+            settings,
+            readable,
+            prompts,
+            last,
+            subscriptions,
+            turns,
+            waiting,
+            #[cfg(feature = "mcp-server-http")]
+            turns_of,
+        }
     }
 
     /// Whether a call can be a task: one of an agent or a workflow, whose run a later request finds.
@@ -164,10 +206,24 @@ impl Shared {
         self.settings.max_calls.saturating_add(self.settings.max_waiting)
     }
 
-    /// Waits for the turn of a call.
-    pub(super) async fn turn(&self) -> Result<Turn<'_>, ErrorData> {
-        let turn = self.permit().await?;
-        Ok(Turn { turns: &self.turns, held: Mutex::new(Some(turn)) })
+    /// Waits for the turn of a call: first among the calls of its caller, where that is known, so that other callers do not wait.
+    pub(super) async fn turn(&self, caller: Option<String>) -> Result<Turn<'_>, ErrorData> {
+        #[cfg(feature = "mcp-server-http")]
+        let own = match &caller {
+            Some(caller) => {
+                let most = self.settings.max_waiting.div_ceil(4);
+                let busy = || format!("{most} calls of this caller wait already; call again later");
+                let own = self.turns_of.take(caller, most).await;
+                Some(own.ok_or_else(|| ErrorData::new(BUSY, busy(), None))?)
+            }
+            None => None,
+        };
+        let held = Held {
+            permit: Some(self.permit().await?),
+            #[cfg(feature = "mcp-server-http")]
+            own,
+        };
+        Ok(Turn { shared: self, caller, held: Mutex::new(Some(held)) })
     }
 
     async fn permit(&self) -> Result<SemaphorePermit<'_>, ErrorData> {

@@ -143,7 +143,7 @@ impl Service {
         let turn = tokio::select! {
             biased;
             () = context.ct.cancelled() => return Ok(stopped),
-            turn = shared.turn() => turn?,
+            turn = shared.turn(served_call::caller(context)) => turn?,
         };
         let Some(offer) = shared.offer(&request.name).await else {
             return Err(self.unknown(&request.name).await);
@@ -220,7 +220,7 @@ impl Service {
             biased;
             () = context.ct.cancelled() => Err(ErrorData::internal_error(CANCELLED, None)),
             made = async {
-                let _turn = self.shared.turn().await?;
+                let _turn = self.shared.turn(served_call::caller(context)).await?;
                 made.await
             } => made,
         }

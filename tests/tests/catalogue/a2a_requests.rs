@@ -175,6 +175,16 @@ async fn requests_of_other_versions_hosts_pages_and_types_are_refused() {
         format!("POST / HTTP/1.0\r\nhost: evil.example\r\n{GOOD}content-length: {}\r\n\r\n{body}", body.len());
     assert_eq!(exchange(&url, &foreign).await.status, 403);
     assert_eq!(exchange(&url, "GET /.well-known/agent-card.json HTTP/1.0\r\n\r\n").await.status, 403);
+    for (target, hosts, status) in [
+        ("http://localhost/.well-known/agent-card.json", "host: localhost\r\n", 200),
+        ("http://evil.example/.well-known/agent-card.json", "host: localhost\r\n", 403),
+        ("/.well-known/agent-card.json", "host: localhost\r\nhost: evil.example\r\n", 403),
+        ("/.well-known/agent-card.json", "host: evil.example\r\nhost: localhost\r\n", 403),
+        ("/.well-known/agent-card.json", "host: [::1].example.org\r\n", 403),
+    ] {
+        let request = format!("GET {target} HTTP/1.1\r\n{hosts}connection: close\r\n\r\n");
+        assert_eq!(exchange(&url, &request).await.status, status, "{target} {hosts}");
+    }
 }
 
 #[tokio::test]

@@ -99,7 +99,7 @@ async fn a_session_of_another_caller_is_one_that_is_not_there() {
     for (method, body) in [("POST", &*answer), ("POST", &*list), ("POST", &*initialize(&json!({}))), ("GET", "")] {
         assert_eq!(send(address, method, &stolen, body).await.status(), 404, "{method} {body}");
     }
-    send(address, "DELETE", &stolen, "").await;
+    assert_eq!(send(address, "DELETE", &stolen, "").await.status(), 404);
     // Nor is it one of nobody.
     let nobody = format!("mcp-session-id: {}\r\n", ann.session);
     assert_eq!(send(address, "POST", &nobody, &list).await.status(), 401);

@@ -19,6 +19,7 @@ const ROOMS: [&str; 53] = [
     "process_group",
     "strict",
     "caller_slots",
+    "host_header",
     "text_tree",
     "wire",
     "value",

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderValue};
 use serde_json::json;
-use tokio::sync::{Semaphore, mpsc};
+use tokio::sync::mpsc;
 use tokio::task::{AbortHandle, JoinSet};
 
 use super::super::a2a_caller::A2aCaller;
@@ -18,6 +18,7 @@ use super::super::task_updates::TaskUpdates;
 use super::kept_configs::{KeptConfig, KeptConfigs};
 use super::push_requests::headers_of;
 use crate::a2a::{A2A_VERSION, A2aErrorCode, A2aUpdate, VERSION_HEADER};
+use crate::caller_slots::CallerTurns;
 use crate::error::Error;
 use crate::event::RunId;
 use crate::store::{Store, StoreError, StoreErrorKind};
@@ -28,8 +29,12 @@ pub(super) const MOST_CONFIGS: usize = 10;
 const MOST_FOLLOWED: usize = 1000;
 /// The most of one caller, so that one leaves room for the others.
 const MOST_OF_CALLER: usize = 250;
-/// The most notifications that are sent at once.
-const MOST_SENT: usize = 32;
+/// The most notifications that are sent at once for one caller. Callers do not wait for each other.
+const MOST_SENT: usize = 8;
+/// The same where all clients are one caller.
+const MOST_SENT_TO_ALL: usize = 32;
+/// The longest that one attempt may take, unless the program says less.
+const LONGEST_ATTEMPT: Duration = Duration::from_secs(10);
 /// How often one is sent that is not taken, and the pause before the second time; each further one is four times as long.
 const ATTEMPTS: u32 = 5;
 const PAUSE: Duration = Duration::from_secs(1);
@@ -50,11 +55,17 @@ pub(in super::super) struct Push {
     begin: mpsc::Sender<Place>,
     /// Taken by the notifier when it begins.
     begun: Mutex<Option<mpsc::Receiver<Place>>>,
-    sending: Semaphore,
+    sending: Arc<CallerTurns>,
 }
 
 impl Push {
-    pub(in super::super) fn new(request: HttpRequest, store: &Arc<dyn Store>, server: &str) -> Self {
+    /// `knows_callers` is false where all clients are one.
+    pub(in super::super) fn new(
+        request: HttpRequest,
+        store: &Arc<dyn Store>,
+        server: &str,
+        knows_callers: bool,
+    ) -> Self {
         let (begin, begun) = mpsc::channel(MOST_FOLLOWED);
         Self {
             request,
@@ -62,7 +73,7 @@ impl Push {
             followed: tokio::sync::Mutex::default(),
             begin,
             begun: Mutex::new(Some(begun)),
-            sending: Semaphore::new(MOST_SENT),
+            sending: CallerTurns::new(if knows_callers { MOST_SENT } else { MOST_SENT_TO_ALL }),
         }
     }
 
@@ -177,14 +188,14 @@ async fn followed(shared: &Arc<Shared>, push: &Push, place: &Place) -> Result<()
             break;
         }
         let Some(config) = waiting(push, place).await.map_err(internal)? else { return Ok(()) };
-        send(push, place, &config, &update).await;
+        send(push, place, &config, &update, &caller).await;
     }
     let Some(last) = last else {
         return Err(Fault::new(A2aErrorCode::Internal, "the journal of the task could not be read to its end"));
     };
     // It may be replaced while the last one is sent.
     while let Some(config) = waiting(push, place).await.map_err(internal)? {
-        send(push, place, &config, &last).await;
+        send(push, place, &config, &last, &caller).await;
         let _changing = push.followed.lock().await;
         if push.kept.one(&place.0, &place.1).await.map_err(internal)?.as_ref() == Some(&config) {
             push.kept.put_done(&place.0, config).await.map_err(internal)?;
@@ -205,7 +216,7 @@ async fn waiting(push: &Push, place: &Place) -> Result<Option<KeptConfig>, Store
 }
 
 /// Sends an update until it is taken or given up.
-async fn send(push: &Push, place: &Place, config: &KeptConfig, update: &A2aUpdate) {
+async fn send(push: &Push, place: &Place, config: &KeptConfig, update: &A2aUpdate, caller: &A2aCaller) {
     let Ok(own) = headers_of(&config.config) else { return };
     let body = json!(update).to_string();
     let has_key = !own.is_empty();
@@ -221,17 +232,20 @@ async fn send(push: &Push, place: &Place, config: &KeptConfig, update: &A2aUpdat
                 return;
             }
         }
-        let Ok(_permit) = push.sending.acquire().await else { return };
-        match push.request.post(&config.config.url, &headers, has_key, &body).await {
-            Ok(200..=299) => return,
-            Ok(status) => {
+        // A caller has so many configurations at most, and no more waits.
+        let _turn = push.sending.take(&caller.name, usize::MAX).await;
+        let post = push.request.post(&config.config.url, &headers, has_key, &body);
+        match tokio::time::timeout(LONGEST_ATTEMPT, post).await {
+            Err(_) => problem = format!("it did not answer within {LONGEST_ATTEMPT:?}"),
+            Ok(Ok(200..=299)) => return,
+            Ok(Ok(status)) => {
                 problem = format!("it answered with the status {status}");
                 // Another attempt would be answered the same.
                 if (300..500).contains(&status) && !matches!(status, 408 | 425 | 429) {
                     break;
                 }
             }
-            Err(error) => problem = error.to_string(),
+            Ok(Err(error)) => problem = error.to_string(),
         }
     }
     tracing::warn!(task = %place.0, config = config.id(), problem, "a push notification was given up");
