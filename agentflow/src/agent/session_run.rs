@@ -230,7 +230,8 @@ impl Run {
     ) -> Result<Option<(EventKind, SessionPlace, Option<Past>)>> {
         let shared = self.shared();
         let known = store.session(id).await?;
-        let place = session.place(id, &shared.id, known.as_ref())?;
+        let caller = shared.own().and_then(|own| own.began.caller());
+        let place = session.place(id, &shared.id, caller, known.as_ref())?;
         if let (Some(after), true) = (&place.after, session.after.is_some()) {
             check_branch(store, id, after).await?;
         }

@@ -52,7 +52,8 @@ impl Chat {
             if line.trim().is_empty() {
                 continue;
             }
-            let session = Session::from(self.args.session.as_str()).summarized(Summary::default());
+            // The user of the file has all sessions in it.
+            let session = Session::from(self.args.session.as_str()).shared().summarized(Summary::default());
             let request = RunRequest::new(line).session(session);
             let request = self.args.caller.clone().into_iter().fold(request, RunRequest::caller);
             match self.runtime.start_agent(&self.args.agent, request).await {

@@ -27,8 +27,11 @@ use crate::store::{StoreError, StoreErrorKind};
 /// | continue one, and fail when no session has this id | [`Session::existing`] |
 /// | begin one under a new id, which [`RunResult::session`](crate::run::RunResult::session) returns | [`Session::begin`] |
 /// | continue behind an earlier run and leave the later ones beside | [`after`](Self::after) |
+/// | continue a session of another caller | [`shared`](Self::shared) |
 ///
-/// An id is a name and no proof of anything: check whose session it is ([`SessionRecord::caller`]) before a user names one.
+/// A session belongs to the caller of its first run ([`SessionRecord::caller`]), which may be none: a run of another caller is
+/// refused unless the session is [`shared`](Self::shared). An id is a name and no proof of anything, so give each run the
+/// [caller](crate::agent::RunRequest::caller) that it is for.
 #[derive(Clone, PartialEq, Eq)]
 #[doc(alias = "SessionContext")]
 #[doc(alias = "thread")]
@@ -37,6 +40,8 @@ pub struct Session {
     pub(crate) must_exist: bool,
     pub(crate) after: Option<RunId>,
     pub(crate) waits: bool,
+    /// Allows a session of another caller.
+    pub(crate) is_shared: bool,
     pub(crate) window: SessionWindow,
     pub(crate) summary: Option<Arc<Summary>>,
 }
@@ -46,7 +51,15 @@ impl Session {
     pub const MAX_ID: usize = 512;
 
     fn of(id: Option<Arc<str>>, must_exist: bool) -> Self {
-        Self { id, must_exist, after: None, waits: false, window: SessionWindow::default(), summary: None }
+        Self {
+            id,
+            must_exist,
+            after: None,
+            waits: false,
+            is_shared: false,
+            window: SessionWindow::default(),
+            summary: None,
+        }
     }
 
     /// The session of this id, as a text alone is: continued when there is one, else begun. [`existing`](Self::existing)
@@ -83,6 +96,15 @@ impl Session {
         self
     }
 
+    /// Allows a session of another caller, whose history the run then reads and continues: for sessions of several people,
+    /// and for programs that have checked themselves who may do so. The session still belongs to its first caller. Default: a
+    /// run of another caller is refused with `not_found`.
+    #[must_use]
+    pub fn shared(mut self) -> Self {
+        self.is_shared = true;
+        self
+    }
+
     /// How much of the history the model is given. Default: [`SessionWindow::default`].
     #[must_use]
     pub fn window(mut self, window: SessionWindow) -> Self {
@@ -100,16 +122,22 @@ impl Session {
     /// Where a run stands that begins now.
     ///
     /// # Errors
-    /// `not_found` when there is no such session and there must be one, or `after` is set; `session_busy` while another run
+    /// `not_found` when there is no such session and there must be one, or `after` is set, and when the session belongs to
+    /// another caller and is not shared; `session_busy` while another run
     /// is unfinished. By the time the store is asked to begin this one, that run may be over: a place that was chosen
     /// before would leave out what it added.
     pub(crate) fn place(
         &self,
         id: &Arc<str>,
         run: &RunId,
+        caller: Option<&str>,
         known: Option<&SessionRecord>,
     ) -> Result<SessionPlace, StoreError> {
         match known {
+            // First, since the other errors tell more of the session.
+            Some(known) if !self.is_shared && known.caller.as_deref() != caller => {
+                Err(StoreError::session_of_another(id))
+            }
             None if self.must_exist || self.after.is_some() => Err(StoreError::no_session(id)),
             None => Ok(SessionPlace::new(Arc::clone(id), 1, None)),
             Some(known) => {

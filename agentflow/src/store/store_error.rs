@@ -214,6 +214,17 @@ impl StoreError {
         Self::new(StoreErrorKind::NotFound, format!("there is no session `{session}` in this store"))
     }
 
+    /// The session belongs to another caller than the run that is to begin in it.
+    pub(crate) fn session_of_another(session: &str) -> Self {
+        Self::new(
+            StoreErrorKind::NotFound,
+            format!(
+                "this caller has no session `{session}`: it belongs to another caller; to continue it all the same, say \
+                 `Session::shared`"
+            ),
+        )
+    }
+
     /// A run of a session is asked for in a runtime without a store.
     pub(crate) fn no_store_for_sessions() -> Self {
         Self::new(

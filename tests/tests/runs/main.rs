@@ -53,6 +53,7 @@ mod run_control;
 mod run_options;
 mod secret_everywhere;
 mod session_artifacts;
+mod session_callers;
 mod session_state;
 mod session_summaries;
 mod sessions;
