@@ -3,10 +3,11 @@
 use futures_util::StreamExt;
 
 use super::a2a_args::{A2aAgentArgs, A2aCommand, A2aSendArgs};
-use super::print::{Answer, Stop, json_line, note};
+use super::print::{Answer, Stop, counted, json_line, line, note};
 use super::{a2a_serve, a2a_tasks, ctrl_c};
 use crate::a2a::{A2aAnswer, A2aClient, A2aError, A2aMessage, A2aTaskState, A2aUpdate};
 use crate::runtime::Runtime;
+use crate::text::OneLine;
 
 /// The name of an agent that is tried.
 const AGENT: &str = "agent";
@@ -26,9 +27,13 @@ async fn card(agent: &A2aAgentArgs, json: bool) -> Result<(), Stop> {
     let client = client_of(agent)?;
     let card = ctrl_c::or_stop(async { Ok(client.card().await?) }).await?;
     if json {
+        if !card.signatures.is_empty() {
+            note("the signatures of the card are not verified");
+        }
         return json_line(&*card);
     }
-    let mut lines = vec![format!("{} {}", card.name, card.version), card.description.clone()];
+    let mut lines = vec![format!("{} {}", card.name, card.version)];
+    lines.extend(card.description.lines().map(ToOwned::to_owned));
     lines.extend(card.supported_interfaces.iter().map(|interface| {
         let (url, binding, version) = (&interface.url, &interface.protocol_binding, &interface.protocol_version);
         format!("{binding} {version} at {url}")
@@ -36,10 +41,12 @@ async fn card(agent: &A2aAgentArgs, json: bool) -> Result<(), Stop> {
     let yes_or_no = |yes: bool| if yes { "yes" } else { "no" };
     lines.push(format!("streams: {}", yes_or_no(card.capabilities.streaming)));
     lines.push(format!("push notifications: {}", yes_or_no(card.capabilities.push_notifications)));
+    if !card.signatures.is_empty() {
+        lines.push(format!("{} not verified", counted(card.signatures.len(), "signature")));
+    }
     lines.extend(card.skills.iter().map(|skill| format!("skill {}: {}", skill.id, skill.description)));
-    let mut answer = Answer::new();
-    answer.push(&lines.join("\n"))?;
-    answer.end_line()
+    // Control characters of another program are shown nowhere as they are, also where the output is not a terminal.
+    lines.iter().try_for_each(|text| line(format_args!("{}", OneLine(text))))
 }
 
 async fn send(args: A2aSendArgs) -> Result<(), Stop> {

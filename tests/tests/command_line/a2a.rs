@@ -15,14 +15,22 @@ fn agentwf(args: &[&str]) -> Ended {
 
 /// An agent that says what it was asked: `ask` asks back.
 fn agent() -> String {
+    agent_with(&json!({}))
+}
+
+/// The same with these fields of its card.
+fn agent_with(fields: &Value) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
-    let card = json!({
+    let mut card = json!({
         "name": "Echo", "description": "Says it again.", "version": "3",
         "supportedInterfaces": [{"url": url, "protocolBinding": "HTTP+JSON", "protocolVersion": "1.0"}],
         "capabilities": {}, "defaultInputModes": ["text/plain"], "defaultOutputModes": ["text/plain"],
         "skills": [{"id": "echo", "name": "Echo", "description": "Repeats.", "tags": ["echo"]}],
     });
+    for (name, value) in fields.as_object().unwrap() {
+        card[name] = value.clone();
+    }
     thread::spawn(move || {
         for stream in listener.incoming() {
             let mut stream = stream.unwrap();
@@ -79,6 +87,20 @@ fn it_shows_a_card_and_sends_a_message() {
     assert_eq!((sent.code, sent.stdout.as_str()), (Some(0), "hello in no task\n"), "{}", sent.stderr);
     let sent = agentwf(&["a2a", "send", &url, "hello", "--key-from", "AGENT_KEY", "--task", "t-1", "--json"]);
     assert_eq!(sent.line()["message"]["parts"][0]["text"], "hello with a key in t-1");
+}
+
+#[test]
+fn a_card_is_shown_without_what_moves_a_terminal_and_with_its_signatures_unverified() {
+    let forged = json!([{"protected": "eyJhbGciOiJub25lIn0", "signature": "AA"}]);
+    let url = agent_with(
+        &json!({"name": "Echo\u{1b}[2J", "description": "Says\u{202e} it\n again.\u{7}", "signatures": forged}),
+    );
+    let card = agentwf(&["a2a", "card", &url]);
+    assert!(card.stdout.starts_with("Echo\\u{1b}[2J 3\nSays\\u{202e} it\n again.\\u{7}\n"), "{}", card.stdout);
+    assert!(card.stdout.contains("\n1 signature not verified\n"), "{}", card.stdout);
+    let json = agentwf(&["a2a", "card", &url, "--json"]);
+    assert_eq!(json.line()["signatures"], forged);
+    assert!(json.stderr.contains("the signatures of the card are not verified"), "{}", json.stderr);
 }
 
 #[test]
