@@ -21,8 +21,13 @@ struct Service {
 
 impl Service {
     fn start(folder: &Path) -> Self {
+        Self::start_at(folder, "127.0.0.1:0", None)
+    }
+
+    fn start_at(folder: &Path, listen: &str, token: Option<&str>) -> Self {
         let mut process = Command::new(env!("CARGO_BIN_EXE_service"))
-            .args(["--listen", "127.0.0.1:0", "--store", "service.db"])
+            .args(["--listen", listen, "--store", "service.db"])
+            .env("SERVICE_TOKEN", token.unwrap_or_default())
             .current_dir(folder)
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
@@ -30,8 +35,8 @@ impl Service {
             .unwrap();
         let mut line = String::new();
         BufReader::new(process.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
-        let address = line.trim().strip_prefix("http://").expect("the service did not start").to_owned();
-        Self { process: Some(process), address }
+        let address = line.trim().strip_prefix("http://").expect("the service did not start");
+        Self { process: Some(process), address: address.replace("0.0.0.0", "127.0.0.1") }
     }
 
     fn signal(&self, name: &str) {
@@ -44,10 +49,15 @@ impl Service {
     }
 
     fn begin(&self, method: &str, path: &str, body: &str) -> TcpStream {
+        self.begin_with(method, path, body, "")
+    }
+
+    fn begin_with(&self, method: &str, path: &str, body: &str, header: &str) -> TcpStream {
         let mut stream = TcpStream::connect(&self.address).unwrap();
         stream.set_read_timeout(Some(LIMIT)).unwrap();
         let head = "host: localhost\r\nconnection: close\r\na2a-version: 1.0\r\ncontent-type: application/json\r\n";
-        write!(stream, "{method} {path} HTTP/1.1\r\n{head}content-length: {}\r\n\r\n{body}", body.len()).unwrap();
+        let length = body.len();
+        write!(stream, "{method} {path} HTTP/1.1\r\n{head}{header}content-length: {length}\r\n\r\n{body}").unwrap();
         stream
     }
 
@@ -134,6 +144,30 @@ fn sigterm_interrupts_no_request() {
 }
 
 #[test]
+fn an_address_that_others_reach_is_served_with_a_token_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    for arguments in [["--listen", "0.0.0.0:0"], ["--tools", "0.0.0.0:0"]] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_service"));
+        let output = command.args(arguments).env_remove("SERVICE_TOKEN").current_dir(folder.path()).output().unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(
+            !output.status.success() && said.contains("other machines reach 0.0.0.0:0; set SERVICE_TOKEN"),
+            "{said}"
+        );
+    }
+    let service = Service::start_at(folder.path(), "0.0.0.0:0", Some("sesame-street"));
+    let with = |header: &str| {
+        let mut text = String::new();
+        service.begin_with("GET", "/tasks", "", header).read_to_string(&mut text).unwrap();
+        text
+    };
+    assert!(with("").starts_with("HTTP/1.1 401 "), "{}", with(""));
+    assert!(with("authorization: Bearer sesame-stree\r\n").starts_with("HTTP/1.1 401 "));
+    let answered = with("authorization: Bearer sesame-street\r\n");
+    assert!(answered.starts_with("HTTP/1.1 200 "), "{answered}");
+}
+
+#[test]
 fn the_files_for_containers_fit_the_program() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/bin/service");
     let docker = fs::read_to_string(folder.join("Dockerfile")).unwrap();
@@ -149,6 +183,7 @@ fn the_files_for_containers_fit_the_program() {
     assert_eq!((&*health[0], &*health[1], &*health[2]), ("service", "--check", "127.0.0.1:8080"));
     let command = words(line("CMD "));
     assert_eq!((&*command[0], &*command[1]), ("--listen", "0.0.0.0:8080"));
+    assert!(docker.contains("-e SERVICE_TOKEN"), "{docker}");
     let usage = Command::new(env!("CARGO_BIN_EXE_service")).arg("--help").output().unwrap();
     let usage = String::from_utf8(usage.stdout).unwrap();
     for option in command.iter().chain(&health).filter(|word| word.starts_with("--")) {

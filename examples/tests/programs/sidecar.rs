@@ -32,7 +32,8 @@ impl Service {
         let address = self.url.strip_prefix("http://").unwrap();
         let mut stream = TcpStream::connect(address).unwrap();
         stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
-        let head = "host: localhost\r\nconnection: close\r\na2a-version: 1.0\r\ncontent-type: application/json\r\n";
+        let head = "host: localhost\r\nconnection: close\r\na2a-version: 1.0\r\ncontent-type: application/json\r\n\
+                    authorization: Bearer sesame-street\r\n";
         write!(stream, "{method} {path} HTTP/1.1\r\n{head}content-length: {}\r\n\r\n{body}", body.len()).unwrap();
         let mut text = String::new();
         stream.read_to_string(&mut text).unwrap();
@@ -51,9 +52,10 @@ impl Drop for Service {
 #[test]
 fn the_tools_of_the_container_beside_it_are_called() {
     let folder = tempfile::tempdir().unwrap();
-    let tools = Service::start(folder.path(), &["--tools", "127.0.0.1:0"], &[]);
+    let token = ("SERVICE_TOKEN", "sesame-street");
+    let tools = Service::start(folder.path(), &["--tools", "127.0.0.1:0"], &[token]);
     let own = ["--listen", "127.0.0.1:0"];
-    let service = Service::start(folder.path(), &own, &[("MCP_URL", &tools.url)]);
+    let service = Service::start(folder.path(), &own, &[("MCP_URL", &tools.url), token]);
     let card = service.ask("GET", "/.well-known/agent-card.json", "");
     let skills: Vec<&Value> = card["skills"].as_array().unwrap().iter().map(|skill| &skill["id"]).collect();
     assert_eq!(skills, ["counted_elsewhere", "digest"]);
@@ -86,6 +88,7 @@ fn the_profile_fits_the_program() {
         "command: [\"--tools\", \"0.0.0.0:3300\", \"--host\", \"tools:3300\"]",
         "read_only: true",
         "cap_drop: [ALL]",
+        "SERVICE_TOKEN: \"${SERVICE_TOKEN:?",
     ] {
         assert!(tools.contains(says), "{says}");
     }

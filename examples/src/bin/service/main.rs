@@ -1,6 +1,8 @@
 //! A service for a container: a workflow behind the Agent2Agent protocol, a health check, and an end on SIGTERM that interrupts
 //! nothing. `Dockerfile` and `compose.yaml` beside this file run it.
 //!
+//! An address that other machines reach is served with a token alone, SERVICE_TOKEN of the environment.
+//!
 //! `service [--listen ADDRESS] [--host NAME] [--store FILE] [--mcp URL]` serves; `service --tools ADDRESS` serves its tools to clients of
 //! the Model Context Protocol, as the container beside it does; `service --check ADDRESS` asks a service for its health, for a
 //! container without other programs. The address that it listens on goes to standard output.
@@ -11,15 +13,15 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use agentflow::a2a_server::A2aServer;
+use agentflow::a2a_server::{A2aCaller, A2aRefusal, A2aServer};
 use agentflow::mcp::McpClient;
-use agentflow::mcp_server::McpServer;
+use agentflow::mcp_server::{McpCaller, McpRefusal, McpServer};
 use agentflow::pipeline::Pipeline;
 use agentflow::prelude::*;
 use agentflow::serde_json::json;
 use agentflow::store::SqliteStore;
 use axum::extract::State;
-use axum::http::StatusCode;
+use axum::http::{HeaderMap, StatusCode};
 use axum::routing::get;
 use axum::{Json, Router};
 use schemars::JsonSchema;
@@ -35,6 +37,8 @@ const USAGE: &str = "usage: service [--listen ADDRESS] [--host NAME] [--store FI
   It listens on 127.0.0.1:8080 if not said otherwise; port 0 takes any free one. NAME is what clients call it by.
   The file, `service.db` if not said otherwise, has the runs; started again, the service continues them.
   With a URL, or with MCP_URL in the environment, it also offers `counted_elsewhere`, by the tools of that MCP server.
+  With SERVICE_TOKEN in the environment, clients must send it as a bearer token, and it is sent to that server. Without it the
+  service listens on this machine alone.
   --tools serves its tools as such a server.
   --check asks the service at an address for its health and ends with 0 when it is well.";
 
@@ -49,6 +53,8 @@ struct Serving {
     store: PathBuf,
     /// Where the tools of another container are.
     mcp: Option<String>,
+    /// What clients must send, and what the other container is sent.
+    token: Option<String>,
 }
 
 enum Arguments {
@@ -58,9 +64,10 @@ enum Arguments {
 }
 
 fn arguments(mut given: impl Iterator<Item = String>) -> Result<Arguments, String> {
-    let mcp = std::env::var("MCP_URL").ok().filter(|url| !url.is_empty());
+    let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
+    let (listen, store) = (([127, 0, 0, 1], 8080).into(), "service.db".into());
     let mut serving =
-        Serving { listen: ([127, 0, 0, 1], 8080).into(), hosts: Vec::new(), store: "service.db".into(), mcp };
+        Serving { listen, hosts: Vec::new(), store, mcp: variable("MCP_URL"), token: variable("SERVICE_TOKEN") };
     let mut only_tools = false;
     let address = |text: String| text.parse().map_err(|_| format!("`{text}` is not an address such as 127.0.0.1:8080"));
     while let Some(argument) = given.next() {
@@ -76,7 +83,19 @@ fn arguments(mut given: impl Iterator<Item = String>) -> Result<Arguments, Strin
             other => return Err(format!("there is no option {other}")),
         }
     }
+    if !serving.listen.ip().is_loopback() && serving.token.is_none() {
+        let listen = serving.listen;
+        return Err(format!("other machines reach {listen}; set SERVICE_TOKEN, which clients must then send"));
+    }
     Ok(if only_tools { Arguments::Tools(serving) } else { Arguments::Serve(serving) })
+}
+
+/// Returns true if a request has the token, in a time that does not depend on where they differ.
+fn has_token(headers: &HeaderMap, token: &str) -> bool {
+    let sent = headers.get("authorization").map_or(&b""[..], |value| value.as_bytes());
+    let expected = format!("Bearer {token}");
+    let differ = sent.iter().zip(expected.as_bytes()).fold(0, |differ, (one, other)| differ | (one ^ other));
+    sent.len() == expected.len() && differ == 0
 }
 
 /// What a text consists of.
@@ -139,14 +158,23 @@ async fn serve(serving: Serving) -> Result<(), Box<dyn std::error::Error>> {
     let mut offered = vec!["digest"];
     if let Some(url) = serving.mcp {
         let count = Pipeline::tool("mcp.sidecar.count_words").with(json!({"text": "{input}", "pause_ms": 0}));
-        builder = builder.toolset(McpClient::http("sidecar", url).build()?).pipeline("counted_elsewhere", count);
+        let sidecar = McpClient::http("sidecar", url);
+        let sidecar = serving.token.iter().fold(sidecar, |sidecar, token| sidecar.bearer(token));
+        builder = builder.toolset(sidecar.build()?).pipeline("counted_elsewhere", count);
         offered.push("counted_elsewhere");
     }
     let runtime = builder.build();
     for (run, problem) in runtime.recover().await?.left {
         eprintln!("not resumed: {run}: {problem}");
     }
-    let agents = A2aServer::from_runtime(&runtime).workflows(offered).hosts(serving.hosts).router().await?;
+    let agents = A2aServer::from_runtime(&runtime).workflows(offered).hosts(serving.hosts);
+    let agents = serving.token.into_iter().fold(agents, |agents, token| {
+        agents.auth(move |headers| match has_token(headers, &token) {
+            true => Ok(A2aCaller::new("token")),
+            false => Err(A2aRefusal::bearer()),
+        })
+    });
+    let agents = agents.router().await?;
     let (draining, is_draining) = watch::channel(false);
     let health = Router::new().route("/healthz", get(healthz)).with_state(is_draining.clone());
     let listener = TcpListener::bind(serving.listen).await?;
@@ -156,8 +184,9 @@ async fn serve(serving: Serving) -> Result<(), Box<dyn std::error::Error>> {
     let stopped = async move {
         let _ = stopped.wait_for(|draining| *draining).await;
     };
-    let server =
-        tokio::spawn(axum::serve(listener, health.merge(agents)).with_graceful_shutdown(stopped).into_future());
+    // With the addresses of peers, of which none has all requests.
+    let service = health.merge(agents).into_make_service_with_connect_info::<SocketAddr>();
+    let server = tokio::spawn(axum::serve(listener, service).with_graceful_shutdown(stopped).into_future());
     asked_to_end.recv().await;
     eprintln!("asked to end; runs that are busy have {REST:?}");
     // No new requests; those that are being served, and the runs, are finished as far as they get.
@@ -168,12 +197,20 @@ async fn serve(serving: Serving) -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// Serves the tools of this program alone, for a container beside the service. It asks nobody who they are: its port is one of
-/// the network that the containers share.
+/// Serves the tools of this program alone, for a container beside the service.
 async fn serve_tools(serving: Serving) -> Result<(), Box<dyn std::error::Error>> {
     let mut asked_to_end = end_signals()?;
     let runtime = Runtime::builder().build();
     let server = McpServer::from_runtime(&runtime).tools(["count_words", "longest_word"]).allow_hosts(serving.hosts);
+    let server = serving.token.into_iter().fold(server, |server, token| {
+        server.authenticate(move |headers| {
+            let caller = match has_token(&headers, &token) {
+                true => Ok(McpCaller::new("token")),
+                false => Err(McpRefusal::unknown("send the token of the service as a bearer token")),
+            };
+            async move { caller }
+        })
+    });
     let listener = TcpListener::bind(serving.listen).await?;
     println!("http://{}/mcp", listener.local_addr()?);
     std::io::stdout().flush()?;
