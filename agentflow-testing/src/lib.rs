@@ -19,6 +19,7 @@ mod store;
 mod time;
 mod trace;
 mod turn;
+mod within;
 
 pub use crate::cassette::{Cassette, CassetteError};
 pub use crate::check::{EventProblems, check_events};
@@ -35,3 +36,4 @@ pub use crate::store::{StoreCheck, StorePart, check_store, check_store_reopened}
 pub use crate::time::{TestClock, sequential_ids, test_runtime};
 pub use crate::trace::{TraceLines, assert_trace, trace};
 pub use crate::turn::Turn;
+pub use crate::within::{wait_until, within};
