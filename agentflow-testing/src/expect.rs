@@ -4,6 +4,7 @@
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Mutex, PoisonError};
 
 use agentflow::message::{Role, ToolResult, ToolStatus};
 use agentflow::model::{ModelRequest, ModelSettings};
@@ -16,14 +17,16 @@ use crate::trace::TraceLines;
 use crate::turn::Turn;
 
 /// Something that must be true of a request.
-pub(crate) struct Expectation(Box<Check>);
+///
+/// The lock makes it `Sync`, and is never taken.
+pub(crate) struct Expectation(Mutex<Box<Check>>);
 
 type Check = dyn FnOnce(&ModelRequest) -> Result<(), String> + Send;
 
 impl Expectation {
     /// Looks at a request; a panic counts as "not true".
     pub(crate) fn check(self, request: &ModelRequest) -> Result<(), String> {
-        without_panic(|| (self.0)(request)).and_then(|result| result)
+        without_panic(|| self.0.into_inner().unwrap_or_else(PoisonError::into_inner)(request)).and_then(|result| result)
     }
 }
 
@@ -43,7 +46,7 @@ fn panic_text(panic: &(dyn Any + Send)) -> &str {
 /// Expectations on the request. Each may be used more than once; all are looked at, and every one that fails is named.
 impl Turn {
     fn expecting(mut self, expectation: impl FnOnce(&ModelRequest) -> Result<(), String> + Send + 'static) -> Self {
-        self.expectations.push(Expectation(Box::new(expectation)));
+        self.expectations.push(Expectation(Mutex::new(Box::new(expectation))));
         self
     }
 

@@ -226,6 +226,7 @@ impl Shared {
             let expectations = std::mem::take(&mut turn.expectations);
             problems.extend(expectations.into_iter().filter_map(|expectation| expectation.check(request).err()));
             let Ending::Computed(compute) = turn.ending else { break };
+            let compute = compute.into_inner().unwrap_or_else(PoisonError::into_inner);
             match without_panic(|| compute(request)) {
                 Ok(computed) => turn = Turn { delay: turn.delay + computed.delay, ..computed },
                 Err(problem) => {
@@ -370,7 +371,7 @@ impl Model for ScriptedModel {
     }
 
     fn stream(&self, request: ModelRequest) -> ModelStream {
-        Box::pin(Answer { shared: Arc::clone(&self.shared), phase: Phase::Asked(request), sleep: None })
+        ModelStream::new(Answer { shared: Arc::clone(&self.shared), phase: Phase::Asked(request), sleep: None })
     }
 }
 

@@ -4,6 +4,7 @@
 //! A turn is a description; [`ScriptedModel`](crate::ScriptedModel) plays it.
 
 use std::fmt;
+use std::sync::Mutex;
 use std::time::Duration;
 
 use agentflow::Message;
@@ -56,8 +57,8 @@ pub(crate) enum Ending {
     /// Nothing more ever comes.
     Stalled,
     Failed(ModelError),
-    /// What is said is only known when the request is there.
-    Computed(Box<dyn FnOnce(&ModelRequest) -> Turn + Send>),
+    /// The turn depends on the request. The lock makes it `Sync`, and is never taken.
+    Computed(Mutex<Box<dyn FnOnce(&ModelRequest) -> Turn + Send>>),
     /// A whole answer, given as it is.
     Given(Box<ModelResponse>),
 }
@@ -137,7 +138,7 @@ impl Turn {
     /// A turn that is made when the request is there. A panic in the closure, such as a failed `assert!`, fails the
     /// script. Expectations and [`after`](Self::after) can be added here too; all else is what the closure returns.
     pub fn with(turn: impl FnOnce(&ModelRequest) -> Self + Send + 'static) -> Self {
-        Self::new(Ending::Computed(Box::new(turn)))
+        Self::new(Ending::Computed(Mutex::new(Box::new(turn))))
     }
 
     fn and_said(mut self, said: Said) -> Self {

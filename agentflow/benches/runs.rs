@@ -29,7 +29,7 @@ impl Model for Slow {
 
     fn stream(&self, request: ModelRequest) -> ModelStream {
         let answer = self.0.answer(&request);
-        Box::pin(futures_util::stream::once(async move {
+        ModelStream::new(futures_util::stream::once(async move {
             tokio::time::sleep(LATENCY).await;
             Ok(answer)
         }))

@@ -13,7 +13,6 @@ use agentflow::agent::RunRequest;
 use agentflow::model::{ModelEvent, ModelInfo, ModelRequest, ModelResponse, ModelStream};
 use agentflow::store::SqliteStore;
 use agentflow::{Agent, Message, Model, Runtime};
-use futures_util::StreamExt;
 use futures_util::stream;
 use measure::{measured, median};
 
@@ -36,7 +35,7 @@ impl Model for Answers {
 
     fn stream(&self, _: ModelRequest) -> ModelStream {
         let answer = ModelEvent::Completed(Box::new(ModelResponse::new(Arc::clone(&self.answer))));
-        stream::iter([Ok(answer)]).boxed()
+        ModelStream::new(stream::iter([Ok(answer)]))
     }
 }
 

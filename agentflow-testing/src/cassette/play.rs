@@ -44,7 +44,7 @@ impl Stream for Recording {
             this.state = Recorder::Passing(model.stream(*request), at);
         }
         let Recorder::Passing(stream, at) = &mut this.state else { return Poll::Ready(None) };
-        let (item, at) = (ready!(stream.as_mut().poll_next(cx)), *at);
+        let (item, at) = (ready!(Pin::new(stream).poll_next(cx)), *at);
         let came = match &item {
             Some(Ok(ModelEvent::Completed(response))) => Came::Answer(response.clone()),
             Some(Ok(piece)) => {

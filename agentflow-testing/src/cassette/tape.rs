@@ -78,8 +78,10 @@ impl Shared {
 
     pub(super) fn stream(this: &Arc<Self>, request: ModelRequest) -> ModelStream {
         match &this.mode {
-            Mode::Record { model, .. } => Box::pin(Recording::new(Arc::clone(this), Arc::clone(model), request)),
-            Mode::Replay(_) => Box::pin(Playing::new(Arc::clone(this), request)),
+            Mode::Record { model, .. } => {
+                ModelStream::new(Recording::new(Arc::clone(this), Arc::clone(model), request))
+            }
+            Mode::Replay(_) => ModelStream::new(Playing::new(Arc::clone(this), request)),
         }
     }
 

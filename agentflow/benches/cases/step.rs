@@ -49,7 +49,7 @@ impl Model for Script {
     }
 
     fn stream(&self, request: ModelRequest) -> ModelStream {
-        Box::pin(stream::iter([Ok(self.answer(&request))]))
+        ModelStream::new(stream::iter([Ok(self.answer(&request))]))
     }
 }
 

@@ -36,7 +36,7 @@ impl Model for ReplacedModel {
 
     fn stream(&self, request: ModelRequest) -> ModelStream {
         let stand_in = self.stand_in.clone();
-        Box::pin(futures_util::stream::once(async move {
+        ModelStream::new(futures_util::stream::once(async move {
             match stand_in.call(&arguments_of(&request).to_string(), None).await {
                 Ok(output) => {
                     let text = answer_of(output.into_json(), request.output.as_deref());

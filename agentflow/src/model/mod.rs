@@ -13,8 +13,10 @@ mod response;
 mod secret;
 mod source;
 
+use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 
 use async_trait::async_trait;
 use futures_util::{Stream, StreamExt};
@@ -53,9 +55,34 @@ pub(crate) use self::response::MAX_TOKENS;
 pub use self::response::{ModelEvent, ModelResponse, StopReason, ToolCallDelta, Usage};
 pub use self::secret::{EnvSecrets, Secret, SecretProvider};
 pub use self::source::ModelSource;
+use crate::future::Exclusive;
 
-/// The items that a [`Model`] yields, in order. The stream drops its connection when it is dropped.
-pub type ModelStream = Pin<Box<dyn Stream<Item = Result<ModelEvent, ModelError>> + Send>>;
+/// The items that a [`Model`] yields, in order. Dropping the stream drops its connection.
+///
+/// It is `Send` and `Sync`; the boxed stream only has to be `Send`.
+#[must_use = "a stream does nothing unless it is read"]
+pub struct ModelStream(Exclusive<Pin<Box<dyn Stream<Item = Result<ModelEvent, ModelError>> + Send>>>);
+
+impl ModelStream {
+    /// Boxes a stream, such as one of `futures_util::stream`.
+    pub fn new(stream: impl Stream<Item = Result<ModelEvent, ModelError>> + Send + 'static) -> Self {
+        Self(Exclusive::new(Box::pin(stream)))
+    }
+}
+
+impl Stream for ModelStream {
+    type Item = Result<ModelEvent, ModelError>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        self.0.get_mut().as_mut().poll_next(cx)
+    }
+}
+
+impl fmt::Debug for ModelStream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ModelStream").finish_non_exhaustive()
+    }
+}
 
 /// A chat model: it is sent a conversation with tools and settings, and answers with a stream.
 ///
@@ -82,7 +109,7 @@ pub type ModelStream = Pin<Box<dyn Stream<Item = Result<ModelEvent, ModelError>>
 ///     fn stream(&self, request: ModelRequest) -> ModelStream {
 ///         let text = request.messages.last().map(|message| message.text().into_owned()).unwrap_or_default();
 ///         let response = ModelResponse::new(Message::assistant(text));
-///         Box::pin(futures_util::stream::iter([Ok(ModelEvent::Completed(Box::new(response)))]))
+///         ModelStream::new(futures_util::stream::iter([Ok(ModelEvent::Completed(Box::new(response)))]))
 ///     }
 /// }
 ///

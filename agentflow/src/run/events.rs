@@ -14,7 +14,7 @@ use super::log::{EventLog, Next};
 use super::read::read_events;
 use super::shared::RunShared;
 use crate::event::Event;
-use crate::future::BoxFuture;
+use crate::future::{BoxFuture, Exclusive};
 use crate::store::StoreError;
 
 /// The events of a run from its first on, deltas included from the moment of subscribing; ends with the run.
@@ -32,7 +32,7 @@ pub struct Events {
 
 /// The events that stand before those of the log: the log of a resumed run begins at its snapshot.
 enum Earlier {
-    Reading(BoxFuture<'static, Result<Vec<Event>, StoreError>>),
+    Reading(Exclusive<BoxFuture<'static, Result<Vec<Event>, StoreError>>>),
     Read(VecDeque<Event>),
 }
 
@@ -44,11 +44,11 @@ impl Events {
         let earlier = match run.log.store() {
             Some((store, _)) if after < offset => {
                 let (store, of) = (Arc::clone(store), run.id.clone());
-                Earlier::Reading(Box::pin(async move {
+                Earlier::Reading(Exclusive::new(Box::pin(async move {
                     let mut events = read_events(&store, &of, after).await?;
                     events.retain(|event| event.seq <= offset);
                     Ok(events)
-                }))
+                })))
             }
             _ => Earlier::Read(VecDeque::new()),
         };
@@ -58,7 +58,7 @@ impl Events {
 
     fn earlier(&mut self, cx: &mut Context<'_>) -> Poll<Option<Event>> {
         if let Earlier::Reading(reading) = &mut self.earlier {
-            let events = ready!(reading.as_mut().poll(cx)).unwrap_or_else(|error| {
+            let events = ready!(reading.get_mut().as_mut().poll(cx)).unwrap_or_else(|error| {
                 tracing::warn!(run = %self.run.id, %error, "the earlier events of a run cannot be read");
                 self.ended = true;
                 Vec::new()

@@ -12,6 +12,7 @@ use serde_json::Value;
 use super::parameters::{given, names_in, unknown_argument, with_integers};
 use super::{Tool, ToolDefinition, ToolError, ToolFuture, ToolOutput, ToolPolicy, ToolReturn};
 use crate::context::Context;
+use crate::future::Exclusive;
 use crate::message::ToolStatus;
 
 /// The most bytes of all pieces of an answer, before the limit of the tool's policy is looked at.
@@ -251,7 +252,7 @@ impl Tool for FnTool {
     }
 
     fn call<'a>(&'a self, cx: &'a Context, arguments: &'a str) -> ToolFuture<'a> {
-        ToolFuture(super::Inner::Boxed((self.body)(cx.clone(), arguments.to_owned())))
+        ToolFuture(super::Inner::Boxed(Exclusive::new((self.body)(cx.clone(), arguments.to_owned()))))
     }
 
     fn checks_arguments(&self) -> bool {

@@ -108,6 +108,7 @@ use self::wire_name::Renamed;
 pub(crate) use self::wire_name::{is_dotted, wire_name};
 use crate::context::Context;
 use crate::error::Result;
+use crate::future::{BoxFuture, Exclusive};
 use crate::resource::{ResourceKey, Resources};
 use crate::run::{Around, Host};
 pub use crate::tool_definition::{Effects, SourceLocation, ToolDefinition, ToolManifest, ToolPolicy};
@@ -208,7 +209,7 @@ pub struct ToolFuture<'a>(Inner<'a>);
 
 enum Inner<'a> {
     Ready(Option<Result<ToolOutput, ToolError>>),
-    Boxed(Pin<Box<dyn Future<Output = Result<ToolOutput, ToolError>> + Send + 'a>>),
+    Boxed(Exclusive<BoxFuture<'a, Result<ToolOutput, ToolError>>>),
     Blocking(tokio::task::JoinHandle<Result<ToolOutput, ToolError>>),
 }
 
@@ -220,7 +221,7 @@ impl<'a> ToolFuture<'a> {
 
     /// An answer that has to be waited for.
     pub fn pending(future: impl Future<Output = Result<ToolOutput, ToolError>> + Send + 'a) -> Self {
-        Self(Inner::Boxed(Box::pin(future)))
+        Self(Inner::Boxed(Exclusive::new(Box::pin(future))))
     }
 
     /// Runs `body` on tokio's threads for blocking work. It cannot be stopped from outside: after a time-out or a
@@ -241,7 +242,7 @@ impl Future for ToolFuture<'_> {
                     .take()
                     .unwrap_or_else(|| Err(ToolError::new("the tool's future was polled again after it had finished"))),
             ),
-            Inner::Boxed(future) => future.as_mut().poll(cx),
+            Inner::Boxed(future) => future.get_mut().as_mut().poll(cx),
             Inner::Blocking(handle) => Poll::Ready(match ready!(Pin::new(handle).poll(cx)) {
                 Ok(result) => result,
                 Err(error) => match error.try_into_panic() {

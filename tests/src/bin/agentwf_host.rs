@@ -236,7 +236,7 @@ impl Model for Parrot {
             (_, None) => Message::assistant(said),
         };
         let answer = ModelResponse::new(message);
-        Box::pin(futures_util::stream::iter([Ok(ModelEvent::Completed(Box::new(answer)))]))
+        ModelStream::new(futures_util::stream::iter([Ok(ModelEvent::Completed(Box::new(answer)))]))
     }
 }
 

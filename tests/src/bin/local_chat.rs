@@ -49,7 +49,7 @@ impl Model for Obliged {
             };
             std::future::ready(call)
         };
-        Box::pin(self.0.stream(request).filter_map(called))
+        ModelStream::new(self.0.stream(request).filter_map(called))
     }
 }
 

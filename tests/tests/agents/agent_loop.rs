@@ -11,7 +11,7 @@ use agentflow::middleware::Middleware;
 use agentflow::model::{ModelErrorKind, ModelRef, StopReason, Usage};
 use agentflow::tool::{FnTool, ToolDefinition, ToolFuture, ToolPolicy};
 use agentflow::{Agent, Context, Error, Message, Tool};
-use agentflow_testing::{ScriptedModel, Turn, assert_trace, check_events, test_runtime};
+use agentflow_testing::{ScriptedModel, Turn, assert_trace, check_events, test_runtime, within};
 use serde_json::{Value, json};
 
 fn tool<F, Fut>(name: &str, body: F) -> FnTool
@@ -431,7 +431,7 @@ async fn many_calls_that_never_wait_leave_room_for_a_cancellation() {
             agent = agent.with(Nothing);
         }
         let run = agent.start("go").unwrap();
-        began.notified().await;
+        within("`began`", began.notified()).await;
         run.cancel("enough").await.unwrap();
         assert!(matches!(run.result().await.unwrap_err(), Error::Cancelled { .. }));
         let made = made.load(Ordering::Relaxed);

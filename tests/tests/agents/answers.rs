@@ -8,7 +8,7 @@ use agentflow::event::{Event, EventKind, EventSink};
 use agentflow::message::{Media, ResourceLink, ToolCall, ToolContent, ToolPart, ToolResult, ToolStatus};
 use agentflow::prelude::*;
 use agentflow::tool::{FnTool, ToolError, ToolOutput};
-use agentflow_testing::{ScriptedModel, Turn, check_events, test_runtime};
+use agentflow_testing::{ScriptedModel, Turn, check_events, test_runtime, within};
 use futures_util::{StreamExt, stream};
 use serde_json::json;
 
@@ -148,7 +148,7 @@ async fn progress_is_live_in_order_and_never_recorded() {
     let model = ScriptedModel::new([Turn::call("calls_aloud", json!({"to": 3})), Turn::text("Done.")]);
     let mut stream = Agent::new(model).tools(tools![calls_aloud]).runtime(&runtime).stream("Count.").unwrap();
     let mut streamed = Vec::new();
-    while let Some(event) = stream.next().await {
+    while let Some(event) = within("the next event", stream.next()).await {
         if let EventKind::StepProgress { value } = &event.kind {
             streamed.push(format!("{} {value}", event.path));
         }

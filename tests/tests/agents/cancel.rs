@@ -10,6 +10,7 @@ use agentflow::message::{Conversation, Part, Role, ToolCall, ToolStatus};
 use agentflow::model::{ModelEvent, ModelInfo, ModelRequest, ModelResponse, ModelStream};
 use agentflow::tool::FnTool;
 use agentflow::{Agent, Context, Error, Event, Message, Model, Runtime};
+use agentflow_testing::within;
 use futures_util::{FutureExt, StreamExt, stream};
 use tokio::time::Instant;
 
@@ -52,13 +53,13 @@ impl Model for Slow {
         if request.messages.last().is_some_and(|message| message.role() == Role::User) {
             let calls = ["a", "b"].map(|id| Part::ToolCall(Arc::new(ToolCall::new(id, "slow", "{}"))));
             let response = ModelResponse::new(Message::new(Role::Assistant, calls.to_vec()));
-            return Box::pin(stream::once(async move {
+            return ModelStream::new(stream::once(async move {
                 tokio::time::sleep(Duration::from_millis(100)).await;
                 drop(guard);
                 Ok(ModelEvent::Completed(Box::new(response)))
             }));
         }
-        Box::pin(stream::unfold(guard, |guard| async move {
+        ModelStream::new(stream::unfold(guard, |guard| async move {
             tokio::time::sleep(Duration::from_millis(100)).await;
             Some((Ok(ModelEvent::Text("and ".to_owned())), guard))
         }))
@@ -208,7 +209,7 @@ async fn by_dropping_the_future_the_handle_or_the_stream() {
     check_cancelled(&std::mem::take(&mut *seen.lock().unwrap()));
 
     let mut stream = agent.stream("go").unwrap();
-    assert_eq!(stream.next().await.unwrap().name(), "run.started");
+    assert_eq!(within("the next event", stream.next()).await.unwrap().name(), "run.started");
     drop(stream);
     tokio::time::sleep(Duration::from_millis(1)).await;
     check_cancelled(&std::mem::take(&mut *seen.lock().unwrap()));

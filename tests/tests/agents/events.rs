@@ -11,7 +11,7 @@ use agentflow::store::MemoryStore;
 use agentflow::store::Store;
 use agentflow::tool::FnTool;
 use agentflow::{Agent, Context, Event};
-use agentflow_testing::{ScriptedModel, Turn, test_runtime};
+use agentflow_testing::{ScriptedModel, Turn, test_runtime, within};
 use futures_util::StreamExt;
 use serde_json::{Value, json};
 
@@ -133,7 +133,7 @@ async fn a_stream_has_deltas_between_the_recorded_events() {
     let agent = Agent::new(model);
     let mut stream = agent.stream("Twice 4?").unwrap();
     let mut events = Vec::new();
-    while let Some(event) = stream.next().await {
+    while let Some(event) = within("the next event", stream.next()).await {
         events.push(event);
     }
     let ids: Vec<_> = events.iter().map(|event| (event.seq, event.part)).collect();

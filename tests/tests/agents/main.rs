@@ -16,6 +16,7 @@ mod registry;
 mod scripted;
 mod task_requests;
 mod tool_limits;
+mod thread_safe;
 mod tool_macro;
 mod tool_schema;
 mod views;

@@ -18,7 +18,7 @@ use agentflow::serde_json::{self, json};
 use agentflow::store::{MemoryStore, Store};
 use agentflow::workflow::Node;
 use agentflow::{Callbacks, Error, Event, RunId, Workflow, async_trait};
-use agentflow_testing::{ScriptedModel, Turn, assert_trace, check_events, test_runtime};
+use agentflow_testing::{ScriptedModel, Turn, assert_trace, check_events, test_runtime, within};
 
 /// Look something up.
 #[tool(effects = "none")]
@@ -748,7 +748,7 @@ async fn redacted_texts_are_in_no_event_and_the_run_is_the_same() {
     let agent = runs(redacted().store(store.clone()).sink(Sink(Arc::clone(&seen))));
     let mut stream = agent.stream("Look it up.").unwrap();
     let mut streamed = Vec::new();
-    while let Some(event) = futures_util::StreamExt::next(&mut stream).await {
+    while let Some(event) = within("the next event", futures_util::StreamExt::next(&mut stream)).await {
         streamed.push(event);
     }
     let result = stream.result().await.unwrap();

@@ -47,7 +47,7 @@ impl Model for Caller {
         let mut response =
             ModelResponse::new(Message::new(agentflow::message::Role::Assistant, [Part::ToolCall(Arc::new(call))]));
         response.stop_reason = StopReason::ToolCalls;
-        Box::pin(futures_util::stream::iter([Ok(ModelEvent::Completed(Box::new(response)))]))
+        ModelStream::new(futures_util::stream::iter([Ok(ModelEvent::Completed(Box::new(response)))]))
     }
 }
 

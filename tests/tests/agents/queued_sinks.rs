@@ -8,7 +8,7 @@ use std::time::Duration;
 use agentflow::event::{AsyncEventSink, EventSink, QueuedSink, WhenFull};
 use agentflow::store::MemoryStore;
 use agentflow::{Agent, Event, RunId, Runtime};
-use agentflow_testing::{ScriptedModel, Turn, test_runtime};
+use agentflow_testing::{ScriptedModel, Turn, test_runtime, within};
 use futures_util::FutureExt;
 
 /// What a sink has seen.
@@ -70,9 +70,12 @@ async fn a_run_waits_for_a_sink_that_must_lose_nothing() {
     let runtime = Runtime::builder().sink(sink.clone()).build();
     let handle = agent(2).runtime(&runtime).start("go").unwrap();
     // It stands at the full queue: one event is with the sink and two wait.
-    while sink.waiting() < 3 {
-        tokio::task::yield_now().await;
-    }
+    within("the events to be queued", async {
+        while sink.waiting() < 3 {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
     assert!(handle.result().now_or_never().is_none());
     assert!(seen.all().is_empty());
     gate.open();
@@ -191,9 +194,12 @@ async fn a_full_queue_that_nobody_empties_holds_a_drain_up_to_its_deadline_only(
     let runtime = Runtime::builder().store(MemoryStore::new()).sink(stuck.clone()).build();
     let handle = agent(2).runtime(&runtime).start("go").unwrap();
     // It stands at the full queue: one event is with the sink and one waits.
-    while stuck.waiting() < 2 {
-        tokio::task::yield_now().await;
-    }
+    within("the events to be queued", async {
+        while stuck.waiting() < 2 {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
     let drained = runtime.drain(Duration::ZERO).await;
     assert!(drained.unflushed.len() == 1 && drained.unflushed[0].ends_with("::Stuck"), "{:?}", drained.unflushed);
     let of_run = drained.left.iter().chain(&drained.ended);

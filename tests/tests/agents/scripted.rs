@@ -10,7 +10,7 @@ use agentflow::model::{ModelError, ModelErrorKind, ModelEvent, ModelRequest, Mod
 use agentflow::serde_json::{Value, json};
 use agentflow::tool::{FnTool, ToolDefinition};
 use agentflow::{Agent, Error, Event, Message, Model};
-use agentflow_testing::{ScriptedModel, TestClock, Turn, assert_trace, check_events, test_runtime, trace};
+use agentflow_testing::{ScriptedModel, TestClock, Turn, assert_trace, check_events, test_runtime, trace, within};
 use futures_util::StreamExt;
 
 /// Adds `a` and `b`; fails with a sentence when one is missing.
@@ -237,7 +237,7 @@ async fn a_stall_ends_at_the_time_limit_and_a_cancelled_call_is_dropped() {
     assert!(matches!(agent.run("Go on.").await, Err(Error::Timeout { .. })));
     assert_eq!(model.in_flight(), 0);
     let mut run = agent.stream("Go on.").unwrap();
-    while let Some(event) = run.next().await {
+    while let Some(event) = within("the next event", run.next()).await {
         if matches!(&event.kind, EventKind::ModelDelta(ModelDelta::Text(text)) if text == "far") {
             assert_eq!(model.in_flight(), 1);
             run.handle().cancel("enough").await.unwrap();
@@ -381,7 +381,7 @@ async fn no_request_is_kept_without_demand() {
     let list = messages.messages().as_ptr();
     let model = ScriptedModel::new([Turn::text("x").check(|_| {})]);
     let mut stream = model.stream(ModelRequest::new(messages.clone()));
-    assert!(matches!(stream.next().await, Some(Ok(ModelEvent::Completed(_)))));
+    assert!(matches!(within("the next event", stream.next()).await, Some(Ok(ModelEvent::Completed(_)))));
     messages.push(Message::user("Go on."));
     assert_eq!(messages.messages().as_ptr(), list);
     model.finish();

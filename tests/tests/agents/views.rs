@@ -6,7 +6,7 @@ use std::fmt::Write;
 use agentflow::prelude::*;
 use agentflow::views::{AgentEvents, Rfc3339, ScreenEvent, TaskChunks, TaskResult, TaskStatus, final_text};
 use agentflow::{Event, serde_json};
-use agentflow_testing::{ScriptedModel, Turn, test_runtime};
+use agentflow_testing::{ScriptedModel, Turn, test_runtime, within};
 use futures_util::StreamExt;
 use serde_json::json;
 
@@ -39,7 +39,7 @@ async fn a_run_of_an_agent_is_shown_whole() {
     let agent = Agent::new(model).name("adder").tools(tools![views_add]).runtime(&test_runtime().build());
     let mut stream = agent.stream("2 + 3?").unwrap();
     let mut events = Vec::new();
-    while let Some(event) = stream.next().await {
+    while let Some(event) = within("the next event", stream.next()).await {
         events.push(event);
     }
     stream.result().await.unwrap();

@@ -11,7 +11,7 @@ use agentflow::prelude::*;
 use agentflow::store::{MemoryStore, Store};
 use agentflow::tool::{FnTool, ToolPolicy, ToolsetRef};
 use agentflow::value::Encoded;
-use agentflow_testing::{ScriptedModel, Turn};
+use agentflow_testing::{ScriptedModel, Turn, within};
 use serde_json::{Map, Value, json};
 
 use crate::document_edges::{Far, calls, with_far};
@@ -51,7 +51,7 @@ impl Model for Always {
     fn stream(&self, _: ModelRequest) -> ModelStream {
         self.2.fetch_add(1, Ordering::SeqCst);
         let completed = ModelEvent::Completed(Box::new(ModelResponse::new(Arc::new(Message::assistant(self.0)))));
-        Box::pin(futures_util::stream::iter([Ok(completed)]))
+        ModelStream::new(futures_util::stream::iter([Ok(completed)]))
     }
 }
 
@@ -277,7 +277,7 @@ async fn a_run_that_is_resumed_does_not_choose_again() {
     let first = build(&Always::new("1"));
     let handle = first.start_named("it", Encoded::new(&json!({"input": {}})).unwrap()).await.unwrap();
     let id = handle.run_id().clone();
-    begun.notified().await;
+    within("`begun`", begun.notified()).await;
     drop((handle, first));
     hangs.store(false, Ordering::SeqCst);
     let other = Always::new("0");

@@ -591,6 +591,6 @@ impl Model for Echo {
         let asked = request.messages.messages().last().map(|message| message.text().to_string()).unwrap_or_default();
         let answer = Arc::new(Message::assistant(format!("<{asked}>")));
         let completed = ModelEvent::Completed(Box::new(ModelResponse::new(answer)));
-        Box::pin(futures_util::stream::iter([Ok(completed)]))
+        ModelStream::new(futures_util::stream::iter([Ok(completed)]))
     }
 }

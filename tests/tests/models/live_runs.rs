@@ -11,7 +11,7 @@ use agentflow::prelude::*;
 use agentflow::session::{Session, SessionWindow};
 use agentflow::store::{Append, MemoryStore, Store};
 use agentflow::{Event, RunId};
-use agentflow_testing::{ScriptedModel, Turn, check_events, test_runtime};
+use agentflow_testing::{ScriptedModel, Turn, check_events, test_runtime, within};
 use agentflow_tests::{Replay, sdk_types, wire_cases};
 use futures_util::{StreamExt, stream};
 use serde_json::json;
@@ -59,11 +59,11 @@ impl Model for Held {
         let (sent, turn) = (self.sent.clone(), self.model.stream(request));
         let held = async move {
             if wrong {
-                sent.acquire().await.unwrap().forget();
+                within("the message to be sent", sent.acquire()).await.unwrap().forget();
             }
             turn
         };
-        Box::pin(stream::once(held).flatten())
+        ModelStream::new(stream::once(held).flatten())
     }
 }
 
@@ -83,7 +83,7 @@ async fn live_run(session: &Session) -> Vec<Vec<Event>> {
     let run = agent(script()).start(request).unwrap();
     let mut events = run.events();
     let mut sent = 0;
-    while let Some(event) = events.next().await {
+    while let Some(event) = within("the next event", events.next()).await {
         let answers = |event: &Event| matches!(&event.kind, EventKind::RunPaused { .. });
         let wrong = |event: &Event| matches!(&event.kind, EventKind::ToolFailed { .. });
         if wrong(&event) {

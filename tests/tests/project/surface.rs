@@ -182,6 +182,39 @@ fn what_may_grow_is_non_exhaustive() {
     assert!(wrong.is_empty(), "these may grow and are not `#[non_exhaustive]`: {wrong:#?}");
 }
 
+/// A test of `agents` lists all public types. Without it, a type that is not `Sync` compiles until a program keeps it
+/// across an `.await`.
+#[test]
+fn public_types_are_listed_as_send_and_sync() {
+    /// Types of expansions, which no program names, and a type that blocks the thread of a test and is not kept.
+    const OTHERS: [&str; 8] =
+        ["Json", "OutputKey", "Refusal", "SharedState", "LetValue", "Unbuilt", "GraphOf", "KillTest"];
+    let words = |text: &str| -> BTreeSet<String> {
+        text.split(|c: char| !c.is_alphanumeric() && c != '_').map(str::to_owned).collect()
+    };
+    let listed = words(&std::fs::read_to_string(root().join("tests/tests/agents/thread_safe.rs")).unwrap());
+    let of_expansions: String = sources("agentflow/src/__private").into_iter().map(|(_, text)| text).collect();
+    let of_expansions = words(&of_expansions);
+    let mut missing = Vec::new();
+    for (path, text) in sources("agentflow/src").into_iter().chain(sources("agentflow-testing/src")) {
+        if path.components().any(|part| part.as_os_str() == "__private") {
+            continue;
+        }
+        let lines: Vec<&str> = before_tests(&text).lines().collect();
+        for (at, line) in lines.iter().enumerate() {
+            let item = line.strip_prefix("pub enum ").or_else(|| line.strip_prefix("pub struct "));
+            let Some(name) = item.and_then(|item| item.split(|c: char| !c.is_alphanumeric()).next()) else { continue };
+            let above = lines[..at].iter().rev().take_while(|line| !line.is_empty() && **line != "}");
+            let is_hidden = above.clone().any(|line| line.contains("doc(hidden)"));
+            if !is_hidden && !OTHERS.contains(&name) && !listed.contains(name) && !of_expansions.contains(name) {
+                missing.push(format!("{}: `{name}`", path.display()));
+            }
+        }
+    }
+    assert!(missing.is_empty(), "add these to tests/tests/agents/thread_safe.rs: {missing:#?}");
+    assert!(listed.len() > 300, "only {} words are listed", listed.len());
+}
+
 /// Reads the imports of each file, and looks for what comes from other crates in the signatures of public items.
 #[test]
 fn types_of_other_crates_in_signatures_are_few() {

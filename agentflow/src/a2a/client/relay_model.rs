@@ -70,6 +70,6 @@ impl Model for A2aRelay {
 
     fn stream(&self, request: ModelRequest) -> ModelStream {
         let answer = self.answer(&request.messages).map(|response| ModelEvent::Completed(Box::new(response)));
-        Box::pin(stream::iter([answer]))
+        ModelStream::new(stream::iter([answer]))
     }
 }

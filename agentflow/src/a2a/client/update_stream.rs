@@ -15,6 +15,7 @@ use super::super::{A2aErrorCode, A2aTask, A2aTaskState, A2aUpdate};
 use super::a2a_error::A2aError;
 use super::operation::{Binding, Operation};
 use super::peer::{Peer, causes};
+use crate::future::Exclusive;
 use crate::model::{Flow, SseReader};
 
 /// How often in a row a stream is resumed that brings nothing new.
@@ -28,14 +29,13 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// A connection that breaks is made anew by a subscription, which begins with the whole task: an
 /// [`A2aUpdate::Task`] in the middle of a stream stands for everything before it.
 #[must_use = "a stream does nothing unless it is read"]
-pub struct A2aStream(Pin<Box<dyn Stream<Item = Result<A2aUpdate, A2aError>> + Send>>);
+pub struct A2aStream(Exclusive<Pin<Box<dyn Stream<Item = Result<A2aUpdate, A2aError>> + Send>>>);
 
 impl A2aStream {
     pub(super) fn new(following: Following) -> Self {
-        Self(Box::pin(stream::unfold(
-            following,
-            |mut following| async move { Some((following.next().await?, following)) },
-        )))
+        Self(Exclusive::new(Box::pin(stream::unfold(following, |mut following| async move {
+            Some((following.next().await?, following))
+        }))))
     }
 }
 
@@ -43,7 +43,7 @@ impl Stream for A2aStream {
     type Item = Result<A2aUpdate, A2aError>;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Task<'_>) -> Poll<Option<Self::Item>> {
-        self.0.as_mut().poll_next(cx)
+        self.0.get_mut().as_mut().poll_next(cx)
     }
 }
 

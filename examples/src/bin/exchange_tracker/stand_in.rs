@@ -23,7 +23,7 @@ impl Model for StandIn {
 
     fn stream(&self, request: ModelRequest) -> ModelStream {
         let response = ModelResponse::new(Message::new(Role::Assistant, [next(&request)]));
-        Box::pin(stream::iter([Ok(ModelEvent::Completed(Box::new(response)))]))
+        ModelStream::new(stream::iter([Ok(ModelEvent::Completed(Box::new(response)))]))
     }
 }
 

@@ -20,7 +20,7 @@ impl Model for Echo {
         let asked = request.messages.last().map(|message| message.text().into_owned()).unwrap_or_default();
         let answer = Part::Text { text: asked };
         let response = ModelResponse::new(Message::new(Role::Assistant, [answer]));
-        Box::pin(stream::iter([Ok(ModelEvent::Completed(Box::new(response)))]))
+        ModelStream::new(stream::iter([Ok(ModelEvent::Completed(Box::new(response)))]))
     }
 }
 

@@ -49,6 +49,6 @@ impl Model for StandIn {
         let mut response = ModelResponse::new(Message::new(Role::Assistant, [part]));
         response.usage = Usage::new(20, 5);
         response.model = "stand-in-1".to_owned();
-        Box::pin(futures_util::stream::iter([Ok(ModelEvent::Completed(Box::new(response)))]))
+        ModelStream::new(futures_util::stream::iter([Ok(ModelEvent::Completed(Box::new(response)))]))
     }
 }

@@ -38,7 +38,7 @@ impl Model for StandIn {
     fn stream(&self, request: ModelRequest) -> ModelStream {
         let parts = next(&request.messages);
         let response = ModelResponse::new(Message::new(Role::Assistant, parts));
-        Box::pin(stream::iter([Ok(ModelEvent::Completed(Box::new(response)))]))
+        ModelStream::new(stream::iter([Ok(ModelEvent::Completed(Box::new(response)))]))
     }
 }
 

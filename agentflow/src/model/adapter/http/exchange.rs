@@ -50,7 +50,7 @@ pub(crate) fn exchange<F: WireFormat>(adapter: Arc<HttpAdapter<F>>, request: Mod
     });
     // A future for each piece of the body, not for each piece of the answer: it is large, and making it costs most.
     let batches = stream::unfold(state, |mut state| async move { Some((state.next().await?, state)) });
-    Box::pin(batches.map_ok(|pieces| stream::iter(pieces.into_iter().map(Ok))).try_flatten())
+    ModelStream::new(batches.map_ok(|pieces| stream::iter(pieces.into_iter().map(Ok))).try_flatten())
 }
 
 struct Exchange<F: WireFormat> {
