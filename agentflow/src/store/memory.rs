@@ -1,8 +1,9 @@
 //! `MemoryStore`: a store in memory, for tests and for runs that need control by id but may end with their process. It
 //! never touches a disk.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::ops::Bound;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
@@ -12,6 +13,7 @@ use super::{
     StateWrite, Store, StoreError, StoreMessage,
 };
 use crate::event::{Event, RunId};
+use crate::time::Timestamp;
 use crate::value::Encoded;
 
 /// A store in memory. Clones share what they hold; it is gone with the last one.
@@ -27,6 +29,8 @@ pub struct MemoryStore {
 #[derive(Default)]
 struct Runs {
     runs: BTreeMap<RunId, Entry>,
+    /// In the order of lists, the oldest first.
+    by_age: BTreeSet<(Timestamp, RunId)>,
     sessions: BTreeMap<Arc<str>, SessionRuns>,
     definitions: BTreeMap<String, String>,
     messages: u64,
@@ -144,6 +148,30 @@ impl Runs {
         }
     }
 
+    fn remove(&mut self, run: &RunId) {
+        if let Some(entry) = self.runs.remove(run) {
+            self.by_age.remove(&(entry.record.created, run.clone()));
+        }
+    }
+
+    /// The runs that a filter selects, from where its page begins to where it ends.
+    fn list(&self, filter: &RunFilter) -> Vec<RunRecord> {
+        if let Some(session) = filter.get_session() {
+            let runs = self.sessions.get(session).into_iter().flat_map(|of| of.runs.values());
+            return filter.select(runs.filter_map(|run| Some(self.runs.get(run)?.record.clone())));
+        }
+        let end = match filter.get_after() {
+            Some((created, run)) => Bound::Excluded((created, run.clone())),
+            None => Bound::Unbounded,
+        };
+        let begin = filter.get_since().unwrap_or(Timestamp::from_millis(0));
+        let newest_first =
+            self.by_age.range((Bound::Unbounded, end)).rev().take_while(|(created, _)| *created >= begin);
+        let records = newest_first.filter_map(|(_, run)| Some(&self.runs.get(run)?.record));
+        let selected = records.filter(|record| filter.admits(record));
+        selected.take(filter.get_limit().unwrap_or(usize::MAX)).cloned().collect()
+    }
+
     fn session(&self, session: &str) -> Option<SessionRecord> {
         let of = self.sessions.get(session)?;
         let first_and_last = [of.runs.keys().next().copied(), of.runs.keys().next_back().copied()];
@@ -181,6 +209,7 @@ impl Store for MemoryStore {
             messages: BTreeMap::new(),
             artifacts: BTreeMap::new(),
         };
+        runs.by_age.insert((entry.record.created, run.clone()));
         runs.runs.insert(run.clone(), entry);
         runs.note_session(run);
         Ok(Epoch(1))
@@ -234,7 +263,7 @@ impl Store for MemoryStore {
     }
 
     async fn list(&self, filter: RunFilter) -> Result<Vec<RunRecord>, StoreError> {
-        Ok(filter.select(self.runs().runs.values().map(|entry| entry.record.clone())))
+        Ok(self.runs().list(&filter))
     }
 
     async fn record(&self, run: &RunId) -> Result<Option<RunRecord>, StoreError> {
@@ -250,7 +279,7 @@ impl Store for MemoryStore {
         if let Some(place) = &record.session {
             return Err(StoreError::in_session(run, &place.session));
         }
-        runs.runs.remove(run);
+        runs.remove(run);
         Ok(())
     }
 
@@ -274,7 +303,7 @@ impl Store for MemoryStore {
             return Err(StoreError::session_busy(session, unfinished));
         }
         let of = runs.sessions.remove(session).unwrap_or_default();
-        of.runs.values().for_each(|run| drop(runs.runs.remove(run)));
+        of.runs.values().for_each(|run| runs.remove(run));
         Ok(of.runs.len() as u64)
     }
 

@@ -101,5 +101,33 @@ async fn a_file_of_the_second_layout() {
     assert_eq!(store.list(RunFilter::new()).await.unwrap().len(), 1);
     drop(store);
     let version = rusqlite::Connection::open(&path).unwrap().pragma_query_value(None, "user_version", |row| row.get(0));
-    assert_eq!(version, Ok(6));
+    assert_eq!(version, Ok(7));
+}
+
+/// A file of the layout before tags had the age of their runs.
+#[tokio::test]
+async fn a_file_of_the_sixth_layout() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("runs.db");
+    let written = rusqlite::Connection::open(&path).unwrap();
+    for tables in [
+        include_str!("../../../agentflow/src/store/sqlite/schema/1.sql"),
+        include_str!("../../golden/store-v1.sql"),
+        include_str!("../../../agentflow/src/store/sqlite/schema/2.sql"),
+        include_str!("../../../agentflow/src/store/sqlite/schema/3.sql"),
+        include_str!("../../../agentflow/src/store/sqlite/schema/4.sql"),
+        include_str!("../../../agentflow/src/store/sqlite/schema/5.sql"),
+        include_str!("../../../agentflow/src/store/sqlite/schema/6.sql"),
+        "INSERT INTO tags (run, tag, value) SELECT key, 'desk', 'sports' FROM runs",
+        "PRAGMA user_version = 6",
+    ] {
+        written.execute_batch(tables).unwrap();
+    }
+    drop(written);
+    let store = SqliteStore::open(&path).await.unwrap();
+    let tagged = RunFilter::new().tag("desk", "sports");
+    let [run] = &store.list(tagged.clone()).await.unwrap()[..] else { panic!("one run has the tag") };
+    assert_eq!(run.tags["desk"], "sports");
+    assert!(store.list(tagged.after(run)).await.unwrap().is_empty());
+    assert!(store.list(RunFilter::new().tag("desk", "news")).await.unwrap().is_empty());
 }

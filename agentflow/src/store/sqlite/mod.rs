@@ -6,6 +6,7 @@
 mod artifact_folder;
 mod artifact_rows;
 mod files;
+mod listed_keys;
 mod owner;
 mod pace;
 mod pool;

@@ -3,13 +3,13 @@
 use rusqlite::types::Value;
 use rusqlite::{Connection, OptionalExtension, Row, params, params_from_iter};
 
+use super::listed_keys::ListedKeys;
 use super::sqlite_error::StoreErrors;
 use super::{row, tables};
 use crate::event::{Event, RunId};
 use crate::store::{
     MessageId, RunFilter, RunList, RunRecord, RunStatus, Snapshot, StoreError, StoreErrorKind, StoreMessage,
 };
-use crate::time::Timestamp;
 use crate::value::Encoded;
 
 pub(super) fn events(
@@ -109,55 +109,33 @@ pub(super) fn record(
 }
 
 pub(super) fn list(connection: &Connection, errors: &StoreErrors, filter: &RunFilter) -> Result<RunList, StoreError> {
-    let mut sql = format!("SELECT {} WHERE TRUE", row::RECORD);
-    let mut values: Vec<Value> = Vec::new();
-    let statuses = filter.get_statuses();
-    if !statuses.is_empty() {
-        let places = vec!["?"; statuses.len()].join(", ");
-        sql.push_str(&format!(" AND runs.status IN ({places})"));
-        values.extend(statuses.iter().map(|status| Value::Text(status.to_string())));
-    }
-    if let Some(name) = filter.get_name() {
-        sql.push_str(" AND runs.name = ?");
-        values.push(Value::Text(name.to_owned()));
-    }
-    if let Some(caller) = filter.get_caller() {
-        sql.push_str(" AND runs.caller = ?");
-        values.push(Value::Text(caller.to_owned()));
-    }
-    if let Some(session) = filter.get_session() {
-        sql.push_str(" AND runs.session = ?");
-        values.push(Value::Text(session.to_owned()));
-    }
-    for (tag, value) in filter.get_tags() {
-        sql.push_str(" AND runs.key IN (SELECT run FROM tags WHERE tag = ? AND value = ?)");
-        values.extend([Value::Text(tag.clone()), Value::Text(value.clone())]);
-    }
-    let millis = |time: Timestamp| Value::Integer(row::number(time.as_millis()));
-    if let Some(since) = filter.get_since() {
-        sql.push_str(" AND runs.created >= ?");
-        values.push(millis(since));
-    }
-    if let Some(until) = filter.get_until() {
-        sql.push_str(" AND runs.created < ?");
-        values.push(millis(until));
-    }
-    if let Some((created, run)) = filter.get_after() {
-        sql.push_str(" AND (runs.created, runs.run_id) < (?, ?)");
-        values.extend([millis(created), Value::Text(run.to_string())]);
-    }
-    sql.push_str(" ORDER BY runs.created DESC, runs.run_id DESC LIMIT ?");
-    values.push(Value::Integer(filter.get_limit().map_or(-1, |limit| i64::try_from(limit).unwrap_or(-1))));
     // All at once where all are whole, which is nearly always.
     let found = has_unknown_status(connection).map_err(|error| errors.sql(error)).and_then(|any| match any {
         true => Ok(None),
-        false => records(connection, errors, &sql, values).map(Some),
+        false => listed(connection, errors, filter).map(Some),
     });
     match found {
         Ok(Some(runs)) => Ok(RunList::new(runs, Vec::new())),
         Err(error) if !matches!(error.kind(), StoreErrorKind::Damaged | StoreErrorKind::NewerVersion) => Err(error),
         Ok(None) | Err(_) => list_one_by_one(connection, errors, filter),
     }
+}
+
+/// The runs that a filter selects, as they are at one moment.
+fn listed(connection: &Connection, errors: &StoreErrors, filter: &RunFilter) -> Result<Vec<RunRecord>, StoreError> {
+    let sql = |error| errors.sql(error);
+    let moment = connection.unchecked_transaction().map_err(sql)?;
+    let ListedKeys { sql: select, values } = ListedKeys::new(filter);
+    let mut select = moment.prepare_cached(&select).map_err(sql)?;
+    let mut keys = select.query(params_from_iter(values)).map_err(sql)?;
+    let mut one = moment.prepare_cached(&format!("SELECT {} WHERE runs.key = ?1", row::RECORD)).map_err(sql)?;
+    let mut runs = Vec::new();
+    while let Some(found) = keys.next().map_err(sql)? {
+        let key: i64 = found.get(0).map_err(sql)?;
+        let record = one.query_row([key], |row| Ok(row::record(row, errors))).optional().map_err(sql)?;
+        runs.push(record.unwrap_or_else(|| Err(errors.damaged("an index names a run that is not there")))?);
+    }
+    Ok(runs)
 }
 
 /// Whether a run has a status that this release does not know: no list by status has it.

@@ -170,8 +170,8 @@ impl Tables {
         let key = self.connection.last_insert_rowid();
         for (tag, value) in &record.tags {
             self.connection
-                .prepare_cached("INSERT INTO tags (run, tag, value) VALUES (?1, ?2, ?3)")?
-                .execute(params![key, tag, value])?;
+                .prepare_cached("INSERT INTO tags (run, tag, value, created) VALUES (?1, ?2, ?3, ?4)")?
+                .execute(params![key, tag, value, number(record.created.as_millis())])?;
         }
         self.insert(key, &first.rows)?;
         self.known
