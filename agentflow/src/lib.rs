@@ -37,6 +37,7 @@ mod on_timeout;
 pub mod path;
 #[cfg(feature = "dynamic")]
 pub mod pipeline;
+mod private_file;
 #[cfg(any(feature = "mcp", feature = "tool-programs"))]
 mod process_group;
 pub mod resource;

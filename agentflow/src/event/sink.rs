@@ -11,6 +11,7 @@ use async_trait::async_trait;
 
 use super::Event;
 use super::line::Line;
+use crate::private_file::private;
 use crate::text::write_json_line;
 
 /// Takes the events of runs.
@@ -77,12 +78,13 @@ impl JsonlSink {
         Self { writer: Mutex::new(BufWriter::new(Box::new(writer))), deltas: false }
     }
 
-    /// Appends to a file, which is made when there is none.
+    /// Appends to a file. Creates it if it does not exist, readable by the user of the process alone (mode 0600 on Unix); an
+    /// existing file keeps its mode.
     ///
     /// # Errors
     /// When the file cannot be opened for writing.
     pub fn append(path: impl AsRef<Path>) -> io::Result<Self> {
-        Ok(Self::new(File::options().create(true).append(true).open(path)?))
+        Ok(Self::new(private(File::options().create(true).append(true)).open(path)?))
     }
 
     /// Writes deltas too, each through at once.

@@ -13,6 +13,7 @@ use super::words::{MOST_WORDS, words};
 use super::{Memory, MemoryEntry, MemoryQuery};
 use crate::definition::sha256;
 use crate::event::RunId;
+use crate::private_file::create_for_sqlite;
 use crate::store::{StoreError, StoreErrorKind, StoreErrors};
 use crate::time::Timestamp;
 
@@ -69,7 +70,8 @@ impl SqliteMemory {
     /// The most entries of one user, unless [`max_entries`](Self::max_entries) says another number.
     pub const MAX_ENTRIES: usize = 10_000;
 
-    /// Opens a file, and makes it when it is not there.
+    /// Opens a file, and makes it when it is not there, readable by the user of the process alone (mode 0600 on Unix). An
+    /// existing file keeps its mode.
     ///
     /// # Errors
     /// `newer_version` when a newer release wrote the file; `damaged` when it is not an SQLite file; `locked`; `io` when its
@@ -139,6 +141,8 @@ impl From<rusqlite::Error> for Failed {
 impl File {
     fn open(path: PathBuf) -> Result<Self, StoreError> {
         let errors = StoreErrors::of(path, BUSY);
+        errors.check_only_path()?;
+        create_for_sqlite(errors.path());
         let connection = Connection::open(errors.path()).map_err(|error| errors.sql(error))?;
         let file = Self { connection: Mutex::new(connection), errors };
         {

@@ -8,6 +8,7 @@ mod formats;
 mod lone_writer;
 mod memory;
 mod paused_time;
+mod private_files;
 mod release_file;
 mod sqlite_errors;
 mod sqlite_processes;

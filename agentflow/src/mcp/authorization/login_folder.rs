@@ -11,6 +11,7 @@ use ring::digest::{SHA256, digest};
 
 use super::kept_login::McpLogins;
 use crate::model::Secret;
+use crate::private_file::private;
 
 /// The most bytes of a login.
 const MOST_BYTES: u64 = 256 << 10;
@@ -249,12 +250,5 @@ fn make_folder(folder: &Path) -> io::Result<()> {
 }
 
 fn new_file(path: &Path) -> io::Result<File> {
-    let mut options = fs::OpenOptions::new();
-    options.write(true).create_new(true);
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::OpenOptionsExt as _;
-        options.mode(0o600);
-    }
-    options.open(path)
+    private(fs::OpenOptions::new().write(true).create_new(true)).open(path)
 }

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::definition::sha256;
+use crate::private_file::private;
 use crate::store::{StoreError, StoreErrorKind};
 
 /// The folder of files that are being written.
@@ -125,11 +126,9 @@ impl ArtifactFolder {
             make_folder(folder).map_err(|error| failed(folder, "be made", error))?;
         }
         let path = new.join(writer);
-        let mut options = OpenOptions::new();
-        options.write(true).create_new(true);
-        #[cfg(unix)]
-        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-        let mut file = options.open(&path).map_err(|error| failed(&path, "be made", error))?;
+        let mut file = private(OpenOptions::new().write(true).create_new(true))
+            .open(&path)
+            .map_err(|error| failed(&path, "be made", error))?;
         let written = NewFile(path);
         file.write_all(bytes)
             .and_then(|()| file.sync_all())

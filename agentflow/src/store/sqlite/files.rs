@@ -14,12 +14,7 @@ pub(super) struct OpenFiles(Vec<(PathBuf, Identity)>);
 impl OpenFiles {
     /// The file of a store that was opened just now, and those that SQLite has beside it.
     pub(super) fn of(store: &Path) -> Self {
-        let paths = ["", "-wal", "-shm"].map(|end| {
-            let mut path = store.as_os_str().to_owned();
-            path.push(end);
-            PathBuf::from(path)
-        });
-        Self::all(paths)
+        Self::all(["", "-wal", "-shm"].map(|end| beside(store, end)))
     }
 
     /// A file alone.
@@ -51,6 +46,34 @@ fn identity(path: &Path) -> io::Result<Identity> {
     use std::os::unix::fs::MetadataExt;
     // Never by opening it: closing a file frees all locks that this process has on it.
     std::fs::metadata(path).map(|file| (file.dev(), file.ino()))
+}
+
+/// Returns true if a file has a hard link.
+pub(super) fn has_other_path(path: &Path) -> bool {
+    #[cfg(unix)]
+    return std::fs::metadata(path).is_ok_and(|file| std::os::unix::fs::MetadataExt::nlink(&file) > 1);
+    #[cfg(not(unix))]
+    return false;
+}
+
+/// Finds the hard link of a file in its folder beside which SQLite's log or journal lies.
+pub(super) fn path_with_log(path: &Path) -> Option<PathBuf> {
+    if !has_other_path(path) {
+        return None;
+    }
+    let has_log = |path: &Path| ["-wal", "-journal"].iter().any(|end| beside(path, end).exists());
+    let same = identity(path).ok()?;
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let entries =
+        std::fs::read_dir(folder).ok()?.flatten().filter(|entry| Some(&*entry.file_name()) != path.file_name());
+    let mut others = entries.map(|entry| entry.path()).filter(|other| identity(other).is_ok_and(|other| other == same));
+    others.find(|other| has_log(other))
+}
+
+fn beside(store: &Path, end: &str) -> PathBuf {
+    let mut path = store.as_os_str().to_owned();
+    path.push(end);
+    path.into()
 }
 
 /// Elsewhere a file that is open cannot be deleted or replaced.

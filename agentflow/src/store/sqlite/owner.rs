@@ -12,6 +12,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use fs4::{FileExt, TryLockError};
 
 use super::files::OpenFiles;
+use crate::private_file::private;
 
 /// This process, as it has runs of one store open. The file is there as long as this is.
 #[derive(Debug)]
@@ -41,7 +42,7 @@ impl Owner {
         sweep(store);
         let id = format!("{}-{:016x}", process::id(), fastrand::u64(..));
         let path = file(store, &id);
-        let lock = File::create(&path)?;
+        let lock = private(File::options().write(true).create_new(true)).open(&path)?;
         FileExt::lock(&lock)?;
         let owner = Arc::new(Self { id, file: OpenFiles::one(path.clone()), path, _lock: lock });
         owners.push((store.to_owned(), Arc::downgrade(&owner)));

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use rusqlite::ErrorCode;
 
-use super::Settings;
+use super::{Settings, files};
 use crate::store::{StoreError, StoreErrorKind};
 
 /// Why a request could not be done.
@@ -59,6 +59,18 @@ impl StoreErrors {
         &self.path
     }
 
+    /// Refuses a file whose log lies beside another path of it, a hard link: SQLite looks for the log beside the path that
+    /// it is given.
+    pub(crate) fn check_only_path(&self) -> Result<(), StoreError> {
+        match files::path_with_log(&self.path) {
+            Some(other) => Err(self.io(format_args!(
+                "is the same file as `{0}`, beside which its log lies; open it as `{0}`",
+                other.display()
+            ))),
+            None => Ok(()),
+        }
+    }
+
     /// The error of a statement.
     pub(crate) fn sql(&self, error: rusqlite::Error) -> StoreError {
         let path = self.path.display();
@@ -97,6 +109,10 @@ impl StoreErrors {
                     "`{path}` cannot be opened; check that it is a file, and that this user may read and write it and its folder"
                 ),
             ),
+            Some(ErrorCode::SystemIoFailure) if files::has_other_path(&self.path) => {
+                let what = "has another path, a hard link, by which it may be open; open it by one of its paths only";
+                return self.io(what).caused_by(error);
+            }
             Some(ErrorCode::SystemIoFailure) => (
                 StoreErrorKind::Io,
                 format!(

@@ -11,6 +11,7 @@ use rusqlite::{Connection, OpenFlags, TransactionBehavior};
 use super::files::OpenFiles;
 use super::sqlite_error::{StoreErrors, is_locked};
 use super::{Settings, Synchronous, artifact_rows};
+use crate::private_file::create_for_sqlite;
 use crate::store::{StoreError, StoreErrorKind};
 
 /// What the file says of itself in its header: `agfw`.
@@ -72,6 +73,8 @@ pub(super) fn open_writer(settings: &Settings, unwanted: &AtomicBool) -> Result<
 fn try_open(settings: &Settings) -> Result<Opened, StoreError> {
     let errors = StoreErrors::new(settings, real_path(settings)?);
     let sql = |error| errors.sql(error);
+    errors.check_only_path()?;
+    create_for_sqlite(errors.path());
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let mut connection = Connection::open_with_flags(errors.path(), flags).map_err(sql)?;
     // Only now is there a file behind a link to none, and the path the one that all processes see.

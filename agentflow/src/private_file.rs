@@ -1,0 +1,43 @@
+//! Files that only the user of the process can read and write: they hold conversations and tokens.
+
+use std::fs::OpenOptions;
+
+/// Gives a file that these options create the mode 0600. A file that exists keeps its mode.
+pub(crate) fn private(options: &mut OpenOptions) -> &mut OpenOptions {
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(options, 0o600);
+    options
+}
+
+/// Creates an empty private file where there is none, for SQLite to open: it would create one that all users can read.
+///
+/// SQLite gives its log and its journal the mode of the database. It also reports why a file cannot be created.
+#[cfg(feature = "sqlite")]
+pub(crate) fn create_for_sqlite(path: &std::path::Path) {
+    use std::sync::{Mutex, PoisonError};
+
+    // To SQLite these are no paths.
+    if path.as_os_str().is_empty()
+        || path.starts_with(":memory:")
+        || path.as_os_str().as_encoded_bytes().starts_with(b"file:")
+    {
+        return;
+    }
+    static CREATING: Mutex<()> = Mutex::new(());
+    // Closing a file frees all locks that this process has on it: another thread opens the file after it is closed here.
+    let _creating = CREATING.lock().unwrap_or_else(PoisonError::into_inner);
+    let _ = private(OpenOptions::new().write(true).create_new(true)).open(without_links(path));
+}
+
+/// The file that a path stands for, also where links lead to a file that does not exist.
+#[cfg(feature = "sqlite")]
+fn without_links(path: &std::path::Path) -> std::path::PathBuf {
+    /// As many as Linux follows.
+    const MOST: usize = 40;
+    let mut path = path.to_owned();
+    for _ in 0..MOST {
+        let Ok(target) = std::fs::read_link(&path) else { break };
+        path = path.parent().map(|folder| folder.join(&target)).unwrap_or(target);
+    }
+    path
+}
