@@ -53,6 +53,8 @@ mod strict;
 pub mod telemetry;
 pub mod template;
 mod text;
+#[cfg(any(feature = "documents", feature = "mcp"))]
+mod text_file;
 #[cfg(feature = "documents")]
 mod text_tree;
 pub mod time;

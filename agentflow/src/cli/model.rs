@@ -9,6 +9,7 @@ use super::print::Stop;
 use super::run_args::ModelArgs;
 use crate::model::{HttpSettings, Model, ModelRef, ModelSettings, ServerBuilder, provider_named};
 use crate::runtime::Runtime;
+use crate::text_file;
 use crate::tool::ToolDefinition;
 
 /// The model that `--model` names, where `--base-url` says.
@@ -62,7 +63,8 @@ pub(super) fn settings(args: &ModelArgs) -> ModelSettings {
 /// The tool that a file describes: a [`ToolDefinition`], or what the providers call one.
 pub(super) fn tool_file(file: &Path) -> Result<ToolDefinition, Stop> {
     let failed = |problem: String| Stop::failed("tool_file", format!("the tool file {}: {problem}", file.display()));
-    let text = std::fs::read_to_string(file).map_err(|error| failed(format!("it cannot be read: {error}")))?;
+    let text =
+        text_file::read(file, text_file::MOST_BYTES).map_err(|error| failed(format!("it cannot be read: {error}")))?;
     let tool = serde_json::from_str(&text).map_err(|error| failed(format!("it is not JSON: {error}")))?;
     tool_definition(&tool).map_err(failed)
 }

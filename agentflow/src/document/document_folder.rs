@@ -6,7 +6,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::{Document, DocumentError};
+use super::{Document, DocumentError, text_of};
+use crate::text_file;
 
 /// Why a folder of documents was not read: all that is wrong with all of its documents.
 #[derive(Debug)]
@@ -29,7 +30,8 @@ impl Document {
     /// it are not looked into, nor are files whose names begin with a dot.
     ///
     /// # Errors
-    /// [`FolderError::Documents`] with every document that has problems, also two that describe workflows of one name.
+    /// [`FolderError::Documents`] with every document that has problems, also two that describe workflows of one name, and a
+    /// link that leads out of the folder.
     pub fn read_folder(folder: impl AsRef<Path>) -> Result<Vec<Self>, FolderError> {
         let mut errors = Vec::new();
         let read = Self::open_all(folder.as_ref())?;
@@ -41,7 +43,7 @@ impl Document {
     pub(crate) fn open_all(folder: &Path) -> Result<Vec<Result<Self, DocumentError>>, FolderError> {
         let mut all: Vec<Result<Self, DocumentError>> = Vec::new();
         for path in Self::paths_in(folder)? {
-            let read = Self::open(path).and_then(|document| {
+            let read = Self::open_in(folder, &path).and_then(|document| {
                 let name = document.name();
                 match all.iter().flatten().find(|other| other.name() == name) {
                     Some(other) => Err(document.same_name(other)),
@@ -53,19 +55,24 @@ impl Document {
         Ok(all)
     }
 
+    /// Reads one of the files of [`paths_in`](Self::paths_in).
+    pub(crate) fn open_in(folder: &Path, path: &Path) -> Result<Self, DocumentError> {
+        Self::of_file(path, text_file::within(folder, path).and_then(|file| text_of(&file)))
+    }
+
     /// The error of a document whose workflow has the name of another one's.
     pub(crate) fn same_name(&self, other: &Self) -> DocumentError {
         let (name, file) = (self.name(), &other.source.name);
         self.source.error(&format!("`{name}` is also the workflow of {file}; rename one"))
     }
 
-    /// The documents in a folder, in the order of their names.
+    /// The documents in a folder, in the order of their names. Those that are no regular files cannot be read.
     pub(crate) fn paths_in(folder: &Path) -> Result<Vec<PathBuf>, FolderError> {
         let failed = |source: io::Error| FolderError::Io { folder: folder.to_owned(), source: Arc::new(source) };
         let mut paths = Vec::new();
         for entry in std::fs::read_dir(folder).map_err(failed)? {
             let path = entry.map_err(failed)?.path();
-            if is_document(&path) && path.is_file() {
+            if is_document(&path) && !path.is_dir() {
                 paths.push(path);
             }
         }

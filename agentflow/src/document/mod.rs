@@ -55,6 +55,7 @@ use crate::agent::Agent;
 use crate::definition::hash_of;
 use crate::model::{ModelRef, ModelSource};
 use crate::text::word_in;
+use crate::text_file;
 use crate::text_tree::{self, Misread, Tree};
 use crate::tool::ToolList;
 use crate::workflow::{Decider, Graph, ReferenceKind, RunLimits};
@@ -191,11 +192,16 @@ impl Document {
     /// Reads a file.
     ///
     /// # Errors
-    /// As [`read`](Self::read), and when the file cannot be read or is not UTF-8.
+    /// As [`read`](Self::read), and when the file cannot be read, is not UTF-8, or is not a regular file, such as a pipe or a
+    /// device. A file that grows while it is read is read up to the limit of size.
     pub fn open(path: impl AsRef<Path>) -> Result<Self, DocumentError> {
         let path = path.as_ref();
+        Self::of_file(path, text_of(path))
+    }
+
+    fn of_file(path: &Path, text: std::io::Result<String>) -> Result<Self, DocumentError> {
         let name: Arc<str> = path.display().to_string().into();
-        match text_of(path) {
+        match text {
             Ok(text) => Self::read(name, text),
             Err(error) => Err(unreadable(&name, &error)),
         }
@@ -319,19 +325,13 @@ fn limits_of(fields: &mut Fields<'_>, problems: &mut Problems) -> RunLimits {
     fields.read("limits", problems).unwrap_or_default()
 }
 
-/// A file's text, if it is not too large.
 fn unreadable(name: &Arc<str>, error: &std::io::Error) -> DocumentError {
     let misread = Misread::new(0..0, format!("the file cannot be read: {error}"));
     DocumentError::new(name, &"".into(), vec![misread])
 }
 
 fn text_of(path: &Path) -> std::io::Result<String> {
-    let size = std::fs::metadata(path)?.len();
-    if size > text_tree::MOST_BYTES as u64 {
-        let most = text_tree::MOST_BYTES;
-        return Err(std::io::Error::other(format!("it has {size} bytes, and at most {most} are read")));
-    }
-    std::fs::read_to_string(path)
+    text_file::read(path, text_tree::MOST_BYTES)
 }
 
 /// The most problems whose places are looked for: each may take a look at the whole document.

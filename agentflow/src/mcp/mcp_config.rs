@@ -10,6 +10,7 @@ use super::mcp_client::{McpClient, McpClientBuilder};
 use super::mcp_error::McpError;
 use crate::strict;
 use crate::text::{did_you_mean, nearest};
+use crate::text_file;
 
 /// The servers of a file such as `.mcp.json`: an object `mcpServers` with an entry for each.
 ///
@@ -71,11 +72,11 @@ impl McpConfig {
     /// Reads a file.
     ///
     /// # Errors
-    /// As [`from_json`](Self::from_json), and when the file cannot be read.
+    /// As [`from_json`](Self::from_json), and when the file cannot be read, is not a regular file or has more than 4 MiB.
     pub fn from_file(path: impl AsRef<Path>) -> Result<Self, McpError> {
         let path = path.as_ref();
         let at = Some(path.display().to_string());
-        match std::fs::read_to_string(path) {
+        match text_file::read(path, text_file::MOST_BYTES) {
             Ok(json) => Self::read(at, &json, &|name| std::env::var(name).ok()),
             Err(error) => Err(McpError::Config { at, problem: error.to_string() }),
         }

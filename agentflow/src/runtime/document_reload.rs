@@ -138,7 +138,7 @@ fn read(folders: &[PathBuf], before: &ByFile) -> Result<Read, FolderError> {
         for path in Document::paths_in(folder)? {
             let file: Arc<str> = path.display().to_string().into();
             let known = before.get(&file).cloned();
-            match (Document::open(&path), known) {
+            match (Document::open_in(folder, &path), known) {
                 (Ok(now), Some(known)) if now.source().text() == known.source().text() => {
                     documents.insert(file, known);
                 }

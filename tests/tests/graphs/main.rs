@@ -17,6 +17,7 @@ mod configured;
 mod document_edges;
 mod document_export;
 mod document_export_tree;
+mod document_files;
 mod document_mistakes;
 mod document_pools;
 mod document_runs;
