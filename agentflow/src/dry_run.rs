@@ -64,6 +64,29 @@ pub struct DryRun {
     pub steps: Vec<DryStep>,
     /// What bounds it, by name: the most steps at once of a workflow, the limits of an agent.
     pub limits: Value,
+    /// Reads of the state that may fail, since no node before them declares that it saves the key.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub issues: Vec<DryIssue>,
+}
+
+/// A problem that may make the run fail.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct DryIssue {
+    /// The node.
+    pub node: Arc<str>,
+    /// The sentence about it.
+    pub problem: String,
+}
+
+/// A key of the [state](crate::state) that a step reads.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct DryStateRead {
+    /// The key.
+    pub key: Arc<str>,
+    /// `true` if the step also runs without it.
+    pub optional: bool,
 }
 
 /// A step of a [`DryRun`].
@@ -78,6 +101,12 @@ pub struct DryStep {
     pub stage: u32,
     /// The inputs and nodes that it reads.
     pub reads: Vec<DryRead>,
+    /// The keys of the state that it reads, where it is data. Reads in the code of a tool are not among them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub reads_state: Vec<DryStateRead>,
+    /// The keys of the state that it declares to save; `*` for all fields of its output.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub saves_state: Vec<Arc<str>>,
     /// The other nodes that it waits for.
     pub after: Vec<String>,
     /// Under which conditions it runs, in words; all of them must hold unless `enough` says how many.
@@ -209,6 +238,9 @@ impl fmt::Display for DryRun {
         if !scopes.is_empty() {
             writeln!(f, "  needs the scopes {}", scopes.join(", "))?;
         }
+        for issue in &self.issues {
+            writeln!(f, "  issue at {}: {}", issue.node, issue.problem)?;
+        }
         writeln!(f, "  limits {}", self.limits)
     }
 }
@@ -228,6 +260,13 @@ fn show(f: &mut fmt::Formatter<'_>, steps: &[DryStep], depth: usize) -> fmt::Res
         for read in &step.reads {
             let optional = if read.optional { ", if there is one" } else { "" };
             line(format!("reads {}: {}{optional}", read.node, words(&read.schema, &read.schema)))?;
+        }
+        for read in &step.reads_state {
+            let optional = if read.optional { ", if there is one" } else { "" };
+            line(format!("reads {} of the state{optional}", read.key))?;
+        }
+        if !step.saves_state.is_empty() {
+            line(format!("saves {} in the state", step.saves_state.join(", ")))?;
         }
         if !step.after.is_empty() {
             line(format!("waits for {}", step.after.join(", ")))?;

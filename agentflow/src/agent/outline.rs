@@ -126,6 +126,8 @@ impl AgentOutline {
             kind: kind.to_owned(),
             stage,
             reads: Vec::new(),
+            reads_state: Vec::new(),
+            saves_state: Vec::new(),
             after: Vec::new(),
             when: Vec::new(),
             enough: None,
@@ -174,6 +176,7 @@ impl AgentOutline {
             output: self.output.clone(),
             steps: std::iter::once(model).chain(tools).chain(toolsets).collect(),
             limits: serde_json::to_value(&self.limits).unwrap_or_default(),
+            issues: Vec::new(),
         }
     }
 }

@@ -23,6 +23,7 @@ impl Spec {
             output: self.output_schema(),
             steps: self.dry_steps(),
             limits: json!({"concurrency": self.concurrency, "stop_policy": self.stop}),
+            issues: super::state_flow::issues(self, &std::collections::BTreeSet::new(), ""),
         }
     }
 
@@ -87,6 +88,8 @@ impl Spec {
             enough: (!is_all).then(|| node.begins.needed(node.entries.len())),
             gives: self.schema_of(at),
             calls: self.dry_calls(at, node),
+            reads_state: super::state_flow::reads(self, node),
+            saves_state: super::state_flow::saves(node),
             asks: node.policy.approve.clone().or_else(|| (node.kind == NodeKind::Gate).then(|| asked(node))),
             timeout_ms: node.policy.timeout_ms,
             attempts: node.policy.retry.max_attempts,

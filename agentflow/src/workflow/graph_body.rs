@@ -278,7 +278,6 @@ impl GraphBody {
     }
 
     /// The keys of the state without which its values cannot be made.
-    #[cfg_attr(not(feature = "dynamic"), allow(dead_code, reason = "graphs are executed with the feature `dynamic`"))]
     pub(crate) fn needed_keys<'b>(&'b self, is_node: IsNode<'_>) -> Vec<&'b str> {
         self.mappings().flat_map(|mapping| mapping.needed_keys(is_node)).collect()
     }
@@ -302,7 +301,7 @@ impl GraphBody {
     }
 
     /// The conditions of its arms.
-    fn conditions(&self) -> impl Iterator<Item = &Condition> {
+    pub(crate) fn conditions(&self) -> impl Iterator<Item = &Condition> {
         let arms = match self {
             Self::Route(routes) => routes.arms.as_slice(),
             _ => &[],

@@ -154,7 +154,6 @@ impl Mapping {
     }
 
     /// The keys of the state without which it has no value.
-    #[cfg_attr(not(feature = "dynamic"), allow(dead_code, reason = "graphs are executed with the feature `dynamic`"))]
     pub(crate) fn needed_keys<'m>(&'m self, is_node: IsNode<'_>) -> Vec<&'m str> {
         match self {
             Self::State { key, or: None, optional: false, .. } => vec![key],

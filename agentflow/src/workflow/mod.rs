@@ -87,6 +87,7 @@ mod saved_twice;
 mod skipped_nodes;
 pub(crate) mod spec;
 mod state_reads;
+mod state_flow;
 pub(crate) mod step_error;
 mod steps;
 mod taken_arms;

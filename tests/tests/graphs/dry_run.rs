@@ -158,3 +158,63 @@ async fn an_agent_is_drawn_with_its_team() {
     assert_eq!((&*outline.model, &*outline.tools[0].name), ("anthropic/claude-sonnet-4-5", "dry_look_up"));
     assert_eq!(outline.output["type"], "integer");
 }
+
+/// Says what it is given.
+#[tool(effects = "none")]
+fn dry_say(text: String) -> String {
+    text
+}
+
+/// The issues of a pipeline, each with its node.
+async fn issues(pipeline: &agentflow::pipeline::Pipeline) -> Vec<(String, String)> {
+    let runtime = test_runtime().pipeline("keys", pipeline).build();
+    let dry = runtime.dry_run("keys").await.unwrap();
+    dry.issues.iter().map(|issue| (issue.node.to_string(), issue.problem.clone())).collect()
+}
+
+#[tokio::test]
+async fn the_keys_of_the_state_are_followed() {
+    use agentflow::pipeline::{Pipeline, until};
+    use agentflow::state::StateTransform;
+    let say = |text: &str| Pipeline::tool("dry_say").with(json!({"text": text}));
+    let reads = || say("{state.summary}").named("reads");
+    let saves = || say("a").named("saves").save("summary");
+
+    for (what, pipeline) in [
+        ("no part saves it", reads()),
+        ("it is saved later", reads() >> saves()),
+        ("it is saved beside", saves() | reads()),
+        ("it is dropped", saves() >> Pipeline::transform([StateTransform::drop(["summary"])]) >> reads()),
+        ("it is renamed", saves() >> Pipeline::transform([StateTransform::rename([("summary", "other")])]) >> reads()),
+        ("a round reads it before it saves it", (reads() >> saves()) * until("item == 'a'").max(2)),
+        ("a choice reads it", Pipeline::when("state.summary == 'a'", say("b")).otherwise(say("c"))),
+    ] {
+        let found = issues(&pipeline).await;
+        assert_eq!(found.len(), 1, "{what}: {found:?}");
+        let problem = &found[0].1;
+        assert!(
+            problem.contains("the key `summary` of the state") && problem.contains("saved before it"),
+            "{what}: {problem}"
+        );
+    }
+    for (what, pipeline) in [
+        ("it is saved before", saves() >> reads()),
+        ("it may be missing", say("{state.summary?}")),
+        ("it is a user's", say("{user:summary}")),
+        ("it is set again", Pipeline::transform([StateTransform::drop(["summary"])]) >> saves() >> reads()),
+        ("it is saved in each round", saves() >> (reads() * 2)),
+    ] {
+        let found = issues(&pipeline).await;
+        assert!(found.is_empty(), "{what}: {found:?}");
+    }
+    let near = issues(&(say("a").save("summery") >> reads())).await;
+    assert!(near[0].1.contains("did you mean `summery`?"), "{near:?}");
+
+    let runtime = test_runtime().pipeline("keys", &(saves() >> reads())).build();
+    let dry = runtime.dry_run("keys").await.unwrap();
+    assert_eq!(dry.step("saves").unwrap().saves_state, ["summary".into()]);
+    let read = &dry.step("reads").unwrap().reads_state[0];
+    assert_eq!((&*read.key, read.optional), ("summary", false));
+    let text = dry.to_string();
+    assert!(text.contains("reads summary of the state") && text.contains("saves summary in the state"), "{text}");
+}
