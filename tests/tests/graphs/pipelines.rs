@@ -506,3 +506,60 @@ fn random_pipelines_are_graphs_that_can_be_read() {
         }
     });
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_map_over_what_is_no_list_fails() {
+    let found = [
+        (json!({"names": ["ada"]}), "an object"),
+        (json!(7), "a number"),
+        (json!("ada"), "a text"),
+        (json!(true), "a boolean"),
+        (json!(null), "`null`"),
+    ];
+    for (input, what) in found {
+        for each in [Pipeline::map_over(add()), Pipeline::map_over(add() >> twice())] {
+            let error = run(&each, input.clone()).await.unwrap_err().to_string();
+            assert!(error.contains("a list of items is expected") && error.contains(what), "{input}: {error}");
+        }
+    }
+    // So it is in a graph.
+    let call = json!({"kind": "tool", "name": "pipelines_add", "with": {"object": {"n": {"item": ""}}}});
+    let graph: Graph = serde_json::from_value(json!({
+        "version": 1, "name": "mapped", "output": "out", "concurrency": 1,
+        "nodes": [{"name": "all", "kind": "input"}, {"name": "out", "does": {"map": {"items": "all", "call": call}}}],
+    }))
+    .unwrap();
+    let runtime = test_runtime().graph(graph).store(MemoryStore::new()).build();
+    let input = Encoded::new(&json!({"all": {"n": 1}})).unwrap();
+    let run = runtime.start_named("mapped", input).await.unwrap();
+    let error = run.result().await.unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "the step `out` failed: a list of items is expected, and `all` is an object: `{\"n\":1}`"
+    );
+    agentflow_testing::check_events(&runtime.journal(run.run_id()).await.unwrap()).unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_router_without_a_matching_arm_shows_what_it_read() {
+    let graph: Graph = serde_json::from_value(json!({
+        "version": 1, "name": "routed", "output": "out", "concurrency": 1,
+        "nodes": [
+            {"name": "kind", "kind": "input"},
+            {"name": "way", "does": {"route": {"arms": [
+                {"arm": "big", "when": {"is": {"from": "kind", "at": "/big"}}},
+                {"arm": "toned", "when": {"equals": [{"state": "tone"}, {"value": "dry"}]}}]}}, "edges": [{"from": "set"}]},
+            {"name": "set", "does": {"value": {"value": "kind"}}, "saves": {"tone": ""}},
+            {"name": "out", "does": {"value": {"from": "way"}}},
+        ],
+    }))
+    .unwrap();
+    let runtime = test_runtime().graph(graph).store(MemoryStore::new()).build();
+    let input = Encoded::new(&json!({"kind": {"big": false}})).unwrap();
+    let error = runtime.start_named("routed", input).await.unwrap().result().await.unwrap_err();
+    assert_eq!(error.kind(), "route_unmatched");
+    let error = error.to_string();
+    for part in ["`big` if ", "`toned` if ", r#"`kind` is {"big":false}"#, r#"`state.tone` is "kind""#] {
+        assert!(error.contains(part), "{part} in {error}");
+    }
+}

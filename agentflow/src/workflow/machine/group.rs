@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::{Command, Machine, Phase, Unit, UnitState, index};
 use crate::error::{Failure, FailureKind};
 use crate::state::WITHOUT_OUTPUT;
+use crate::text::head;
 use crate::value::Encoded;
 use crate::workflow::decided::SeenBy;
 use crate::workflow::spec::{Body, NodeIndex, Outputs};
@@ -49,6 +50,24 @@ impl Group {
     }
 }
 
+/// How much of a value that is no list an error shows.
+const SHOWN: usize = 200;
+
+/// The items of a list, which a node gave.
+fn list_of_items(list: Option<&Encoded>, from: &str) -> Result<Vec<Encoded>, String> {
+    let Some(list) = list else { return Err(format!("there is no list of items: `{from}` gave nothing")) };
+    list.items().map_err(|_| {
+        let found = match list.as_str().trim_start().as_bytes().first() {
+            Some(b'{') => "an object",
+            Some(b'"') => "a text",
+            Some(b't' | b'f') => "a boolean",
+            Some(b'n') => "`null`",
+            _ => "a number",
+        };
+        format!("a list of items is expected, and `{from}` is {found}: `{}`", head(list.as_str(), SHOWN))
+    })
+}
+
 impl Machine {
     /// Makes the items or branches of a node that has begun; false when it is a node without.
     pub(super) fn open_group(&mut self, node: NodeIndex) -> bool {
@@ -65,7 +84,15 @@ impl Machine {
         let (items, count, begin) = match &definition.body {
             Body::Map { items, .. } => {
                 let seen = SeenBy::by(definition.decided.as_ref(), self);
-                let items = seen.output(*items).and_then(|list| list.items().ok()).unwrap_or_default();
+                let items = match list_of_items(seen.output(*items), self.spec.node(*items).path.names()) {
+                    Ok(items) => items,
+                    Err(problem) => {
+                        self.nodes[node as usize].unit.phase = Phase::Running;
+                        let error = Arc::new(Failure::new(FailureKind::Value, problem));
+                        self.due.push_back(Command::Fail { unit: Unit::node(node), error });
+                        return true;
+                    }
+                };
                 let count = items.len();
                 (items, count, definition.policy.concurrency.map_or(count, |limit| limit.max(1) as usize))
             }
