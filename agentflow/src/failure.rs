@@ -31,13 +31,25 @@ pub struct Failure {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<serde_json::Value>")]
     pub(crate) value: Option<Encoded>,
+    /// The data of the [`Error`](crate::Error) that this was, as JSON, from which it is rebuilt.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(skip)]
+    pub(crate) error: Option<Encoded>,
 }
 
 impl Failure {
     /// A failure of a kind, with a sentence. Whether it is retryable follows from its kind.
     pub fn new(kind: impl Into<FailureKind>, message: impl Into<String>) -> Self {
         let kind = kind.into();
-        Self { retryable: kind.is_retryable(), kind, message: message.into(), status: None, cause: None, value: None }
+        Self {
+            retryable: kind.is_retryable(),
+            kind,
+            message: message.into(),
+            status: None,
+            cause: None,
+            value: None,
+            error: None,
+        }
     }
 
     /// What was behind it, where the error says so.

@@ -537,7 +537,7 @@ impl Run {
                     self.segment.settle();
                     return match ended {
                         Some(Ok(completed)) => Ok(self.run_end(completed)),
-                        Some(Err(failure)) => Err(Error::Recorded(failure)),
+                        Some(Err(failure)) => Err(Error::of_recorded(failure)),
                         None => Err(Error::Lost { reason: "the run had ended before".to_owned() }),
                     };
                 }

@@ -1,6 +1,7 @@
 //! `Error`: the one error type of the public API, with its source kept. [`Failure`] is the form of it that is stored.
 
 mod control_error;
+mod error_data;
 mod recorded;
 mod registry_error;
 
@@ -29,8 +30,10 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 /// class as it is stored in journals; [`is_retryable`](Self::is_retryable) is true if the same run may succeed when it is
 /// repeated. `{:?}` shows the same sentence with its causes, as `fn main() -> agentflow::Result<()>` does.
 ///
-/// An error is also a value: encoded it is its [`Failure`], and decoded it is [`Error::Recorded`] with the same kind and
-/// the same sentence. So a step of a workflow can give a `Result<T, Error>` to other steps.
+/// An error is also a value: encoded it is its [`Failure`], and decoded it has the same kind and the same sentence. A variant
+/// that consists of data, such as [`Timeout`](Self::Timeout) or [`Model`](Self::Model), is the same variant again; any other,
+/// such as [`Store`](Self::Store) or [`Build`](Self::Build), is [`Recorded`](Self::Recorded). So a step of a workflow can
+/// give a `Result<T, Error>` to other steps, and a `match` on it takes the same arm after a restart.
 ///
 /// ```
 /// use agentflow::agent::Limits;

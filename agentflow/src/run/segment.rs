@@ -159,7 +159,8 @@ pub(crate) trait InSegment {
             let shared = Arc::clone(&segment.shared);
             shared.log_failure(self.name(), error);
         }
-        let error = Arc::new(Failure::from(error));
+        // The caller gets the same error after a restart.
+        let error = Arc::new(if is_run { Failure::from(error) } else { Failure::with_data_of(error) });
         self.record_own(match is_run {
             true => EventKind::RunFailed { error },
             false => Self::Kind::failed(error),

@@ -206,3 +206,94 @@ async fn what_was_behind_an_error_is_kept() {
     assert_eq!(recorded.to_string(), "could not fetch the page");
     assert_eq!(std::error::Error::source(&recorded).unwrap().to_string(), "404: not found");
 }
+
+/// Fails in one way or another.
+async fn fails_as(which: u32) -> Result<u32> {
+    use agentflow::Error;
+    use agentflow::model::ModelError;
+    Err(match which {
+        0 => Error::Timeout { limit: std::time::Duration::from_secs(7) },
+        1 => ModelError::new(ModelErrorKind::RateLimited, "slow down").with_status(429).into(),
+        2 => Error::MaxStepsReached { steps: 4 },
+        3 => Error::LlmCallLimit { calls: 5 },
+        4 => Error::NoAnswer { stop_reason: "length".to_owned() },
+        5 => Error::BudgetExceeded { budget: "cents".into(), message: "no money is left".to_owned() },
+        6 => Error::Cancelled { reason: "enough".into() },
+        7 => Error::Lost { reason: "gone".to_owned() },
+        _ => return Ok(which),
+    })
+}
+
+async fn passed_on(number: u32) -> Result<u32> {
+    Ok(number)
+}
+
+#[workflow]
+async fn by_variant(which: u32) -> Result<u32> {
+    let value = match fails_as(which).await {
+        Ok(value) => value,
+        Err(agentflow::Error::Timeout { limit }) => passed_on(limit.as_secs() as u32).await?,
+        Err(agentflow::Error::Model(error)) => passed_on(error.status().unwrap_or(0).into()).await?,
+        Err(agentflow::Error::MaxStepsReached { steps }) => passed_on(steps).await?,
+        Err(agentflow::Error::LlmCallLimit { calls }) => passed_on(calls).await?,
+        Err(agentflow::Error::NoAnswer { stop_reason }) => passed_on(stop_reason.len() as u32).await?,
+        Err(agentflow::Error::BudgetExceeded { budget, .. }) => passed_on(budget.len() as u32 + 100).await?,
+        Err(agentflow::Error::Cancelled { reason }) => passed_on(reason.len() as u32 + 200).await?,
+        Err(other) => return Err(other),
+    };
+    Ok(value)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_match_on_a_recorded_error_takes_the_arm_of_its_variant() {
+    for (which, expected) in [(0, 7), (1, 429), (2, 4), (3, 5), (4, 6), (5, 105), (6, 206), (9, 9)] {
+        assert_eq!(by_variant(which).await.unwrap(), expected, "{which}");
+        CrashTest::new(&by_variant::workflow(), move || which).run().await;
+    }
+    // Its caller sees the variant, too.
+    assert!(matches!(by_variant(7).await, Err(agentflow::Error::Lost { .. })));
+}
+
+#[workflow]
+async fn fails_within(which: u32) -> Result<u32> {
+    let value = fails_as(which).await?;
+    Ok(value)
+}
+
+/// Ask again and again.
+#[agent(tools = [asks_on], max_steps = 2)]
+async fn never_answers(cx: &Context, text: String) -> Result<String>;
+
+/// Asks on.
+#[tool]
+async fn asks_on() -> u32 {
+    1
+}
+
+/// The errors of a workflow and of an agent, which are recorded below the step.
+async fn nested_variants(cx: &Context) -> Result<(u64, u32)> {
+    let limit = match fails_within(0).await {
+        Err(agentflow::Error::Timeout { limit }) => limit.as_secs(),
+        other => panic!("it is no time-out: {other:?}"),
+    };
+    let steps = match never_answers(cx, "Go on.".to_owned()).await {
+        Err(agentflow::Error::MaxStepsReached { steps }) => steps,
+        other => panic!("it is no limit of steps: {other:?}"),
+    };
+    Ok((limit, steps))
+}
+
+#[workflow]
+async fn variants_of_nested(cx: &Context) -> Result<(u64, u32)> {
+    let both = nested_variants(cx).await?;
+    let again = passed_on(both.1).await?;
+    Ok((both.0, again))
+}
+
+#[tokio::test(start_paused = true)]
+async fn nested_errors_are_of_their_variant_after_each_crash() {
+    let model = || ScriptedModel::from_fn(|_| Turn::call("asks_on", agentflow::serde_json::json!({})));
+    let test = CrashTest::new(&variants_of_nested::workflow(), || ()).runtime(move |runtime| runtime.model(model()));
+    let report = test.may_differ_when_interrupted().run().await;
+    assert!(report.crashes() > 5, "{report:?}");
+}

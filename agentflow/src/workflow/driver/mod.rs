@@ -301,7 +301,7 @@ impl WorkflowRun {
         if let Some(ended) = self.ended.take() {
             self.segment.settle();
             self.hand_up_state();
-            return ended.map_err(|failure| Error::Recorded(failure).into());
+            return ended.map_err(|failure| Error::of_recorded(failure).into());
         }
         if let Some(error) = self.refused.take() {
             self.segment.settle();
