@@ -11,7 +11,9 @@ use crate::context::Context;
 use crate::definition::Known;
 use crate::error::Result;
 use crate::future::BoxFuture;
+use crate::resource::ResourceKey;
 use crate::run::{Host, RunHandle, RunJournal, RunShared};
+use crate::tool::{ReplacedKind, StandIn};
 use crate::value::Encoded;
 
 /// An agent whose output is JSON.
@@ -78,7 +80,7 @@ impl<O: 'static> Erased for Agent<O> {
     }
 
     fn writes(&self) -> bool {
-        self.plan().map_or(true, |plan| plan.writes())
+        Agent::writes(self)
     }
 }
 
@@ -144,6 +146,34 @@ impl ErasedAgent {
     /// Whether one of its tools changes something outside of the run.
     pub(crate) fn writes(&self) -> bool {
         self.0.writes()
+    }
+
+    /// The resources that its tools take and that it does not bring itself, each with who takes it.
+    pub(crate) fn needs(&self) -> Vec<(ResourceKey, String)> {
+        let description = self.description();
+        let by = format!(" of the agent `{}`", description.name);
+        let linked = description.definition.map(AgentDefinition::tools).unwrap_or_default();
+        let mut needs = Vec::new();
+        for tool in description.tools.iter().chain(&linked) {
+            for key in tool.resources() {
+                if !description.resources.contains(key) && !description.host.resources.contains(key) {
+                    needs.push((key, format!("the tool `{}`{by}", tool.catalogue_name())));
+                }
+            }
+        }
+        needs
+    }
+
+    /// Returns a sentence if the provider of its model is not known in a runtime. A key is not looked for.
+    pub(crate) fn problem_of_model(&self, host: &Host) -> Option<String> {
+        let description = self.description();
+        let has_runtime = !Arc::ptr_eq(&description.host, Host::of_process());
+        let host = if has_runtime { &*description.host } else { host };
+        if description.definition.is_some() || StandIn::of(host, ReplacedKind::Agent, &description.name).is_some() {
+            return None;
+        }
+        let problem = host.problem_of_provider(&description.model)?;
+        Some(format!("the agent `{}`: {problem}", description.name))
     }
 
     /// The definition by parts, as it is in a runtime.

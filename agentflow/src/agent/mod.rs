@@ -271,10 +271,10 @@ impl<O: 'static> Agent<O> {
         })
     }
 
-    /// The plan for a step of another run: one of an `#[agent]` that was given no runtime has all of the step's.
+    /// Plans the agent for a step of another run. An agent without a runtime uses the runtime of the step.
     fn plan_in(&self, cx: &Context) -> Result<Arc<Plan>> {
         let has_runtime = !Arc::ptr_eq(&self.description.host, Host::of_process());
-        if self.description.definition.is_none() || has_runtime {
+        if has_runtime {
             return match StandIn::of(cx.host(), ReplacedKind::Agent, &self.description.name) {
                 None => self.plan().cloned(),
                 stand_in => {

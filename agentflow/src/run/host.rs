@@ -202,6 +202,12 @@ impl Host {
         made.map_err(|problem| ModelRefError::unusable(model, problem))
     }
 
+    /// Returns a sentence if the provider in a model's name is not known here.
+    pub(crate) fn problem_of_provider(&self, source: &ModelSource) -> Option<String> {
+        let name: ModelRef = source.given_or_named().err()?.parse().ok()?;
+        crate::model::problem_of_provider(name.provider(), self.models.keys().map(String::as_str))
+    }
+
     /// The model itself: given, or found by its name.
     pub(crate) fn open(&self, source: &ModelSource) -> Result<Arc<dyn Model>, ModelRefError> {
         match source.given_or_named() {

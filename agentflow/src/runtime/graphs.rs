@@ -309,7 +309,10 @@ fn agent(host: &Host, name: &str) -> Result<Callee, String> {
     let same = super::catalogue::same_agent;
     let found = only("agent", name, of_name, same).map_err(|error| error.to_string())?;
     if let Some(agent) = found {
-        return Ok(Callee::Agent(agent));
+        return match agent.problem_of_model(host) {
+            Some(problem) => Err(problem),
+            None => Ok(Callee::Agent(agent)),
+        };
     }
     let linked = linked_agents();
     if let Some(agent) = linked.get(name).map_err(|two| two_linked_agents(two).to_string())? {

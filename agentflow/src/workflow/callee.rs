@@ -193,6 +193,14 @@ pub(super) fn tools(spec: &Spec) -> Vec<(Arc<ToolDefinition>, Option<Value>)> {
     collect_tools(&spec.nodes, &mut seen, &mut tools);
     tools
 }
+        #[cfg(feature = "dynamic")]
+        for reference in &node.references {
+            match reference {
+                Referenced::Agent(agent) => needs.extend(agent.needs()),
+                Referenced::Workflow(spec) => collect_needs(&spec.nodes, seen, needs),
+                Referenced::Tool(_) => {}
+            }
+        }
 
 fn collect_tools(
     nodes: &[NodeSpec],

@@ -34,6 +34,7 @@ mod names_in_sentences;
 mod parts;
 mod pipelines;
 mod problems;
+mod places;
 mod recursive;
 mod reference;
 mod reference_decider;

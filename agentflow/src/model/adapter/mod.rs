@@ -64,6 +64,13 @@ fn open(_: &Provider, _: &ModelRef, _: &Arc<dyn SecretProvider>) -> Option<Resul
     None
 }
 
+/// Returns a sentence if neither this build nor the host, which has `others`, knows a provider.
+pub(crate) fn problem_of_provider<'a>(provider: &str, others: impl Iterator<Item = &'a str>) -> Option<String> {
+    let others: Vec<&str> = others.collect();
+    let is_known = providers::named(provider).is_some() || others.contains(&provider);
+    (!is_known).then(|| unknown(provider, others.into_iter()))
+}
+
 fn unknown<'a>(provider: &str, others: impl Iterator<Item = &'a str>) -> String {
     let mut known: Vec<_> = in_build().map(|provider| provider.name).chain(others).collect();
     known.sort_unstable();
