@@ -1,5 +1,6 @@
-//! Two agents of one workflow that save their answers under one key: refused where they may run at the same time. A test
-//! program of its own, since a workflow that cannot be built is linked into it.
+//! Two agents of one workflow that save their answers under one key: refused where they may run at the same time. So are two
+//! calls of one value to each of which a person must agree. A test program of its own, since a workflow that cannot be built
+//! is linked into it.
 
 use agentflow::Workflow;
 use agentflow::prelude::*;
@@ -111,4 +112,23 @@ async fn what_runs_in_an_order_may_save_under_one_key() {
     assert_eq!(one_reads_the_other::workflow().run(&runtime, text()).await.unwrap(), "good");
     assert_eq!(in_two_arms::workflow().run(&runtime, text()).await.unwrap(), "good");
     assert_eq!(of_rounds::workflow().run(&runtime, vec![text(), text()]).await.unwrap(), 1);
+}
+
+/// Stamps a paper, which a person must agree to.
+#[tool(approve)]
+fn twice_stamp(papers: u32) -> u32 {
+    papers
+}
+
+#[workflow(name = "twice-stamped")]
+async fn stamped(papers: u32) -> Result<u32> {
+    let done = twice_stamp(papers) + twice_stamp(1);
+    Ok(done)
+}
+
+/// One answer is about one call.
+#[tokio::test]
+async fn two_calls_of_one_value_that_need_an_approval_are_refused() {
+    let error = stamped(1).await.unwrap_err().to_string();
+    assert!(error.contains("the node `done` makes 2 calls to each of which a person must agree"), "{error}");
 }

@@ -119,7 +119,7 @@ impl Run {
             Some(_) => Ok(CallQuestion::of_recorded(shared, tool.path.clone())),
             None => match asked {
                 Some(question) => CallQuestion::of_user(shared, tool.path.clone(), question),
-                None => CallQuestion::ask(shared, tool.path.clone(), definition, &arguments),
+                None => CallQuestion::ask(shared, tool.path.clone(), definition, &arguments, None),
             },
         };
         let question = match question {

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::pin::Pin;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 
@@ -61,9 +62,17 @@ impl Future for Joined {
     }
 }
 
+impl RunShared {
+    /// Returns true if the run was started with a handle, by which its questions can be answered.
+    pub(crate) fn has_handle(&self) -> bool {
+        self.has_handle.load(Ordering::Relaxed)
+    }
+}
+
 impl Life {
     /// One that this process executes.
     fn executed(shared: Arc<RunShared>, run: impl Future<Output = Result<Ended>> + Send + 'static) -> Self {
+        shared.has_handle.store(true, Ordering::Relaxed);
         let task = tokio::spawn(run);
         let abort = task.abort_handle();
         if shared.log.is_durable() {

@@ -404,6 +404,11 @@ impl EventLog {
         self.journal.as_ref().is_some_and(|journal| journal.durable)
     }
 
+    /// Returns true if its events are recorded beyond this process: in a store, or by the process that handed a step out.
+    pub(crate) fn has_journal(&self) -> bool {
+        self.journal.is_some()
+    }
+
     /// Ends all subscriptions: nothing more will be seen of this run here.
     pub(crate) fn close(&self) {
         let mut state = self.state();

@@ -46,6 +46,8 @@ pub(crate) struct RunShared {
     pub(super) undoing: AtomicBool,
     /// A call of a tool that may not be repeated has begun here in a step.
     pub(super) wrote: AtomicBool,
+    /// A handle of it was given out, by which its questions can be answered here.
+    pub(super) has_handle: AtomicBool,
     /// What it has of its own, when there is something.
     own: OnceLock<Box<RunOwn>>,
     end: Mutex<End>,
@@ -139,6 +141,7 @@ impl RunShared {
             stopping: AtomicBool::new(false),
             undoing: AtomicBool::new(false),
             wrote: AtomicBool::new(false),
+            has_handle: AtomicBool::new(false),
             own: OnceLock::new(),
             end: Mutex::default(),
             operations: OnceLock::new(),

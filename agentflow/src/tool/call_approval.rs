@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use super::call_answer::CallAnswer;
 use super::call_in_step::KnownCall;
-use super::{UserQuestion, answered_instead};
+use super::{UserQuestion, answered_instead, answers_instead, is_granted};
 use crate::error::Error;
 use crate::event::{ApprovalRequest, EventKind, PauseReason};
 use crate::failure::{Failure, FailureKind};
@@ -27,23 +27,64 @@ use crate::value::Encoded;
 /// How much of the arguments a question shows.
 const SHOWN: usize = 300;
 
+/// The settings of a node for the question about the call that it consists of.
+#[derive(Debug, PartialEq)]
+pub(crate) struct NodeQuestion {
+    /// The text of the question; by default the call with its arguments.
+    pub(crate) text: Option<Arc<str>>,
+    /// Milliseconds for which the answer is waited for.
+    pub(crate) timeout_ms: Option<u64>,
+    pub(crate) on_timeout: OnTimeout,
+}
+
+impl NodeQuestion {
+    /// The settings in the policy of a tool.
+    fn of_tool(definition: &ToolDefinition) -> Self {
+        let limit = definition.policy.approve_timeout;
+        Self {
+            text: None,
+            timeout_ms: limit.map(|limit| u64::try_from(limit.as_millis()).unwrap_or(u64::MAX)),
+            on_timeout: definition.policy.on_timeout.clone(),
+        }
+    }
+
+    /// Returns true if a failure of the node is a question without an answer in time, for which the node is skipped.
+    pub(crate) fn passes_over(&self, failure: &Failure) -> bool {
+        self.on_timeout == OnTimeout::Skip && failure.kind == FailureKind::Timeout && !failure.retryable
+    }
+}
+
 impl KnownCall {
+    /// Returns true if a person must agree to the call. The grant `approve:NAME` of the run is such an agreement.
+    pub(super) fn needs_approval(&self) -> bool {
+        self.definition.policy.approve && !is_granted(&self.definition, self.place.cx.grants())
+    }
+
     /// Waits until a person has agreed to the call; gives the arguments that they said in the place of the caller's.
+    ///
+    /// # Errors
+    /// When they did not agree, or the question could not be found by a person.
     pub(super) async fn approved(
         &self,
         path: &StepPath,
         asked: bool,
         answer: Option<CallAnswer>,
     ) -> Result<Option<Value>, Failure> {
+        let of_node = self.place.covered.question.as_deref();
         let answer = match answer {
             Some(answer) => answer,
             None => {
                 let shared = Arc::clone(self.place.cx.run());
+                if !can_be_answered(&shared) {
+                    let name = self.definition.catalogue_name();
+                    return Err(unanswerable(&format!("`{name}` needs a person's approval")));
+                }
                 let question = match asked {
                     true => CallQuestion::of_recorded(shared, path.clone()),
                     false => {
                         let value = |error: serde_json::Error| Failure::new(FailureKind::Value, error.to_string());
-                        CallQuestion::ask(shared, path.clone(), &self.definition, &self.arguments).map_err(value)?
+                        CallQuestion::ask(shared, path.clone(), &self.definition, &self.arguments, of_node)
+                            .map_err(value)?
                     }
                 };
                 question.answer().await.map_err(|error| Failure::from(&Error::Store(error)))?
@@ -54,16 +95,32 @@ impl KnownCall {
             CallAnswer { approval: Approval::Denied { comment }, late, .. } => {
                 let (kind, what) = match late {
                     Some(OnTimeout::Fail) => (FailureKind::Timeout, "has no answer"),
+                    Some(OnTimeout::Skip) if of_node.is_some() => (FailureKind::Timeout, "has no answer"),
                     _ => (FailureKind::Denied, "denied"),
                 };
                 let message = match comment.as_deref() {
                     None | Some("") => format!("approval of `{path}` {what}"),
                     Some(comment) => format!("approval of `{path}` {what}: {comment}"),
                 };
-                Err(Failure::new(kind, message))
+                // A retry would ask again.
+                Err(Failure { retryable: false, ..Failure::new(kind, message) })
             }
         }
     }
+}
+
+/// Returns true if a question of the run can be answered: it is recorded, the run has a handle, or a replacement answers.
+pub(crate) fn can_be_answered(shared: &RunShared) -> bool {
+    shared.log.has_journal() || shared.has_handle() || answers_instead(&shared.host)
+}
+
+/// Creates the failure of a question that cannot be answered, since its workflow was called as a function.
+pub(crate) fn unanswerable(what: &str) -> Failure {
+    let message = format!(
+        "{what}, and nobody can answer in a workflow that is called as a function; start it on a runtime with a store: \
+         `runtime.start(..)`"
+    );
+    Failure::new(FailureKind::Unauthorized, message)
 }
 
 /// A question that is open. Dropped, nobody waits for its answer any more.
@@ -76,6 +133,7 @@ pub(crate) struct CallQuestion {
 
 impl CallQuestion {
     /// Records the question whether a call may be made with these arguments; `null` where they have no JSON form.
+    /// `of_node` replaces the text and the time that the tool says.
     ///
     /// # Errors
     /// When the tool's schema or the arguments are not JSON.
@@ -84,6 +142,7 @@ impl CallQuestion {
         path: StepPath,
         definition: &ToolDefinition,
         arguments: &Value,
+        of_node: Option<&NodeQuestion>,
     ) -> Result<Self, serde_json::Error> {
         let shown = match arguments {
             Value::Object(arguments) => {
@@ -92,12 +151,15 @@ impl CallQuestion {
             }
             _ => "..".to_owned(),
         };
-        let message = format!("call `{}({})`?", definition.catalogue_name(), head(&shown, SHOWN));
+        let of_tool = NodeQuestion::of_tool(definition);
+        let NodeQuestion { text, timeout_ms, on_timeout } = of_node.unwrap_or(&of_tool);
+        let message = match text {
+            Some(text) => text.to_string(),
+            None => format!("call `{}({})`?", definition.catalogue_name(), head(&shown, SHOWN)),
+        };
         let answer = Encoded::new(&call_answer_schema(&definition.parameters))?;
         let payload = Encoded::from_json(arguments.to_string())?;
-        let policy = &definition.policy;
-        let limit = policy.approve_timeout.map(|limit| u64::try_from(limit.as_millis()).unwrap_or(u64::MAX));
-        let request = ApprovalRequest::new(message, payload, answer).within(limit, &policy.on_timeout);
+        let request = ApprovalRequest::new(message, payload, answer).within(*timeout_ms, on_timeout);
         Ok(Self::open(shared, path, request))
     }
 

@@ -129,6 +129,12 @@ impl ChangedArguments {
         Err(ToolError::invalid_arguments(message))
     }
 
+    /// All arguments, as JSON.
+    #[cfg(feature = "dynamic")]
+    pub(super) fn whole(&mut self) -> String {
+        Value::Object(std::mem::take(&mut self.now)).to_string()
+    }
+
     /// The new value of an argument, when it has one.
     fn take(&mut self, name: &str) -> Option<Value> {
         let now = self.now.remove(name);

@@ -95,9 +95,18 @@ impl CallInStep {
         Some(Self { place, function, definition, direct, hooks, stand_in })
     }
 
+    /// The call of a tool that was found by its name, when a step polls the caller; `function` is the function behind it.
+    #[cfg(feature = "dynamic")]
+    pub(super) fn by_name(function: Option<TypeId>, definition: Arc<ToolDefinition>) -> Option<Self> {
+        let place = StepPlace::current()?;
+        let hooks = ToolHooks::of_host(place.cx.host());
+        let stand_in = StandIn::of(place.cx.host(), ReplacedKind::Tool, &definition.name);
+        let function = function.unwrap_or(TypeId::of::<Self>());
+        Some(Self { place, function, definition, direct: false, hooks, stand_in })
+    }
+
     /// Finds what is recorded of the call.
     pub fn given<const N: usize>(self, arguments: [(&'static str, ArgumentForm); N]) -> KnownCall {
-        let Self { place, function, definition, direct, hooks, stand_in } = self;
         let mut object = Map::new();
         let mut known = true;
         for (name, form) in arguments {
@@ -109,7 +118,12 @@ impl CallInStep {
                 ArgumentForm::Unknown => known = false,
             }
         }
-        let arguments = if known { Value::Object(object) } else { Value::Null };
+        self.known(if known { Value::Object(object) } else { Value::Null })
+    }
+
+    /// The same with arguments that are JSON.
+    pub(super) fn known(self, arguments: Value) -> KnownCall {
+        let Self { place, function, definition, direct, hooks, stand_in } = self;
         let recorded = as_recorded(&place, &definition, &arguments);
         let mut known =
             place.with_calls(|calls| calls.history.take(&calls.base, &definition.name, &recorded, &definition.policy));
@@ -197,6 +211,7 @@ impl KnownCall {
 
     /// What stands before the call of a sync tool that cannot wait for it.
     fn sync_obstacle(&self, granted: bool) -> Result<(), Failure> {
+        let covered = &self.place.covered;
         let (name, policy) = (&self.definition.name, self.policy());
         let refused = |why: &str| {
             let message = format!(
@@ -205,8 +220,7 @@ impl KnownCall {
             );
             Err(Failure::new(FailureKind::Build, message))
         };
-        let covered = self.place.covered;
-        if policy.approve && !granted && !covered.approved {
+        if self.needs_approval() && !granted && !self.place.takes_approval() {
             return refused("needs a person's approval");
         }
         if !policy.is_repeatable() && !covered.once && self.place.cx.run().log.is_durable() {
@@ -316,7 +330,7 @@ impl KnownCall {
         let mut by_person = None;
         if !self.direct {
             match waits {
-                true if self.policy().approve => by_person = self.approved(&path, asked, answer).await?,
+                true if self.needs_approval() => by_person = self.approved(&path, asked, answer).await?,
                 true => {}
                 false => {
                     self.sync_obstacle(answer.as_ref().is_some_and(|answer| answer.approval.is_granted()))?;

@@ -9,6 +9,8 @@ pub(crate) mod ask_user;
 mod built_in;
 mod call_answer;
 mod call_approval;
+#[cfg(feature = "dynamic")]
+mod call_by_name;
 mod call_decision;
 #[allow(missing_docs, missing_debug_implementations, reason = "named by expansions only")]
 pub(crate) mod call_forms;
@@ -57,7 +59,9 @@ pub use self::ask_user::AskUser;
 pub(crate) use self::built_in::{BUILT_IN, built_in};
 pub(crate) use self::built_in::{EXIT_LOOP, exit_loop};
 pub(crate) use self::call_answer::CallAnswer;
-pub(crate) use self::call_approval::CallQuestion;
+pub(crate) use self::call_approval::{CallQuestion, NodeQuestion, can_be_answered, unanswerable};
+#[cfg(feature = "dynamic")]
+pub(crate) use self::call_by_name::call_with_approval;
 #[cfg(feature = "dynamic")]
 pub(crate) use self::call_in_step::missing_scope;
 pub(crate) use self::call_in_step::{ToolAnswer, call_has_events};
@@ -88,7 +92,7 @@ pub(crate) use self::registry::PARAMETERS;
 pub use self::registry::Registry;
 pub(crate) use self::registry::{linked_tools, problem_of};
 pub use self::replacement::{ReplacedCall, ReplacedError, ReplacedKind, Replacement};
-pub(crate) use self::replacement::{Replacements, StandIn, answered_instead};
+pub(crate) use self::replacement::{Replacements, StandIn, answered_instead, answers_instead};
 pub(crate) use self::schema::{parameters_of, parameters_schema};
 pub(crate) use self::step_place::{Covered, EndsStep, StepPlace, ValuePlace};
 pub(crate) use self::time_limit::TimeLimit;

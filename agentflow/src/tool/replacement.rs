@@ -183,6 +183,11 @@ impl StandIn {
     }
 }
 
+/// Returns true if a replacement answers questions to persons.
+pub(crate) fn answers_instead(host: &Host) -> bool {
+    matches!(host.part(), Some(Replacements { answers: true, .. }))
+}
+
 /// Has the question at a path answered by what stands in the place of persons, if something does. The answer comes as a
 /// person's would, on another task.
 pub(crate) fn answered_instead(shared: &Arc<RunShared>, path: &StepPath, question: &Arc<ApprovalRequest>) {

@@ -8,6 +8,7 @@ use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
+use super::call_approval::NodeQuestion;
 use super::history::History;
 use super::replacement::ReplacedTools;
 use crate::context::Context;
@@ -27,6 +28,8 @@ pub(crate) struct StepPlace {
     /// Whether nothing can be recorded below it yet.
     fresh: bool,
     pub(super) covered: Covered,
+    /// A person agreed to the node, and no call has used that.
+    approved: AtomicBool,
     /// There is one when something was called here, or said of the step.
     said: OnceLock<Box<Said>>,
     /// The step, of a call in it.
@@ -34,12 +37,14 @@ pub(crate) struct StepPlace {
 }
 
 /// What the node or the tool around a call has seen to already, so that a call that cannot wait need not.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Covered {
-    /// A person agreed to it.
+    /// A person agreed to it: to one call that cannot wait.
     pub(crate) approved: bool,
     /// Its start is kept, and it is not repeated by itself.
     pub(crate) once: bool,
+    /// The question about the call that the node consists of, which the call asks.
+    pub(crate) question: Option<Arc<NodeQuestion>>,
 }
 
 /// Where a value is computed: a call that has no effect and that nobody watches is a plain call there, and any other is
@@ -82,6 +87,7 @@ impl StepPlace {
             direct,
             direct_called: AtomicBool::new(false),
             fresh,
+            approved: AtomicBool::new(covered.approved),
             covered,
             said: OnceLock::new(),
             step: None,
@@ -96,7 +102,8 @@ impl StepPlace {
             direct: Some(tool),
             direct_called: AtomicBool::new(false),
             fresh,
-            covered: Covered { approved: false, once },
+            covered: Covered { once, ..Covered::default() },
+            approved: AtomicBool::new(false),
             said: OnceLock::new(),
             step: Some(Arc::clone(self.step.as_ref().unwrap_or(self))),
         })
@@ -129,6 +136,11 @@ impl StepPlace {
     /// Whether this is the call that the step consists of. It is so once.
     pub(super) fn takes_direct(&self, function: TypeId) -> bool {
         self.direct == Some(function) && !self.direct_called.swap(true, Ordering::Relaxed)
+    }
+
+    /// Uses up the agreement of a person to the node. It covers one call, so this returns true once.
+    pub(super) fn takes_approval(&self) -> bool {
+        self.approved.swap(false, Ordering::Relaxed)
     }
 
     /// Does something with the calls; what is recorded of them is read when there is the first one.

@@ -1,7 +1,6 @@
 //! `Builder`: the typed builder that `#[workflow]` expands to, and that writes any workflow by hand.
 //! It checks what types cannot: names, and that handles stay with their builder. It runs nothing.
 
-use std::any::TypeId;
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
@@ -10,6 +9,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use serde_json::Value;
 
 use super::bodies::{encode, item_step_of, load, step_of, until_of};
+use super::called_tools::CalledTools;
 use super::decision_step::Ask;
 use super::entry::{Begins, Entry};
 use super::names;
@@ -18,7 +18,7 @@ use super::node_handle::{Handle, RawHandle, Reads};
 use super::node_problems::{problems_of_nodes, problems_of_plan};
 use super::node_schema::{Fits, NodeSchema};
 use super::order::{Order, Role};
-use super::policy::{StopPolicy, take_over};
+use super::policy::StopPolicy;
 use super::run_limits::RunLimits;
 use super::skipped_nodes::note_needed;
 use super::spec::{
@@ -462,24 +462,13 @@ impl Builder {
             }
             bound.entries = vec![Entry::of_arm(router, arm)];
         }
+        let tools = CalledTools::of_node(&node);
         let (asked, mut policy) = (node.policy.repeatable, node.policy);
-        let tool_of = |callee: &TypeId| Some((*callee, super::callee::tool_policy(*callee)?));
-        let (callee, tools): (_, Vec<_>) = match (node.direct, node.under_its_tools) {
-            (true, _) => {
-                let callee = node.callees.first();
-                // One that its own arguments call too is not told from those calls.
-                let is_one = node.callees.iter().filter(|other| callee == Some(other)).count() == 1;
-                (callee.copied().filter(|_| is_one), callee.and_then(tool_of).into_iter().collect())
-            }
-            // Each of its calls has a record of its own.
-            (false, true) => (None, node.callees.iter().filter_map(tool_of).collect()),
-            (false, false) => (None, Vec::new()),
-        };
         let call = if node.text.is_empty() { node.call } else { node.text };
-        tools.iter().for_each(|(_, tool)| take_over(&mut policy, tool, call));
+        self.problems.extend(tools.problem(&name, &node.callees));
+        let question = tools.apply(&mut policy, kind, call);
         // Nor can the start of a call within an expression be kept, when it cannot wait: the node's start is kept for it.
-        let is_once = tools.iter().any(|(_, tool)| !tool.is_repeatable())
-            || node.callees.iter().any(|callee| super::callee::is_once_and_sync(*callee));
+        let is_once = tools.is_once() || node.callees.iter().any(|callee| super::callee::is_once_and_sync(*callee));
         if is_once && asked.is_none() {
             policy.repeatable = Some(false);
         }
@@ -498,8 +487,9 @@ impl Builder {
             policy,
             type_name,
             schema,
-            callee,
-            called: callee.and_then(super::callee::tool_definition),
+            callee: tools.callee,
+            called: tools.callee.and_then(super::callee::tool_definition),
+            question,
             writes: node.writes || node.callees.iter().any(|callee| super::callee::writes(*callee)),
             barrier: match kind {
                 NodeKind::Gate => Some(OrderReason::Gate),

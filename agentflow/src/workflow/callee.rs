@@ -120,6 +120,19 @@ pub(super) fn writes(function: TypeId) -> bool {
     }
 }
 
+/// Returns true if a function is a tool that needs an approval.
+pub(super) fn asks(function: TypeId) -> bool {
+    tool_policy(function).is_some_and(|policy| policy.approve)
+}
+
+/// Returns true if a function is a tool that needs an approval and, not being `async`, cannot wait for it.
+pub(super) fn asks_and_is_sync(function: TypeId) -> bool {
+    match kind(function) {
+        Some(CalleeKind::Tool(tool)) => tool.returns_at_once() && tool.definition().policy.approve,
+        _ => false,
+    }
+}
+
 /// The workflow that a function is.
 pub(super) fn workflow(function: TypeId) -> Option<Arc<Spec>> {
     match kind(function)? {
@@ -180,6 +193,14 @@ fn collect_needs(nodes: &[NodeSpec], seen: &mut HashSet<TypeId>, needs: &mut Vec
                 None => {}
             }
         }
+        #[cfg(feature = "dynamic")]
+        for reference in &node.references {
+            match reference {
+                Referenced::Agent(agent) => needs.extend(agent.needs()),
+                Referenced::Workflow(spec) => collect_needs(&spec.nodes, seen, needs),
+                Referenced::Tool(_) => {}
+            }
+        }
         for (_, body) in node.bodies() {
             collect_needs(&body.nodes, seen, needs);
         }
@@ -193,14 +214,6 @@ pub(super) fn tools(spec: &Spec) -> Vec<(Arc<ToolDefinition>, Option<Value>)> {
     collect_tools(&spec.nodes, &mut seen, &mut tools);
     tools
 }
-        #[cfg(feature = "dynamic")]
-        for reference in &node.references {
-            match reference {
-                Referenced::Agent(agent) => needs.extend(agent.needs()),
-                Referenced::Workflow(spec) => collect_needs(&spec.nodes, seen, needs),
-                Referenced::Tool(_) => {}
-            }
-        }
 
 fn collect_tools(
     nodes: &[NodeSpec],

@@ -78,22 +78,30 @@ impl Spec {
             .bodies()
             .map(|(branch, inner)| DryBody { branch: branch.unwrap_or_default().to_owned(), steps: inner.dry_steps() });
         let kind = serde_json::to_value(node.kind).ok();
+        let calls = self.dry_calls(at, node);
+        // A call that asks a person sees to its policy by itself.
+        let by_call = calls.iter().find_map(|call| call.policy.clone()).filter(|_| node.question.is_some());
+        let by_call = by_call.unwrap_or_default();
+        let is_repeatable = node.question.is_none() || by_call.is_repeatable();
         DryStep {
             name: node.path.to_string(),
             kind: kind.as_ref().and_then(Value::as_str).unwrap_or_default().to_owned(),
             stage,
             reads: node.reads.iter().map(|of| read(*of, false)).chain(optional).collect(),
+            reads_state: super::state_flow::reads(self, node),
+            saves_state: super::state_flow::saves(node),
             after: after.chain(done.map(|entry| entry.from)).map(name).collect(),
             when: when.collect(),
             enough: (!is_all).then(|| node.begins.needed(node.entries.len())),
             gives: self.schema_of(at),
-            calls: self.dry_calls(at, node),
-            reads_state: super::state_flow::reads(self, node),
-            saves_state: super::state_flow::saves(node),
+            calls,
             asks: node.policy.approve.clone().or_else(|| (node.kind == NodeKind::Gate).then(|| asked(node))),
-            timeout_ms: node.policy.timeout_ms,
-            attempts: node.policy.retry.max_attempts,
-            repeatable: node.policy.repeatable.unwrap_or(true),
+            timeout_ms: node
+                .policy
+                .timeout_ms
+                .or(by_call.timeout.and_then(|limit| u64::try_from(limit.as_millis()).ok())),
+            attempts: node.policy.retry.max_attempts.max(by_call.retry.saturating_add(1)),
+            repeatable: node.policy.repeatable.unwrap_or(is_repeatable),
             writes: node.writes,
             ends: node.ends,
             bodies: bodies.collect(),

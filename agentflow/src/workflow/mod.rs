@@ -10,6 +10,7 @@ mod bodies;
 mod bound_edges;
 mod builder;
 mod builder_settings;
+mod called_tools;
 pub(crate) mod callee;
 mod cel_names;
 #[cfg(feature = "dynamic")]
@@ -86,8 +87,8 @@ mod saved_outputs;
 mod saved_twice;
 mod skipped_nodes;
 pub(crate) mod spec;
-mod state_reads;
 mod state_flow;
+mod state_reads;
 pub(crate) mod step_error;
 mod steps;
 mod taken_arms;

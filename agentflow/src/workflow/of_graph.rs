@@ -239,12 +239,20 @@ impl<'a> Loading<'a> {
         self.check_saves(node);
         self.known_keys.extend(callees.iter().filter_map(Callee::saved_key).map(|key| key.to_string()));
         self.calls.insert(&node.name, callees.iter().map(Callee::dry_call).collect());
-        // The node sees to what the tool's policy says, for each item of a list and each round too.
+        // The policy of the tool is the node's, for each item of a list and each round too. A call that asks a person has a
+        // record of its own, with its own policy.
+        let asking = callees.iter().any(Callee::asks);
         let direct = matches!(
             node.does,
             Some(GraphBody::Call(_) | GraphBody::Map { .. } | GraphBody::Repeat { .. } | GraphBody::Decide(_))
         );
+        let mut question = None;
         match callees.as_slice() {
+            [callee] if asking => {
+                if kind == NodeKind::Step {
+                    question = callee.question_of_call(&mut policy);
+                }
+            }
             [callee] if !matches!(kind, NodeKind::Race | NodeKind::Fallback) => callee.take_over(&mut policy),
             // Branches have one policy, and no record of their own that says how far one came.
             all if all.iter().any(|callee| !callee.is_repeatable()) => {
@@ -268,8 +276,9 @@ impl<'a> Loading<'a> {
             policy,
             type_name: node.type_name.clone().into(),
             schema: node.schema.clone(),
-            callee: callees.first().filter(|_| direct).and_then(Callee::function),
-            called: callees.first().filter(|_| direct).and_then(Callee::definition),
+            callee: callees.first().filter(|_| direct && !asking).and_then(Callee::function),
+            called: callees.first().filter(|_| direct && !asking).and_then(Callee::definition),
+            question,
             callees: callees.iter().filter_map(Callee::function).collect(),
             writes: callees.iter().any(Callee::writes),
             barrier: None,
@@ -394,16 +403,6 @@ impl<'a> Loading<'a> {
         let item = has_item.then_some(&item);
         let callees: Vec<Option<Callee>> = does.calls().iter().map(|call| self.callee(name, call, item)).collect();
         let Some(callees) = callees.into_iter().collect::<Option<Vec<Callee>>>() else { return unusable };
-        if !matches!(does, GraphBody::Call(_)) {
-            // A person agrees to one call, with its arguments.
-            for (call, _) in does.calls().iter().zip(&callees).filter(|(_, callee)| callee.asks()) {
-                self.problems.push(format!(
-                    "the node `{name}` calls `{}`, to which a person must agree each time; call it in a node of its own, \
-                     or in a workflow that this node calls",
-                    call.name
-                ));
-            }
-        }
         let names = Arc::clone(&self.names);
         for call in does.calls().iter().filter(|call| call.gives.as_ref().is_some_and(|of| !of.is_of_item_alone())) {
             self.problems.push(format!(

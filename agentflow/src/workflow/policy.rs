@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Failure, FailureClass};
 use crate::on_timeout::OnTimeout;
+use crate::tool::NodeQuestion;
 use crate::tool_definition::ToolPolicy;
 
 /// How often and when a failed node is tried again.
@@ -241,13 +242,35 @@ pub(super) fn take_over(policy: &mut NodePolicy, tool: &ToolPolicy, call: &str) 
     if policy.retry == RetryPolicy::default() && tool.retry > 0 {
         *policy = std::mem::take(policy).retry(tool.retry);
     }
+    take_over_question(policy, tool, call);
+}
+
+/// The same of the question whether the tool may be called.
+pub(super) fn take_over_question(policy: &mut NodePolicy, tool: &ToolPolicy, call: &str) {
     if tool.approve {
-        policy.approve.get_or_insert_with(|| format!("call `{call}`?"));
+        policy.approve.get_or_insert_with(|| usual_question(call));
         if policy.approve_timeout_ms.is_none()
             && let Some(timeout) = tool.approve_timeout
         {
             *policy = std::mem::take(policy).approve_timeout(timeout).on_timeout(tool.on_timeout.clone());
         }
+    }
+}
+
+/// The question of a node that consists of a call, where nothing else is said.
+fn usual_question(call: &str) -> String {
+    format!("call `{call}`?")
+}
+
+/// The settings for the question that the call asks which a node consists of.
+pub(super) fn question_of_call(policy: &mut NodePolicy, tool: &ToolPolicy, call: &str) -> NodeQuestion {
+    // A text that was derived from the call, also one of a described graph, would hide its arguments.
+    let text = policy.approve.clone().filter(|text| *text != usual_question(call));
+    take_over_question(policy, tool, call);
+    NodeQuestion {
+        text: text.map(Into::into),
+        timeout_ms: policy.approve_timeout_ms,
+        on_timeout: policy.on_timeout.clone(),
     }
 }
 

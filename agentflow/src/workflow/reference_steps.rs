@@ -20,7 +20,10 @@ use crate::error::{Error, Failure, FailureKind};
 use crate::message::ToolCall;
 use crate::schema::{Assignable, is_assignable_as_stated};
 use crate::text::{did_you_mean, nearest};
-use crate::tool::{Effects, SeenTo, ToolDefinition, ToolRef, ToolsetRef, invoke_undoable, missing_scope};
+use crate::tool::{
+    Effects, NodeQuestion, SeenTo, ToolDefinition, ToolRef, ToolsetRef, call_with_approval, invoke_undoable,
+    missing_scope,
+};
 use crate::value::Encoded;
 
 /// What a reference was found to be.
@@ -102,6 +105,13 @@ impl Callee {
             let definition = tool.definition();
             super::policy::take_over(policy, &definition.policy, definition.catalogue_name());
         }
+    }
+
+    /// The settings for the question that a tool's call asks which a node consists of.
+    pub(super) fn question_of_call(&self, policy: &mut NodePolicy) -> Option<Arc<NodeQuestion>> {
+        let definition = self.definition()?;
+        let question = super::policy::question_of_call(policy, &definition.policy, definition.catalogue_name());
+        Some(Arc::new(question))
     }
 
     /// The JSON Schema of what it gives; any value where that is not known.
@@ -272,21 +282,19 @@ async fn call_tool(tool: ToolRef, cx: Context, given: Encoded, seen_to: SeenTo) 
     if let Some(failure) = missing_scope(&cx, definition) {
         return Err(StepError::recorded(failure));
     }
-    let granted = match definition.policy.approve {
-        false => Arc::clone(cx.grants()),
-        // A person was asked by the node.
-        true => {
-            let agreed = format!("approve:{}", definition.name).into();
-            cx.grants().iter().cloned().chain([agreed]).collect()
-        }
+    let not_json = |error: &serde_json::Error| {
+        StepError::value(&format!("the answer of `{}` is not JSON", definition.catalogue_name()), error)
     };
+    if definition.policy.approve {
+        let function = super::callee::function_of(&tool);
+        let answer = call_with_approval(&tool, function, given.as_str()).await.map_err(StepError::recorded)?;
+        return Encoded::from_json(answer).map_err(|error| not_json(&error));
+    }
     let call = ToolCall::new(cx.call_key(), &*definition.name, given.as_str());
-    let called = invoke_undoable(&*tool, &cx, &call, &granted, seen_to).await;
+    let called = invoke_undoable(&*tool, &cx, &call, cx.grants(), seen_to).await;
     let result = called.map_err(|error| StepError::recorded(Failure::from(&Error::Store(error))))?;
     match result.status.is_success() {
-        true => Encoded::from_json(result.output).map_err(|error| {
-            StepError::value(&format!("the answer of `{}` is not JSON", definition.catalogue_name()), &error)
-        }),
+        true => Encoded::from_json(result.output).map_err(|error| not_json(&error)),
         false => Err(StepError::new(FailureKind::from(result.status.as_str()), result.output)),
     }
 }

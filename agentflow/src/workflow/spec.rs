@@ -30,6 +30,7 @@ use crate::event::ApprovalRequest;
 use crate::future::BoxFuture;
 use crate::path::StepPath;
 use crate::resource::ResourceKey;
+use crate::tool::NodeQuestion;
 use crate::tool_definition::ToolDefinition;
 use crate::value::Encoded;
 
@@ -121,6 +122,9 @@ pub(crate) struct NodeSpec {
     pub(crate) callee: Option<TypeId>,
     /// The tool that the step consists of a call of, whose policy holds for it.
     pub(crate) called: Option<Arc<ToolDefinition>>,
+    /// The question that its call asks about itself, when the node consists of the call of a tool that needs an approval:
+    /// the node itself asks nobody then.
+    pub(crate) question: Option<Arc<NodeQuestion>>,
     /// The functions that its step calls, as far as they are written in it.
     pub(crate) callees: Vec<TypeId>,
     /// Whether it changes something outside of the run, as far as that is declared.
@@ -353,7 +357,11 @@ impl Spec {
 
     /// Whether it changes something outside of the run, or asks a person.
     pub(crate) fn writes_or_asks(&self) -> bool {
-        self.nodes.iter().any(|node| node.writes || node.kind == NodeKind::Gate || node.policy.approve.is_some())
+        let asks = |node: &NodeSpec| {
+            let gates = node.kind == NodeKind::Gate || node.policy.approve.is_some();
+            gates || node.callees.iter().any(|callee| super::callee::asks(*callee))
+        };
+        self.nodes.iter().any(|node| node.writes || asks(node))
     }
 
     /// What identifies the texts of the documents that it was made of; `None` of a workflow of the program.
@@ -424,6 +432,11 @@ impl Spec {
 }
 
 impl NodeSpec {
+    /// Whether a person must agree before it begins.
+    pub(crate) fn asks_first(&self) -> bool {
+        self.policy.approve.is_some() && self.question.is_none()
+    }
+
     /// The arm of a router that the node is in.
     pub(crate) fn guard(&self) -> Option<(NodeIndex, u32)> {
         match (&*self.entries, self.begins) {

@@ -3,6 +3,7 @@
 #![allow(clippy::print_stderr, reason = "a test of chance says its seed")]
 
 mod answers;
+mod approvals;
 mod arguments;
 mod arms;
 mod assignable;
@@ -33,8 +34,8 @@ mod mistakes;
 mod names_in_sentences;
 mod parts;
 mod pipelines;
-mod problems;
 mod places;
+mod problems;
 mod recursive;
 mod reference;
 mod reference_decider;

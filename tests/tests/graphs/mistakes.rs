@@ -172,14 +172,6 @@ const ALL: &[(&str, Change, &str)] = &[
         "the node `mailed`: the item has nothing at `/name`: `name` is looked for in a value that has no parts: string",
     ),
     (
-        "a map over a tool that asks",
-        |g| {
-            node(g, "mailed")["does"]["map"]["call"] = json!({"kind": "tool", "name": "orders_refund",
-        "with": {"object": {"id": {"item": ""}, "cents": {"value": 1}}}});
-        },
-        "the node `mailed` calls `orders_refund`, to which a person must agree each time; call it in a node of its own, or in a workflow that this node calls",
-    ),
-    (
         "an argument is of another type",
         |g| node(g, "refunded")["does"]["call"]["with"]["object"]["cents"] = json!({"from": "id"}),
         "the node `refunded`: an argument of the tool `orders_refund`, `cents`: integer from 0 is expected, and string is given",

@@ -86,26 +86,6 @@ async fn a_graph_that_calls_itself_is_refused() {
     assert_eq!(problems, 2);
 }
 
-/// Pays somebody.
-#[tool(approve)]
-async fn pay_somebody(cents: u32) -> u32 {
-    cents
-}
-
-#[test]
-fn a_person_agrees_to_one_call_at_a_time() {
-    let call = json!({"kind": "tool", "name": "pay_somebody", "with": {"object": {"cents": {"item": ""}}}});
-    let found = problems(whole(json!([
-        {"name": "all", "kind": "input"},
-        {"name": "page", "does": {"map": {"items": "all", "call": call}}},
-    ])));
-    assert_eq!(found.len(), 1, "{found:#?}");
-    assert!(
-        found[0].contains("the node `page` calls `pay_somebody`, to which a person must agree each time"),
-        "{found:#?}"
-    );
-}
-
 #[test]
 fn a_graph_of_a_newer_release_is_refused() {
     let mut graph = whole(json!([{"name": "page", "does": {"value": {"value": 1}}}]));

@@ -312,7 +312,11 @@ async fn a_call_in_a_step_has_the_time_of_its_tool() {
     for (flow, days, said) in [
         (late_calls::workflow(), 2, "sent news"),
         (late_node::workflow(), 2, "sent news"),
-        (late_denied::workflow(), 2, "the step `paid` failed: approval denied: nobody answered within 172800s"),
+        (
+            late_denied::workflow(),
+            2,
+            "the step `paid` failed: approval of `paid/tool#1.late_pay` denied: nobody answered within 172800s",
+        ),
         (late_otherwise::workflow(), 1, "paid ada"),
     ] {
         let log = EffectLog::new();

@@ -354,7 +354,7 @@ async fn after_an_approval_and_in_rounds() {
     let given = log.clone();
     let report = CrashTest::new(&mail_asked::workflow(), || "hello".to_owned())
         .runtime(move |runtime| runtime.resource(given.clone()))
-        .answer("sent", Approval::granted())
+        .answer("sent/tool#1.mail_agreed", Approval::granted())
         .effects(&log)
         .run()
         .await;

@@ -695,16 +695,18 @@ async fn who_is_asked_for_an_approval_sees_what_the_tool_is_called_with() {
         .collect();
     let asked: Vec<_> = asked.iter().map(|(path, question, about)| [&**path, &**question, &**about]).collect();
     // The second refund is written below the first, so it is not asked for before that one is made.
-    let first = ["sent", "call `refund(order, u64::from(price))`?", r#"{"order":7,"price":14}"#];
+    let first = ["sent/tool#1.refund", "call `refund(cents: 14, order: 7)`?", r#"{"cents":14,"order":7}"#];
     assert_eq!(asked, [first]);
     let about = async || {
         let report = runtime.inspect(&run).await.unwrap();
         report.nodes.iter().filter_map(|node| node.about.as_ref()).map(ToString::to_string).collect::<Vec<_>>()
     };
-    assert_eq!(about().await, [r#"{"order":7,"price":14}"#]);
-    runtime.approve(&run, "sent", Approval::granted(), "test").await.unwrap();
+    assert_eq!(about().await, [r#"{"cents":14,"order":7}"#]);
+    runtime.approve(&run, "sent/tool#1.refund", Approval::granted(), "test").await.unwrap();
     tokio::time::sleep(Duration::from_secs(1)).await;
-    assert_eq!(about().await, [r#"{"orders":[1,2]}"#]);
-    runtime.approve(&run, "all", Approval::granted(), "test").await.unwrap();
+    assert_eq!(about().await, [r#"{"cents":1,"order":1}"#, r#"{"cents":1,"order":2}"#]);
+    for item in ["all[0]/tool#1.refund", "all[1]/tool#1.refund"] {
+        runtime.approve(&run, item, Approval::granted(), "test").await.unwrap();
+    }
     assert_eq!(handle.result().await.unwrap(), 21 + 5);
 }

@@ -42,7 +42,7 @@ pub(crate) use self::undoing::UndoingRun;
 use super::decided::SeenBy;
 use super::machine::{Command, Machine, Outcome, Phase, Unit};
 use super::spec::{Body, NodeIndex, Outputs, Spec};
-use super::step_error::caught;
+use super::step_error::{StepError, caught};
 use crate::context::Context;
 use crate::error::{Error, Failure, Result};
 use crate::event::{EventKind, RunBody, RunCompleted, RunTerms, WorkflowCompleted, WorkflowStarted};
@@ -56,7 +56,7 @@ use crate::run::{
 use crate::store::StoreError;
 use crate::telemetry;
 use crate::time::Timestamp;
-use crate::tool::{Compensation, HeldBack, ValuePlace, answered_instead};
+use crate::tool::{Compensation, HeldBack, ValuePlace, answered_instead, can_be_answered, unanswerable};
 use crate::value::Encoded;
 
 /// One run of a workflow: of its own, or a step of another run, in whose journal it then records below that step.
@@ -497,6 +497,10 @@ impl WorkflowRun {
                     Body::Gate { .. } => policy.timeout_ms,
                     _ => policy.approve_timeout_ms,
                 };
+                if limit.is_none() && !can_be_answered(&self.segment.shared) {
+                    let failure = unanswerable(&format!("`{}` asks a person", definition.path));
+                    return self.fail(Unit::node(node), StepError::recorded(failure));
+                }
                 let bits = self.segment.shared.host.question_bits();
                 let request = Arc::new(request.within(limit, &policy.on_timeout).asked_as(bits));
                 self.record(Unit::node(node), EventKind::ApprovalRequested(Arc::clone(&request)));

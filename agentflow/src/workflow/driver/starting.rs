@@ -71,7 +71,9 @@ impl WorkflowRun {
 
 /// What a node has seen to for the calls in its step.
 pub(super) fn covered(node: &NodeSpec) -> Covered {
-    Covered { approved: node.policy.approve.is_some(), once: !node.policy.repeatable.unwrap_or(true) }
+    // The question before a node of items or rounds does not show the arguments of the calls in them.
+    let approved = node.asks_first() && matches!(node.body, Body::Step(_));
+    Covered { approved, once: !node.policy.repeatable.unwrap_or(true), question: node.question.clone() }
 }
 
 /// The step of a node, or of one of its items, rounds or branches. None of its code has run.

@@ -376,7 +376,7 @@ impl Machine {
     fn make_ready(&mut self, unit: Unit) {
         self.set_phase(unit, Phase::Ready);
         let definition = self.spec.node(unit.node);
-        let is_asked_first = definition.policy.approve.is_some() && !self.nodes[unit.node as usize].approved;
+        let is_asked_first = definition.asks_first() && !self.nodes[unit.node as usize].approved;
         match (&definition.body, unit.child) {
             (Body::Pure(_) | Body::Router { .. }, None) if !is_asked_first => self.instant.push(Reverse(unit.node)),
             (_, child) => self.ready.push(Reverse((unit.node, child.map_or(0, |child| child + 1)))),

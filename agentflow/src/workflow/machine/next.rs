@@ -71,7 +71,7 @@ impl Machine {
         }
         let definition = self.spec.node(node);
         Some(match &definition.body {
-            _ if definition.policy.approve.is_some() && !state.approved => Command::Ask(node),
+            _ if definition.asks_first() && !state.approved => Command::Ask(node),
             Body::Gate { .. } => Command::Ask(node),
             Body::Step(_) => start(Unit::node(node), &state.unit),
             _ => Command::Open(node),

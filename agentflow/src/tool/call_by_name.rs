@@ -1,0 +1,52 @@
+//! The call of a tool that is found by its name and needs an approval, in a step of a workflow: it is recorded below the step
+//! and asks there, as the call of a function does.
+//!
+//! `call_in_step.rs` makes it. A call that needs no approval is recorded by its node.
+
+use std::any::TypeId;
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::call_forms::{ErrorForm, Ways};
+use super::call_in_step::CallInStep;
+use super::call_record::failure_of;
+use super::{ToolError, ToolRef, fitting};
+use crate::context::Context;
+use crate::failure::{Failure, FailureKind};
+
+/// The answer of a call as JSON, or its failure.
+type Answered = Result<String, Failure>;
+
+/// Calls a tool with an object of its arguments, once a person has agreed. `function` is the function behind it.
+///
+/// # Errors
+/// The failure of the tool. A call that is denied ends the step.
+pub(crate) async fn call_with_approval(tool: &ToolRef, function: Option<TypeId>, arguments: &str) -> Answered {
+    let given: Value = serde_json::from_str(arguments).unwrap_or_default();
+    let problem = |error: ToolError| failure_of(&error);
+    fitting(tool.definition(), arguments).map_err(problem)?;
+    let Some(call) = CallInStep::by_name(function, Arc::clone(tool.definition())) else {
+        return Err(Failure::new(
+            FailureKind::Unauthorized,
+            format!("`{}` asks a person, and no step calls it", tool.name()),
+        ));
+    };
+    let body = |cx: Context, arguments: String| {
+        let tool = tool.clone();
+        async move {
+            let answer = match fitting(tool.definition(), &arguments) {
+                Ok(_) => tool.call(&cx, &arguments).await,
+                Err(misfit) => Err(misfit),
+            };
+            let value = answer.as_ref().map(|output| output.as_json().to_owned()).map_err(failure_of);
+            (value, answer)
+        }
+    };
+    let ways = Ways::new(|arguments: &String| Some(arguments.clone()), |_, changed| changed.whole());
+    let forms = (
+        Some((|json| Some(Ok(json.to_owned()))) as fn(&str) -> Option<Answered>),
+        ErrorForm { record: |_| None, cause: |_| None, read: |_, failure| Some(Err(failure)) },
+    );
+    call.known(given).run(None, arguments.to_owned(), ways, body, forms).await
+}

@@ -1,0 +1,64 @@
+//! The tools that the step of a node is written to call, and what their policies mean for the node. It calls nothing.
+
+use std::any::TypeId;
+use std::sync::Arc;
+
+use super::callee;
+use super::node::Node;
+use super::policy::{NodePolicy, question_of_call, take_over};
+use super::spec::NodeKind;
+use crate::tool::{NodeQuestion, ToolPolicy};
+
+/// The tools whose calls are written in a node.
+pub(super) struct CalledTools {
+    /// The function whose call is all that the step is, so that its policy is the node's.
+    pub(super) callee: Option<TypeId>,
+    /// The policies that are the node's.
+    policies: Vec<ToolPolicy>,
+    /// The policy of the tool that the step is a call of, when that call asks a person by itself.
+    asking: Option<ToolPolicy>,
+}
+
+impl CalledTools {
+    pub(super) fn of_node(node: &Node) -> Self {
+        let policy_of = |callee: &TypeId| callee::tool_policy(*callee);
+        let first = node.callees.first().filter(|_| node.direct);
+        let asks = |callee: &&TypeId| callee::asks(**callee) && !callee::asks_and_is_sync(**callee);
+        if let Some(asking) = first.filter(asks).and_then(policy_of) {
+            // The call is recorded below the node, also in each item and round.
+            return Self { callee: None, policies: Vec::new(), asking: Some(asking) };
+        }
+        let policies = match (node.direct, node.under_its_tools) {
+            (true, _) => first.and_then(policy_of).into_iter().collect(),
+            // Each of its calls is recorded below the node.
+            (false, true) => node.callees.iter().filter_map(policy_of).collect(),
+            (false, false) => Vec::new(),
+        };
+        // A call whose arguments call the same function cannot be told from those calls.
+        let is_one = node.callees.iter().filter(|other| first == Some(other)).count() == 1;
+        Self { callee: first.copied().filter(|_| is_one), policies, asking: None }
+    }
+
+    /// The problem of several calls in a node that need an approval and cannot wait for it: a person agrees to one call.
+    pub(super) fn problem(&self, name: &str, callees: &[TypeId]) -> Option<String> {
+        let asking = callees.iter().filter(|callee| callee::asks_and_is_sync(**callee)).count();
+        (asking > 1 && !self.policies.is_empty()).then(|| {
+            format!(
+                "the node `{name}` makes {asking} calls to each of which a person must agree, and a tool that is not `async` \
+                 cannot wait in the middle of it; give each call a `let` of its own, or make the tool `async`"
+            )
+        })
+    }
+
+    /// Fills in the policies of the tools where the node has no setting. Returns the question that the call asks by itself.
+    pub(super) fn apply(&self, policy: &mut NodePolicy, kind: NodeKind, call: &str) -> Option<Arc<NodeQuestion>> {
+        self.policies.iter().for_each(|tool| take_over(policy, tool, call));
+        let asking = self.asking.as_ref().filter(|_| kind == NodeKind::Step)?;
+        Some(Arc::new(question_of_call(policy, asking, call)))
+    }
+
+    /// Returns true if one of them must not be called twice.
+    pub(super) fn is_once(&self) -> bool {
+        self.policies.iter().any(|tool| !tool.is_repeatable())
+    }
+}
