@@ -35,11 +35,9 @@ impl Agentwf {
         for name in ["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "RUST_LOG", "NO_COLOR"] {
             command.env_remove(name).env_remove(name.to_lowercase());
         }
-        for name in ["OPENAI_BASE_URL", "ANTHROPIC_BASE_URL", "GOOGLE_GEMINI_BASE_URL"] {
-            command.env_remove(name);
-        }
-        for name in ["ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "GOOGLE_API_KEY", "GEMINI_API_KEY"] {
-            command.env_remove(name);
+        command.env_remove("ANTHROPIC_AUTH_TOKEN").env_remove("GOOGLE_API_KEY").env_remove("GOOGLE_GEMINI_BASE_URL");
+        for provider in ["ANTHROPIC", "DEEPSEEK", "GEMINI", "OLLAMA", "OPENAI", "OPENROUTER"] {
+            command.env_remove(format!("{provider}_API_KEY")).env_remove(format!("{provider}_BASE_URL"));
         }
         command.env("OPENAI_API_KEY", "a-key-of-the-tests").stdin(Stdio::null());
         Self { command, deadline: Duration::from_secs(60) }

@@ -243,12 +243,18 @@ fn models_are_listed_with_the_origin_of_their_keys() {
         list.stdout,
         "anthropic  https://proxy.example:8443/claude
     key: ANTHROPIC_API_KEY not set
+deepseek  https://api.deepseek.com/v1
+    key: DEEPSEEK_API_KEY not set
 gemini  https://generativelanguage.googleapis.com
     key from GEMINI_API_KEY
+ollama  http://127.0.0.1:11434/v1
+    key: OLLAMA_API_KEY not set
 openai-chat  https://api.openai.com/v1
     key from OPENAI_API_KEY
 openai-responses  https://api.openai.com/v1
     key from OPENAI_API_KEY
+openrouter  https://openrouter.ai/api/v1
+    key: OPENROUTER_API_KEY not set
 parrot  of this program
 "
     );
@@ -260,16 +266,41 @@ fn models_are_listed_as_json() {
     let list = run.run();
     let models = list.line();
     assert_eq!(
-        models[1],
+        models[2],
         json!({
             "name": "gemini", "host": false, "base_url": "https://generativelanguage.googleapis.com",
             "base_url_variable": "GOOGLE_GEMINI_BASE_URL", "key_names": ["GOOGLE_API_KEY", "GEMINI_API_KEY"],
             "key_from": "GEMINI_API_KEY", "problem": null, "origin": {"from": "built_in"},
         })
     );
-    assert_eq!(models[2]["base_url"], Value::Null);
-    assert!(models[2]["problem"].as_str().unwrap().contains("not an address"), "{models}");
-    assert_eq!((&models[4]["name"], &models[4]["host"]), (&json!("parrot"), &json!(true)));
+    assert_eq!(models[4]["base_url"], Value::Null);
+    assert!(models[4]["problem"].as_str().unwrap().contains("not an address"), "{models}");
+    assert_eq!((&models[7]["name"], &models[7]["host"]), (&json!("parrot"), &json!(true)));
+}
+
+#[test]
+fn servers_with_the_format_of_openai_are_known_by_their_names() {
+    for (model, variable) in [
+        ("deepseek/deepseek-chat", "DEEPSEEK_BASE_URL"),
+        ("deepseek-chat", "DEEPSEEK_BASE_URL"),
+        ("ollama/llama3:8b", "OLLAMA_BASE_URL"),
+        ("openrouter/a/b", "OPENROUTER_BASE_URL"),
+    ] {
+        let end = json!({"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]}).to_string();
+        let server = SlowServer::start(vec![vec![text("Hello."), end, "[DONE]".to_owned()]]);
+        let call = agentwf(&["call", "--model", model, "Hi"]).env(variable, &server.base).run();
+        assert_eq!((call.code, call.stdout.as_str()), (Some(0), "Hello.\n"), "{call:#?}");
+    }
+    for (model, said) in [
+        ("openrouter/a/b", "set OPENROUTER_API_KEY, or OPENROUTER_BASE_URL to another server"),
+        ("deepseek-chat", "set DEEPSEEK_API_KEY"),
+        ("opnai/m", "did you mean `openai`?"),
+        ("opnrouter/a/b", "did you mean `openrouter`?"),
+        ("mistral/large", "OPENAI_BASE_URL"),
+    ] {
+        let call = ended(&["call", "--model", model, "Hi"]);
+        assert!(call.stderr.contains(said), "{call:#?}");
+    }
 }
 
 #[test]

@@ -41,8 +41,8 @@ pub(crate) fn built_in<'a>(
     match open(provider, model, secrets) {
         Some(opened) => opened,
         None => {
-            let name = provider.name;
-            Err(format!("the adapter `{name}` is not in this build; switch on the cargo feature `{name}`"))
+            let Provider { name, feature, .. } = provider;
+            Err(format!("the adapter of `{name}` is not in this build; switch on the cargo feature `{feature}`"))
         }
     }
 }
@@ -75,7 +75,8 @@ fn unknown<'a>(provider: &str, others: impl Iterator<Item = &'a str>) -> String 
     let mut known: Vec<_> = in_build().map(|provider| provider.name).chain(others).collect();
     known.sort_unstable();
     known.dedup();
-    if let Some(near) = nearest(provider, known.iter().copied()) {
+    let aliases = in_build().flat_map(|provider| provider.aliases).copied();
+    if let Some(near) = nearest(provider, known.iter().copied().chain(aliases)) {
         return format!("no adapter is called `{provider}`; did you mean `{near}`?");
     }
     let there = match known.as_slice() {
@@ -84,7 +85,8 @@ fn unknown<'a>(provider: &str, others: impl Iterator<Item = &'a str>) -> String 
         all => format!("are `{}`", all.join("`, `")),
     };
     format!(
-        "no adapter is called `{provider}`; there {there}; a host adds its own with \
+        "no adapter is called `{provider}`; there {there}; a server with the format of one of them is used by that name \
+         and its base URL, as in `openai-chat/..` with `OPENAI_BASE_URL`; a host adds its own with \
          `Runtime::builder().model_provider(..)`"
     )
 }

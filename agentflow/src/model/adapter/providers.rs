@@ -1,8 +1,8 @@
 //! The table of providers: what each is called, how its models' names begin, where its server is, how a model of it is
 //! opened. Names are known in every build, so that a model whose adapter is missing is reported as that.
 //!
-//! A further provider is a directory beside this file, a static here with its place in [`PROVIDERS`], and a cargo
-//! feature of its name. Nothing here calls a server.
+//! A further wire format is a directory beside this file, a static here with its place in [`PROVIDERS`], and a cargo
+//! feature of its name. A further provider that speaks a known format is a static alone. Nothing here calls a server.
 
 #[cfg(feature = "http")]
 use std::sync::Arc;
@@ -13,14 +13,22 @@ use super::http::ServerBuilder;
 use crate::model::{Model, ModelError, ModelResponse};
 
 /// Every provider that agentflow knows, by name.
-pub(crate) static PROVIDERS: [&Provider; 4] = [&ANTHROPIC, &GEMINI, &OPENAI_CHAT, &OPENAI_RESPONSES];
+pub(crate) static PROVIDERS: [&Provider; 7] =
+    [&ANTHROPIC, &DEEPSEEK, &GEMINI, &OLLAMA, &OPENAI_CHAT, &OPENAI_RESPONSES, &OPENROUTER];
 
-/// One wire format, and the server that it was made for.
+/// A provider of models: its wire format and its server.
 #[cfg_attr(not(feature = "http"), allow(dead_code, reason = "only adapters call servers"))]
 pub(crate) struct Provider {
-    /// The name in a [`ModelRef`](crate::model::ModelRef) and in [`ModelInfo`](crate::model::ModelInfo), and the cargo
-    /// feature of the adapter.
+    /// The name in a [`ModelRef`](crate::model::ModelRef) and in [`ModelInfo`](crate::model::ModelInfo).
     pub(crate) name: &'static str,
+    /// The cargo feature of the adapter.
+    pub(crate) feature: &'static str,
+    /// The wire format was made for this provider. Others speak it in their own way.
+    pub(crate) own_format: bool,
+    /// The provider's own server refuses calls without a key.
+    pub(crate) needs_key: bool,
+    /// The server keeps an answer to a JSON Schema. Elsewhere a typed answer is always a call of a tool.
+    pub(crate) takes_schema: bool,
     /// Short names of the same.
     pub(crate) aliases: &'static [&'static str],
     /// How the names of its models begin, for a name without a provider.
@@ -71,6 +79,10 @@ macro_rules! adapter {
 
 pub(super) static ANTHROPIC: Provider = Provider {
     name: "anthropic",
+    feature: "anthropic",
+    own_format: true,
+    needs_key: true,
+    takes_schema: true,
     aliases: &[],
     prefixes: &["claude-"],
     telemetry_name: "anthropic",
@@ -86,6 +98,10 @@ pub(super) static ANTHROPIC: Provider = Provider {
 
 pub(super) static GEMINI: Provider = Provider {
     name: "gemini",
+    feature: "gemini",
+    own_format: true,
+    needs_key: true,
+    takes_schema: true,
     aliases: &["google"],
     prefixes: &["gemini-"],
     telemetry_name: "gcp.gemini",
@@ -102,6 +118,10 @@ pub(super) static GEMINI: Provider = Provider {
 
 pub(super) static OPENAI_CHAT: Provider = Provider {
     name: "openai-chat",
+    feature: "openai-chat",
+    own_format: true,
+    needs_key: true,
+    takes_schema: true,
     aliases: &["openai"],
     prefixes: &["gpt-", "o1", "o3", "o4", "chatgpt-"],
     telemetry_name: "openai",
@@ -117,10 +137,50 @@ pub(super) static OPENAI_CHAT: Provider = Provider {
 
 pub(super) static OPENAI_RESPONSES: Provider = Provider {
     name: "openai-responses",
+    feature: "openai-responses",
     aliases: &[],
     prefixes: &[],
     #[cfg(feature = "http")]
     adapter: adapter!("openai-responses", super::openai::responses::OpenAiResponses),
+    ..OPENAI_CHAT
+};
+
+pub(super) static DEEPSEEK: Provider = Provider {
+    name: "deepseek",
+    own_format: false,
+    takes_schema: false,
+    aliases: &[],
+    prefixes: &["deepseek-"],
+    telemetry_name: "deepseek",
+    base_url: "https://api.deepseek.com/v1",
+    base_url_variable: "DEEPSEEK_BASE_URL",
+    key_names: &["DEEPSEEK_API_KEY"],
+    ..OPENAI_CHAT
+};
+
+pub(super) static OLLAMA: Provider = Provider {
+    name: "ollama",
+    own_format: false,
+    // It runs on the machine of its user.
+    needs_key: false,
+    aliases: &[],
+    prefixes: &[],
+    telemetry_name: "ollama",
+    base_url: "http://127.0.0.1:11434/v1",
+    base_url_variable: "OLLAMA_BASE_URL",
+    key_names: &["OLLAMA_API_KEY"],
+    ..OPENAI_CHAT
+};
+
+pub(super) static OPENROUTER: Provider = Provider {
+    name: "openrouter",
+    own_format: false,
+    aliases: &[],
+    prefixes: &[],
+    telemetry_name: "openrouter",
+    base_url: "https://openrouter.ai/api/v1",
+    base_url_variable: "OPENROUTER_BASE_URL",
+    key_names: &["OPENROUTER_API_KEY"],
     ..OPENAI_CHAT
 };
 
@@ -187,7 +247,18 @@ mod tests {
 
     #[test]
     fn a_constant_knows_the_same_names() {
-        for name in ["gpt-5-mini", "o3", "claude-x", "gemini-2.5-flash", "chatgpt-4o", "llama", "gpt", "", "xgpt-5"] {
+        for name in [
+            "gpt-5-mini",
+            "o3",
+            "claude-x",
+            "gemini-2.5-flash",
+            "chatgpt-4o",
+            "llama",
+            "gpt",
+            "",
+            "xgpt-5",
+            "deepseek-chat",
+        ] {
             assert_eq!(says_provider(name), of_model(name).is_some(), "{name}");
         }
     }

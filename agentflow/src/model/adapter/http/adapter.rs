@@ -56,14 +56,15 @@ impl<F: WireFormat> HttpAdapter<F> {
         let Parts { model, server, output_mode } = parts;
         let server = server.build()?;
         let format = F::new(&model, &server)?;
-        Ok(Self { info: ModelInfo::new(F::PROVIDER.name, model), server, format, output_mode })
+        let info = ModelInfo::new(server.provider_name(), model);
+        Ok(Self { info, server, format, output_mode })
     }
 
     pub(crate) fn info(&self) -> &ModelInfo {
         &self.info
     }
 
-    /// Returns true if thinking may stand in tags in the text: at every server but that for which the format was made.
+    /// Returns true if the text may have thinking in tags: at every server but the one for which the format was made.
     pub(super) fn may_think_in_tags(&self) -> bool {
         !self.server.official
     }

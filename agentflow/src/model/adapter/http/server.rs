@@ -33,8 +33,10 @@ pub(crate) struct Server {
     pub(crate) url: Url,
     pub(crate) headers: HeaderMap,
     pub(crate) http: HttpSettings,
-    /// Whether the server is the provider's own.
+    /// The wire format was made for this server.
     pub(crate) official: bool,
+    /// The server refuses calls without a key.
+    needs_key: bool,
     provider: &'static Provider,
     /// The values of the host's own headers: they may be keys.
     hidden: Vec<Secret>,
@@ -47,6 +49,16 @@ enum Key {
 }
 
 impl Server {
+    /// The name of the provider whose server it is, or whose place it takes.
+    pub(super) fn provider_name(&self) -> &'static str {
+        self.provider.name
+    }
+
+    /// The server keeps an answer to a JSON Schema.
+    pub(crate) fn takes_schema(&self) -> bool {
+        self.provider.takes_schema
+    }
+
     /// The address of an endpoint below the base URL. A query of the base URL is kept.
     pub(crate) fn endpoint(&self, path: &str) -> Url {
         let mut url = self.url.clone();
@@ -93,7 +105,7 @@ impl Server {
                 return Ok(Some((AUTHORIZATION, token)));
             }
         }
-        if !self.official {
+        if !self.needs_key {
             return Ok(None);
         }
         let Provider { base_url, base_url_variable, .. } = self.provider;
@@ -174,8 +186,9 @@ impl ServerBuilder {
                 Key::Named { names, tokens: provider.token_names, secrets }
             }
         };
-        let official = Url::parse(provider.base_url).is_ok_and(|own| own.host_str() == url.host_str());
-        Ok(Server { url, headers, http, official, provider, hidden, key })
+        let own = Url::parse(provider.base_url).is_ok_and(|own| own.host_str() == url.host_str());
+        let (official, needs_key) = (own && provider.own_format, own && provider.needs_key);
+        Ok(Server { url, headers, http, official, needs_key, provider, hidden, key })
     }
 }
 
@@ -236,6 +249,10 @@ mod tests {
 
     static PROVIDER: Provider = Provider {
         name: "test",
+        feature: "test",
+        own_format: true,
+        needs_key: true,
+        takes_schema: true,
         aliases: &[],
         prefixes: &[],
         telemetry_name: "test",

@@ -9,7 +9,8 @@ use crate::model::adapter::http::Server;
 /// there the answer is a call as well.
 pub(in crate::model::adapter) fn output_mode(server: &Server, with_tools: bool) -> OutputMode {
     let host = server.url.host_str().unwrap_or_default();
-    match !with_tools || server.official || host.ends_with(".openai.azure.com") {
+    let native = !with_tools || server.official || host.ends_with(".openai.azure.com");
+    match native && server.takes_schema() {
         true => OutputMode::Native,
         false => OutputMode::Tool,
     }

@@ -38,10 +38,17 @@ use crate::model::{ModelError, ModelRequest, OutputMode, SecretProvider};
 ///
 /// Cloning is one reference count. Dropping a call's stream closes its connection.
 ///
+/// # Compatible servers
+///
+/// Many servers speak this format. Some are known by name, each with its address, its key and a variable for another
+/// address: `deepseek/..` (`DEEPSEEK_API_KEY`, `DEEPSEEK_BASE_URL`), `ollama/..` (`http://127.0.0.1:11434/v1`, no key,
+/// `OLLAMA_BASE_URL`) and `openrouter/..` (`OPENROUTER_API_KEY`, `OPENROUTER_BASE_URL`). Any other one, such as vLLM,
+/// llama.cpp, Groq or Mistral, is used as `openai-chat/..` with `OPENAI_BASE_URL`, or with a builder:
+///
 /// ```
 /// use agentflow::model::openai_chat::OpenAiChat;
 ///
-/// let model = OpenAiChat::builder("qwen3-8b").base_url("http://127.0.0.1:8080/v1").build()?;
+/// let model = OpenAiChat::builder("qwen3-8b").base_url("http://127.0.0.1:8080/v1").api_key_name("QWEN_KEY").build()?;
 /// # let _ = model;
 /// # Ok::<(), agentflow::model::ModelError>(())
 /// ```
