@@ -13,8 +13,8 @@ use crate::event::EventKind;
 use crate::model::{ModelError, ModelErrorKind, TimeoutKind};
 use crate::path::StepPath;
 
-/// How often a call is retried.
-const MAX_RETRIES: u32 = 5;
+/// How often a call is retried: for about a minute, in which most servers that are away start again.
+const MAX_RETRIES: u32 = 6;
 /// The wait before the first retry, doubled for each further one and shortened by chance by up to a quarter.
 const FIRST_WAIT: Duration = Duration::from_secs(1);
 /// The longest wait that a provider may ask for; after a longer one the call has failed.

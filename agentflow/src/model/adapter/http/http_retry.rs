@@ -7,9 +7,15 @@ use reqwest::header::HeaderMap;
 use super::HttpSettings;
 use crate::model::{ModelError, ModelErrorKind, TimeoutKind};
 
+/// How often a call is retried when the host has not set it.
+const MAX_RETRIES: u32 = 2;
+/// The same while the server is away: with the default waits about a minute, in which most servers start again.
+const MAX_RETRIES_AWAY: u32 = 11;
+
 /// How long to wait before the next attempt; `None` when it is not retried. `made` is the number of retries so far.
 pub(crate) fn wait(settings: &HttpSettings, made: u32, error: &ModelError) -> Option<Duration> {
-    if made >= settings.max_retries
+    let default = if is_away(error) { MAX_RETRIES_AWAY } else { MAX_RETRIES };
+    if made >= settings.max_retries.unwrap_or(default)
         || !error.is_retryable()
         || error.kind() == ModelErrorKind::Timeout(TimeoutKind::Total)
     {
@@ -18,6 +24,17 @@ pub(crate) fn wait(settings: &HttpSettings, made: u32, error: &ModelError) -> Op
     match error.retry_after() {
         Some(asked) => (asked <= settings.retry_after_cap).then_some(asked),
         None => Some(backoff(settings, made, fastrand::f64())),
+    }
+}
+
+/// Returns true if the server did nothing for the call: it could not be reached, or has too much to do.
+fn is_away(error: &ModelError) -> bool {
+    let cause = || std::error::Error::source(error)?.downcast_ref::<reqwest::Error>();
+    match error.kind() {
+        ModelErrorKind::Overloaded | ModelErrorKind::Timeout(TimeoutKind::Connect) => true,
+        // A connection that broke later may have carried a request that is answered and charged.
+        ModelErrorKind::Transport => cause().is_some_and(reqwest::Error::is_connect),
+        _ => false,
     }
 }
 
@@ -94,8 +111,13 @@ mod tests {
         let of = |kind| ModelError::new(kind, "x");
         for kind in [ModelErrorKind::RateLimited, ModelErrorKind::Overloaded, ModelErrorKind::Transport] {
             assert!(wait(&settings, 0, &of(kind)).is_some(), "{kind:?}");
-            assert_eq!(wait(&settings, 2, &of(kind)), None, "{kind:?} twice already");
+            let most = if kind == ModelErrorKind::Overloaded { 11 } else { 2 };
+            assert!(wait(&settings, most - 1, &of(kind)).is_some(), "{kind:?}");
+            assert_eq!(wait(&settings, most, &of(kind)), None, "{kind:?} {most} times already");
+            assert_eq!(wait(&settings.clone().max_retries(1), 1, &of(kind)), None, "{kind:?}");
         }
+        let minute: Duration = (0..11).map(|made| backoff(&settings, made, 0.5)).sum();
+        assert!((45..75).contains(&minute.as_secs()), "{minute:?}");
         for kind in [
             ModelErrorKind::BadRequest,
             ModelErrorKind::Auth,

@@ -17,7 +17,7 @@ pub struct HttpSettings {
     pub(super) first_byte_timeout: Duration,
     pub(super) idle_timeout: Duration,
     pub(super) total_timeout: Duration,
-    pub(super) max_retries: u32,
+    pub(super) max_retries: Option<u32>,
     pub(super) retry_base: Duration,
     pub(super) retry_cap: Duration,
     pub(super) retry_after_cap: Duration,
@@ -56,7 +56,8 @@ impl HttpSettings {
         self
     }
 
-    /// Sets how often a call is retried. Default 2.
+    /// Sets how often a call is retried. Default 2, and 11 while the server cannot be reached or is overloaded (a refused
+    /// connection, the statuses 503 and 529): with the default waits that is about a minute.
     ///
     /// A call is retried only when it was refused or when nothing of its answer arrived, and only when that can help:
     /// never after the statuses 400, 401, 403, 404 and 422. An answer that broke off is an error at once.
@@ -65,7 +66,7 @@ impl HttpSettings {
     /// [`retry`](crate::middleware::retry).
     #[must_use]
     pub fn max_retries(mut self, retries: u32) -> Self {
-        self.max_retries = retries;
+        self.max_retries = Some(retries);
         self
     }
 
@@ -111,7 +112,7 @@ impl Default for HttpSettings {
             first_byte_timeout: Duration::from_secs(600),
             idle_timeout: Duration::from_secs(300),
             total_timeout: Duration::from_secs(3600),
-            max_retries: 2,
+            max_retries: None,
             retry_base: Duration::from_millis(500),
             retry_cap: Duration::from_secs(8),
             retry_after_cap: Duration::from_secs(120),
