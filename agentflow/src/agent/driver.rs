@@ -225,6 +225,7 @@ impl Run {
         let output = plan.output.as_ref().map(|output| output.rule.clone());
         if segment.is_run() {
             shared.max_llm_calls.store(limits.max_llm_calls, Ordering::Relaxed);
+            shared.stream_if(terms.stream);
         }
         let compensation = Compensation::new(terms.compensate && segment.is_run());
         let mut machine = AgentMachine::new(base.clone(), limits, output);

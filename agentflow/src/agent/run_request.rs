@@ -108,6 +108,15 @@ impl RunRequest {
         self
     }
 
+    /// Asks models for streams from the first call on. A listener that comes in the middle of a call then gets the pieces
+    /// that follow. Default: a call is streamed if there is a listener for pieces when it begins.
+    /// Not used for an agent in a step of another run.
+    #[must_use]
+    pub fn stream(mut self) -> Self {
+        self.options.stream = true;
+        self
+    }
+
     /// Names the run, so that the same request is not started twice in one store. Default: a new id from the runtime.
     /// Not used for an agent in a step of another run.
     #[must_use]

@@ -236,6 +236,9 @@ pub struct RunTerms {
     /// That it is a live run, which waits for messages until it is closed; of an agent's run of its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub live: Option<LiveTerms>,
+    /// Its model calls are streamed also without a listener.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub stream: bool,
 }
 
 /// How a live run waits for messages.

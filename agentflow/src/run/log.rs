@@ -34,7 +34,7 @@ pub(crate) struct EventLog {
     pub(super) run_id: RunId,
     /// There is one when there are sinks.
     emitter: Option<Box<Emitter>>,
-    delta_listeners: AtomicUsize,
+    pub(super) delta_listeners: AtomicUsize,
     state: Mutex<State>,
     journal: Option<Box<Journal>>,
     /// What is taken out of events before anybody sees them.

@@ -24,6 +24,7 @@ pub(crate) struct RunOptions {
     pub(crate) max_llm_calls: Option<u32>,
     pub(crate) compensate: bool,
     pub(crate) live: Option<LiveTerms>,
+    pub(crate) stream: bool,
     /// The id of the session that it is a run of.
     pub(crate) session: Option<Arc<str>>,
 }
@@ -38,6 +39,7 @@ impl RunOptions {
             scopes: self.grants.clone(),
             compensate: self.compensate,
             live: self.live,
+            stream: self.stream,
         }
     }
 

@@ -160,6 +160,11 @@ impl RunShared {
         self
     }
 
+    /// Streams model calls from now on, also without a listener, if that is wanted.
+    pub(crate) fn stream_if(&self, wanted: bool) {
+        self.log.delta_listeners.fetch_add(usize::from(wanted), Ordering::Relaxed);
+    }
+
     /// What the run has of its own.
     pub(crate) fn own(&self) -> Option<&RunOwn> {
         self.own.get().map(|own| &**own)

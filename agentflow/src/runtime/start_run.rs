@@ -189,6 +189,13 @@ impl<'r, T> StartRun<'r, T> {
         self
     }
 
+    /// Asks models for streams from the first call on. A listener that comes in the middle of a call then gets the pieces
+    /// that follow. Default: a call is streamed if there is a listener for pieces when it begins.
+    pub fn stream(mut self) -> Self {
+        self.options.stream = true;
+        self
+    }
+
     /// The most model calls of the run and everything it starts, where that is fewer than the runtime's
     /// ([`RuntimeBuilder::max_llm_calls`](super::RuntimeBuilder::max_llm_calls)). One more fails with
     /// [`Error::LlmCallLimit`](crate::Error::LlmCallLimit), which no retry policy repeats.

@@ -2,7 +2,9 @@
 
 use std::io::Write;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
+use agentflow::agent::RunRequest;
 use agentflow::event::{EventKind, JsonlSink, ModelDelta};
 use agentflow::message::Conversation;
 use agentflow::message::Role;
@@ -10,7 +12,7 @@ use agentflow::model::{ModelErrorKind, Usage};
 use agentflow::store::MemoryStore;
 use agentflow::store::Store;
 use agentflow::tool::FnTool;
-use agentflow::{Agent, Context, Event};
+use agentflow::{Agent, Context, Error, Event, Workflow};
 use agentflow_testing::{ScriptedModel, Turn, test_runtime, within};
 use futures_util::StreamExt;
 use serde_json::{Value, json};
@@ -73,7 +75,7 @@ async fn the_stored_form_is_the_golden_one() {
     let result = agent.run("Twice 4?").await.unwrap();
     agent.run("Again?").await.unwrap_err();
     let stalled = agent.start("And again?").unwrap();
-    tokio::time::sleep(std::time::Duration::from_secs(3)).await;
+    tokio::time::sleep(Duration::from_secs(3)).await;
     stalled.cancel("nobody waits any more").await.unwrap();
     stalled.result().await.unwrap_err();
     golden("events.jsonl", &written.text());
@@ -235,4 +237,47 @@ async fn no_line_of_an_event_draws() {
     let read: Vec<Value> = written.text().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let started = read.iter().find(|event| event["name"] == "tool.failed").unwrap();
     assert_eq!(started["payload"]["result"]["name"], hostile, "it is the same text in JSON");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_listener_that_comes_late_gets_pieces_of_a_run_that_is_streamed() {
+    const PAUSE: Duration = Duration::from_secs(1);
+    for streamed in [false, true] {
+        let model = ScriptedModel::new([Turn::pieces(["Te", "a", "."]).after(PAUSE).paced(PAUSE)]).capturing();
+        let runtime = test_runtime().agent(&Agent::new(model.clone()).name("late_chat")).build();
+        let request = RunRequest::new("hi");
+        let request = if streamed { request.stream() } else { request };
+        let run = runtime.start_agent("late_chat", request).await.unwrap();
+        // The model has been called by then.
+        tokio::task::yield_now().await;
+        let mut pieces = String::new();
+        let mut events = std::pin::pin!(run.events());
+        while let Some(event) = events.next().await {
+            if let EventKind::ModelDelta(ModelDelta::Text(text)) = event.kind {
+                pieces.push_str(&text);
+            }
+        }
+        assert_eq!((model.requests()[0].stream, pieces.as_str()), (streamed, if streamed { "Tea." } else { "" }));
+    }
+}
+
+#[tokio::test]
+async fn a_workflow_that_is_streamed_asks_its_agents_for_streams() {
+    let flow = |agent: Agent| {
+        Workflow::build("late_flow", ["task"], |b, (task,)| {
+            b.node("ask", (task,), move |cx, (task,): (String,)| {
+                let agent = agent.clone();
+                async move { Ok::<_, Error>(agent.run_in(&cx, task).await?.into_output()) }
+            })
+        })
+        .unwrap()
+    };
+    for streamed in [false, true] {
+        let model = ScriptedModel::new([Turn::text("Tea.")]).capturing();
+        let runtime = test_runtime().build();
+        let start = runtime.start(flow(Agent::new(model.clone())), "hi".to_owned());
+        let run = if streamed { start.stream() } else { start }.await.unwrap();
+        assert_eq!(run.result().await.unwrap(), "Tea.");
+        assert_eq!(model.requests()[0].stream, streamed);
+    }
 }

@@ -158,6 +158,7 @@ impl WorkflowRun {
             true => Vec::new(),
             false => spec.nodes.iter().map(|node| segment.base.child(node.path.names())).collect(),
         };
+        segment.shared.stream_if(terms.stream && segment.is_run());
         let (sender, control) = mpsc::unbounded_channel();
         let executor = if segment.is_run() { StepsElsewhere::of(&segment.shared.host) } else { None };
         let mut run = Self {
