@@ -3,6 +3,7 @@
 mod aimock;
 mod cassette;
 mod compatible_servers;
+mod fake_providers;
 mod first_delta;
 mod hostile_server;
 mod live_runs;

@@ -1,0 +1,232 @@
+//! `FakeProvider`: a model provider's server on loopback, which refuses requests that real providers refuse.
+//!
+//! A scripted model replaces the adapter too, so a test with it says nothing about the request that a provider gets. This
+//! server replaces the provider alone.
+
+mod fake_reply;
+mod request_rules;
+mod seen_request;
+
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+pub use self::fake_reply::FakeReply;
+use self::request_rules::RequestFault;
+
+/// The longest that a client may take for its request.
+const READ_TIMEOUT: Duration = Duration::from_secs(30);
+/// The largest request, in bytes.
+const MAX_REQUEST: usize = 64 * 1024 * 1024;
+
+/// A wire format of a [`FakeProvider`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ProviderFormat {
+    /// OpenAI's Chat Completions.
+    OpenAiChat,
+    /// OpenAI's Responses.
+    OpenAiResponses,
+    /// Anthropic's Messages.
+    Anthropic,
+    /// Gemini's generateContent.
+    Gemini,
+}
+
+/// A server of a wire format on loopback, with its replies in order. The last reply is given again and again.
+///
+/// It is strict: a request that a real provider of the format refuses is answered with status 400 and the provider's kind of
+/// error, and uses no reply. Refused are names of tools with characters beside letters, digits, `_` and `-`, arguments that
+/// are not a JSON object, calls without a result or with two, results without a call, messages without content, a wrong
+/// order of roles, schemas with unsupported keywords, and for Gemini results with the key `$ref`.
+///
+/// It answers as a stream if the request asks for one. The server ends when this is dropped.
+///
+/// ```
+/// use agentflow::model::openai_chat::OpenAiChat;
+/// use agentflow::prelude::*;
+/// use agentflow_testing::{FakeProvider, FakeReply, ProviderFormat};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> std::result::Result<(), Box<dyn std::error::Error>> {
+/// let provider = FakeProvider::start(ProviderFormat::OpenAiChat, [FakeReply::text("Hello.")])?;
+/// let model = OpenAiChat::builder("m").base_url(provider.base_url()).build()?;
+/// assert_eq!(Agent::new(model).run("Hi").await?.output(), "Hello.");
+/// assert_eq!(provider.requests()[0]["messages"][0]["content"], "Hi");
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct FakeProvider {
+    base_url: String,
+    state: Arc<Mutex<State>>,
+}
+
+#[derive(Debug)]
+struct State {
+    format: ProviderFormat,
+    is_strict: bool,
+    replies: Vec<FakeReply>,
+    requests: Vec<Value>,
+    /// The number of replies that were given.
+    given: usize,
+    refusals: Vec<String>,
+    is_closed: bool,
+}
+
+impl FakeProvider {
+    /// Starts a server with these replies.
+    ///
+    /// # Errors
+    /// If no port of the loopback address is free.
+    ///
+    /// # Panics
+    /// If there are no replies.
+    pub fn start(format: ProviderFormat, replies: impl IntoIterator<Item = FakeReply>) -> io::Result<Self> {
+        let replies: Vec<FakeReply> = replies.into_iter().collect();
+        assert!(!replies.is_empty(), "a provider needs at least one reply");
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+        let base_url = format!("http://{}/v1", listener.local_addr()?);
+        let state = State {
+            format,
+            is_strict: true,
+            replies,
+            requests: Vec::new(),
+            given: 0,
+            refusals: Vec::new(),
+            is_closed: false,
+        };
+        let state = Arc::new(Mutex::new(state));
+        let shared = Arc::clone(&state);
+        thread::spawn(move || {
+            for stream in listener.incoming() {
+                let Ok(stream) = stream else { return };
+                if locked(&shared).is_closed {
+                    return;
+                }
+                let shared = Arc::clone(&shared);
+                // A client may close the connection at any time.
+                thread::spawn(move || drop(serve(stream, &shared)));
+            }
+        });
+        Ok(Self { base_url, state })
+    }
+
+    /// Accepts every request from now on. Default: strict.
+    #[must_use]
+    pub fn lenient(self) -> Self {
+        locked(&self.state).is_strict = false;
+        self
+    }
+
+    /// The base URL for the builder of a model, such as `OpenAiChat::builder(..).base_url(..)`.
+    pub fn base_url(&self) -> &str {
+        &self.base_url
+    }
+
+    /// The bodies of all requests until now, refused ones included.
+    pub fn requests(&self) -> Vec<Value> {
+        locked(&self.state).requests.clone()
+    }
+
+    /// The messages of all refusals until now.
+    pub fn refusals(&self) -> Vec<String> {
+        locked(&self.state).refusals.clone()
+    }
+}
+
+impl Drop for FakeProvider {
+    fn drop(&mut self) {
+        locked(&self.state).is_closed = true;
+        // Wakes the listener, which then sees that it is closed.
+        if let Some(address) = self.base_url.strip_prefix("http://").and_then(|url| url.strip_suffix("/v1")) {
+            drop(TcpStream::connect(address));
+        }
+    }
+}
+
+fn locked(state: &Mutex<State>) -> MutexGuard<'_, State> {
+    state.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn serve(mut stream: TcpStream, state: &Mutex<State>) -> io::Result<()> {
+    stream.set_read_timeout(Some(READ_TIMEOUT))?;
+    let (path, body) = read_request(&stream)?;
+    let (status, content_type, body) = locked(state).answer(&path, &body);
+    let length = body.len();
+    write!(
+        stream,
+        "HTTP/1.1 {status}\r\ncontent-type: {content_type}\r\nconnection: close\r\ncontent-length: {length}\r\n\r\n{body}"
+    )
+}
+
+/// The path and the body of a request.
+fn read_request(stream: &TcpStream) -> io::Result<(String, Vec<u8>)> {
+    let mut reader = BufReader::new(stream);
+    let mut line = String::new();
+    reader.read_line(&mut line)?;
+    let path = line.split(' ').nth(1).unwrap_or_default().to_owned();
+    let mut length = 0_usize;
+    loop {
+        line.clear();
+        if reader.read_line(&mut line)? == 0 || line == "\r\n" {
+            break;
+        }
+        if let Some(value) = line.to_ascii_lowercase().strip_prefix("content-length:") {
+            length = value.trim().parse().unwrap_or_default();
+        }
+    }
+    if length > MAX_REQUEST {
+        return Err(io::Error::new(io::ErrorKind::InvalidData, "the request is too large"));
+    }
+    let mut body = vec![0; length];
+    reader.read_exact(&mut body)?;
+    Ok((path, body))
+}
+
+impl State {
+    fn answer(&mut self, path: &str, body: &[u8]) -> (&'static str, &'static str, String) {
+        const JSON: &str = "application/json";
+        let body: Value = serde_json::from_slice(body).unwrap_or_default();
+        let checked = match self.is_strict {
+            true => request_rules::check(self.format, &body),
+            false => Ok(()),
+        };
+        let streams = body["stream"] == true || path.contains(":streamGenerateContent");
+        self.requests.push(body);
+        if let Err(fault) = checked {
+            let error = self.format.error(&fault);
+            self.refusals.push(format!("{}: {}", fault.at, fault.message));
+            return ("400 Bad Request", JSON, error.to_string());
+        }
+        self.given += 1;
+        let Some(reply) = self.replies.get(self.given - 1).or(self.replies.last()) else {
+            return ("500 Internal Server Error", JSON, String::new());
+        };
+        match streams {
+            true => ("200 OK", "text/event-stream", reply.events(self.format, self.given)),
+            false => ("200 OK", JSON, reply.whole(self.format, self.given).to_string()),
+        }
+    }
+}
+
+impl ProviderFormat {
+    /// The body of a refusal, as the provider writes it.
+    fn error(self, fault: &RequestFault) -> Value {
+        let RequestFault { at, message } = fault;
+        match self {
+            Self::OpenAiChat | Self::OpenAiResponses => json!({"error": {
+                "message": format!("Invalid '{at}': {message}."), "type": "invalid_request_error", "param": at,
+                "code": "invalid_value",
+            }}),
+            Self::Anthropic => json!({"type": "error",
+                "error": {"type": "invalid_request_error", "message": format!("{at}: {message}")}}),
+            Self::Gemini => json!({"error": {"code": 400, "status": "INVALID_ARGUMENT",
+                "message": format!("* GenerateContentRequest.{at}: {message}")}}),
+        }
+    }
+}
