@@ -16,8 +16,8 @@ use crate::tool::{EXIT_LOOP, Effects, ToolFuture};
 ///
 /// It is a path for `tools![..]` and `#[agent(tools = [..])]`; code calls [`Context::exit_loop`]. The call ends the turn
 /// of the model, which is not asked again. The text beside the call is the output of the last round. Without a text the
-/// output of the round before is kept, or what the first round was given. Only an answer with a type is asked for after
-/// the call. Outside of a repetition the call changes nothing, and the model is asked for its answer.
+/// output of the round before is kept; of the first round, its input. A model whose answer has a type still gives it after
+/// the call. Outside of a repetition the call changes nothing, and the model continues.
 ///
 /// ```
 /// # use agentflow::prelude::*;

@@ -31,7 +31,7 @@ pub struct ToolCallDelta {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
     /// The tool's name, when it became known with this piece. Some servers send it in pieces: then this is all that is
-    /// known of it, and replaces what an earlier piece said.
+    /// known of it, and replaces an earlier value.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     /// More of the arguments' JSON text.

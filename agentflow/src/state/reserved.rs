@@ -3,10 +3,11 @@
 
 use super::key::StateOwner;
 
-/// That the repetition around a step ends after this round. The value is `null`, or [`WITHOUT_OUTPUT`].
+/// The key that ends the repetition around a step after this round. The value is `null`, or [`WITHOUT_OUTPUT`].
 pub(crate) const EXIT: &str = "loop:exit";
 
-/// The value of [`EXIT`], as JSON, after an agent that ended its round without an answer: that of the round before counts.
+/// The value of [`EXIT`], as JSON, after an agent that ended its round without an answer. The output of the round before
+/// counts then.
 pub(crate) const WITHOUT_OUTPUT: &str = "true";
 
 /// What stands before the key of a message.

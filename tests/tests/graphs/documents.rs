@@ -346,7 +346,7 @@ async fn an_agent_ends_a_loop() {
     let text = TRACKER.replace("type: sequential", "type: loop").replace("tools: []", "tools: [exit_loop]");
     let exit = || Turn::call("exit_loop", json!({}));
     for (turns, output) in [
-        // Without a text, what the round before gave is kept.
+        // Without a text, the output of the round before is kept.
         (vec![Turn::text("1"), Turn::text("a"), Turn::text("2"), exit()], "a"),
         (vec![Turn::text("1"), Turn::text("a"), Turn::text("2"), exit().and_text("b")], "b"),
         (vec![Turn::text("1"), exit().and_text("a")], "a"),

@@ -1,5 +1,5 @@
-//! Servers that speak a wire format in their own way: what they send is read as they mean it, and what they are sent is
-//! what the strictest of them takes.
+//! Servers that speak a wire format in their own way. Their answers are read as the servers mean them, and the strictest
+//! server accepts each request.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 
 use super::scripted_server::{After, Format, Reply, ScriptedServer};
 
-/// The longest time for anything that a test waits for. It only decides how long a failure takes.
+/// The longest wait of a test. It only decides how long a failure takes.
 const HANGS: Duration = Duration::from_secs(60);
 
 fn answered(format: Format, text: &str) -> Value {
@@ -32,7 +32,7 @@ fn answered(format: Format, text: &str) -> Value {
     }
 }
 
-/// A conversation in which a model made these calls, each of which succeeded.
+/// A conversation in which a model made these calls, with success.
 fn history(calls: &[(&str, &str)], output: &str) -> Conversation {
     let calls: Vec<Arc<ToolCall>> = calls
         .iter()
@@ -104,7 +104,7 @@ async fn names_of_tools_in_a_history_are_ones_that_every_provider_takes() {
                     assert_eq!(result["functionResponse"]["name"], **name);
                 }
             }
-            // Without tools of its own a request has those that were called.
+            // A request without tools declares the called ones.
             Format::Anthropic => {
                 let tools = request["tools"].as_array().unwrap();
                 let tools: BTreeSet<&str> = tools.iter().map(|tool| tool["name"].as_str().unwrap()).collect();
@@ -126,7 +126,7 @@ async fn arguments_in_a_history_are_json_objects() {
         let calls = calls_in(format, &request);
         assert!(calls.iter().all(|(_, arguments)| arguments.is_object()), "{format:?}: {calls:?}");
         for (written, (_, arguments)) in broken.iter().zip(&calls) {
-            // The model sees what it wrote.
+            // The model sees its mistake.
             assert_eq!(arguments, &json!({"INVALID_JSON": written}), "{format:?}");
         }
         let whole: Vec<&Value> = calls[broken.len()..].iter().map(|(_, arguments)| arguments).collect();
@@ -539,7 +539,7 @@ async fn thinking_in_tags_at_the_start_of_a_text_is_reasoning() {
             (&["<", "b>Tea</b>"], "", "<b>Tea</b>"),
             (&["<thin"], "", "<thin"),
             (&["Tea. <think>Hm.</think>"], "", "Tea. <think>Hm.</think>"),
-            // Without an end it is no thinking.
+            // Without its closing tag the text is not thinking.
             (&["<think> is a tag"], "", "<think> is a tag"),
         ] {
             let server = ScriptedServer::start([Reply::events(&streamed(format, pieces))]);

@@ -11,10 +11,8 @@ use std::thread;
 use agentflow::event::EventKind;
 use agentflow::message::Conversation;
 use agentflow::middleware::{Price, Prices, Scope, cost_tracker, token_budget};
-use agentflow::model::anthropic::Anthropic;
 use agentflow::model::gemini::Gemini;
 use agentflow::model::openai_chat::OpenAiChat;
-use agentflow::model::openai_responses::OpenAiResponses;
 use agentflow::model::{HttpSettings, ModelError, ModelErrorKind, ModelRequest, ModelResponse, Secret, Usage};
 use agentflow::store::{MemoryStore, Store};
 use agentflow::{Agent, Message, Model, Runtime, tool, tools};
@@ -25,38 +23,12 @@ use tracing::field::Field;
 use tracing_subscriber::layer::{Context as LayerContext, SubscriberExt};
 use tracing_subscriber::{Layer, Registry};
 
-/// One of the four wire formats.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Format {
-    Chat,
-    Responses,
-    Anthropic,
-    Gemini,
-}
+use super::scripted_server::{Format, KEY};
 
 /// The most parts of an answer, as `HttpSettings` says.
 const MAX_PARTS: usize = 4096;
-const KEY: &str = "plainly-a-key-5f1d9c7e2b";
 
 impl Format {
-    const ALL: [Self; 4] = [Self::Chat, Self::Responses, Self::Anthropic, Self::Gemini];
-
-    fn model(self, server: &str, http: HttpSettings) -> Arc<dyn Model> {
-        macro_rules! model {
-            ($builder:expr) => {
-                Arc::new(
-                    $builder.base_url(format!("{server}/v1")).http(http).api_key(Secret::new(KEY)).build().unwrap(),
-                )
-            };
-        }
-        match self {
-            Self::Chat => model!(OpenAiChat::builder("m")),
-            Self::Responses => model!(OpenAiResponses::builder("m")),
-            Self::Anthropic => model!(Anthropic::builder("m")),
-            Self::Gemini => model!(Gemini::builder("m")),
-        }
-    }
-
     /// A whole answer with usage, every count of which is this.
     fn counted(self, count: &Value) -> Value {
         match self {
@@ -265,7 +237,7 @@ async fn counts_are_those_that_a_model_can_reach() {
             (json!([]), 0),
         ] {
             let (server, _) = serve(document(format.counted(&count).to_string()));
-            let usage = call(&*format.model(&server, once()), false).await.unwrap().usage;
+            let usage = call(&*format.model_at(&server, once()), false).await.unwrap().usage;
             let what = format!("{format:?} {count}");
             // Some formats count the input, or the output, in several parts.
             for tokens in [usage.input_tokens, usage.output_tokens] {
@@ -283,7 +255,7 @@ async fn counts_are_those_that_a_model_can_reach() {
 async fn a_lying_server_neither_overflows_a_run_nor_its_budget() {
     let (server, _) = serve(document(Format::Chat.counted(&json!(u64::MAX)).to_string()));
     let runtime = Runtime::builder().with(token_budget(1_000)).build();
-    let agent = Agent::new(Format::Chat.model(&server, once())).runtime(&runtime);
+    let agent = Agent::new(Format::Chat.model_at(&server, once())).runtime(&runtime);
     let result = agent.run("Hi").await.unwrap();
     assert_eq!(result.usage().total_tokens(), 2_000_000_000);
 
@@ -332,7 +304,7 @@ async fn an_answer_without_an_end_is_ended() {
             let (answer, written) = endless(kind, start, more);
             let (server, _) = serve(answer);
             let http = once().max_answer_bytes(LIMIT);
-            let error = call(&*format.model(&server, http), streamed).await.unwrap_err();
+            let error = call(&*format.model_at(&server, http), streamed).await.unwrap_err();
             assert_eq!(error.kind(), ModelErrorKind::AnswerTooLarge, "{format:?} {streamed}: {error}");
             assert!(error.message().contains("1048576") && !error.is_retryable(), "{error}");
             // What the sockets hold comes on top.
@@ -348,7 +320,7 @@ async fn an_answer_has_a_limit_by_default() {
     let (start, more) = Format::Chat.endless();
     let (answer, _) = endless("text/event-stream", start, more);
     let (server, _) = serve(answer);
-    let error = call(&*Format::Chat.model(&server, once()), true).await.unwrap_err();
+    let error = call(&*Format::Chat.model_at(&server, once()), true).await.unwrap_err();
     assert_eq!(error.kind(), ModelErrorKind::AnswerTooLarge, "{error}");
 }
 
@@ -357,10 +329,10 @@ async fn an_answer_has_no_more_parts_than_it_may() {
     for format in Format::ALL {
         let of = |calls: usize| (0..calls).map(|number| format.call(number)).collect::<String>() + &format.end();
         let (server, _) = serve(stream(of(MAX_PARTS)));
-        let response = call(&*format.model(&server, once()), true).await.unwrap();
+        let response = call(&*format.model_at(&server, once()), true).await.unwrap();
         assert_eq!(response.tool_calls().count(), MAX_PARTS, "{format:?}");
         let (server, _) = serve(stream(of(MAX_PARTS + 1)));
-        let error = call(&*format.model(&server, once()), true).await.unwrap_err();
+        let error = call(&*format.model_at(&server, once()), true).await.unwrap_err();
         assert_eq!(error.kind(), ModelErrorKind::AnswerTooLarge, "{format:?}: {error}");
     }
 }
@@ -371,11 +343,11 @@ async fn a_list_of_nothings_is_not_read() {
     for format in Format::ALL {
         let body = format.list_of_nothings(MAX_PARTS + 1);
         let (server, _) = serve(document(body.clone()));
-        let error = call(&*format.model(&server, once()), false).await.unwrap_err();
+        let error = call(&*format.model_at(&server, once()), false).await.unwrap_err();
         assert_eq!(error.kind(), ModelErrorKind::AnswerTooLarge, "{format:?}: {error}");
         if format != Format::Anthropic {
             let (server, _) = serve(stream(format!("data: {body}\n\n")));
-            let error = call(&*format.model(&server, once()), true).await.unwrap_err();
+            let error = call(&*format.model_at(&server, once()), true).await.unwrap_err();
             assert_eq!(error.kind(), ModelErrorKind::AnswerTooLarge, "{format:?}: {error}");
         }
     }
@@ -388,7 +360,7 @@ async fn no_text_of_an_error_is_long() {
         let error = json!({"type": "error", "message": long, "code": long,
             "error": {"type": long, "message": long, "code": long, "status": long}});
         let (server, _) = serve(stream(event(error)));
-        let error = call(&*format.model(&server, once()), true).await.unwrap_err();
+        let error = call(&*format.model_at(&server, once()), true).await.unwrap_err();
         let texts = [Some(error.message()), error.provider_code(), error.body()];
         for text in texts.into_iter().flatten() {
             assert!(text.len() <= 4096, "{format:?}: {} bytes", text.len());
@@ -418,7 +390,7 @@ async fn a_key_in_the_place_of_something_else_is_not_shown() {
                 for (answer, streamed) in [(document(body.clone()), false), (stream(format!("data: {body}\n\n")), true)]
                 {
                     let (server, _) = serve(answer);
-                    let error = call(&*format.model(&server, once()), streamed).await.unwrap_err();
+                    let error = call(&*format.model_at(&server, once()), streamed).await.unwrap_err();
                     let shown = shown(&error);
                     assert!(!shown.contains(KEY) && !shown.contains(&escaped), "{format:?} {body}: {shown}");
                     let cause = std::error::Error::source(&error);
@@ -460,10 +432,10 @@ async fn a_models_name_leads_nowhere_else() {
 async fn calls_to_this_machine_take_no_proxy() {
     const SERVER: &str = "AGENTFLOW_TEST_BEHIND_A_PROXY";
     if let Ok(server) = std::env::var(SERVER) {
-        let response = call(&*Format::Chat.model(&server, once()), false).await.unwrap();
+        let response = call(&*Format::Chat.model_at(&server, once()), false).await.unwrap();
         assert_eq!(response.text(), "x");
         let elsewhere = "http://models.invalid";
-        let response = call(&*Format::Chat.model(elsewhere, once()), false).await.unwrap();
+        let response = call(&*Format::Chat.model_at(elsewhere, once()), false).await.unwrap();
         assert_eq!(response.text(), "x", "the proxy answers for others");
         return;
     }

@@ -1,5 +1,5 @@
 //! A model server on loopback that gives its replies in order, the last one again and again, and keeps the bodies of the
-//! requests. It speaks no wire format of its own: a reply is the bytes of one.
+//! requests. It knows no wire format: a reply is plain bytes.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
@@ -15,7 +15,10 @@ use agentflow::model::openai_responses::OpenAiResponses;
 use agentflow::model::{HttpSettings, Secret};
 use serde_json::Value;
 
-/// One of the four wire formats.
+/// The key of all models.
+pub(super) const KEY: &str = "plainly-a-key-5f1d9c7e2b";
+
+/// A wire format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Format {
     Chat,
@@ -27,17 +30,17 @@ pub(super) enum Format {
 impl Format {
     pub(super) const ALL: [Self; 4] = [Self::Chat, Self::Responses, Self::Anthropic, Self::Gemini];
 
-    /// A model of this format at a server that is not the provider's own.
+    /// A model of this format at a server, which is not the provider's own.
     pub(super) fn model(self, server: &ScriptedServer) -> Arc<dyn Model> {
+        self.model_at(&server.url, HttpSettings::default().max_retries(0))
+    }
+
+    /// A model of this format at an address.
+    pub(super) fn model_at(self, server: &str, http: HttpSettings) -> Arc<dyn Model> {
         macro_rules! model {
             ($builder:expr) => {
                 Arc::new(
-                    $builder
-                        .base_url(format!("{}/v1", server.url))
-                        .http(HttpSettings::default().max_retries(0))
-                        .api_key(Secret::new("not-a-real-key"))
-                        .build()
-                        .unwrap(),
+                    $builder.base_url(format!("{server}/v1")).http(http).api_key(Secret::new(KEY)).build().unwrap(),
                 )
             };
         }
@@ -55,13 +58,13 @@ impl Format {
 pub(super) enum After {
     /// The connection is closed.
     Close,
-    /// Nothing more is sent, and the connection stays open until the client closes it.
+    /// The connection stays open and silent until the client closes it.
     Silence,
     /// This is sent again and again until the client closes the connection.
     Repeat(&'static str),
 }
 
-/// One reply: status 200 with this body.
+/// A reply with the status 200.
 #[derive(Clone)]
 pub(super) struct Reply {
     content_type: &'static str,
@@ -80,7 +83,7 @@ impl Reply {
         Self::stream(events.iter().map(|event| format!("data: {event}\n\n")).collect::<String>())
     }
 
-    /// A body of the content type for streams of events, whatever is in it.
+    /// A reply with the content type of event streams and any body.
     pub(super) fn stream(body: impl Into<String>) -> Self {
         Self { content_type: "text/event-stream", body: body.into(), after: After::Close }
     }

@@ -94,7 +94,7 @@ async fn a_round_that_ends_without_a_text_keeps_the_output_of_the_one_before() {
     let run = runtime.start(exit_polished::workflow(), "x".to_owned()).await.unwrap();
     assert_eq!(run.result().await.unwrap(), "xxx");
     check_events(&run.recorded()).unwrap();
-    // Before the first round there is what it was given.
+    // The first round has only its input.
     assert_eq!(exit_polished::workflow().run(&runtime, "xxx".to_owned()).await.unwrap(), "xxx");
     CrashTest::new(&exit_polished::workflow(), || "x".to_owned())
         .runtime(move |runtime| runtime.model(silent()))

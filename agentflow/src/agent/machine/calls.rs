@@ -21,7 +21,7 @@ pub(super) struct Calls {
     by_path: HashMap<StepPath, usize>,
     /// How many have no result.
     left: usize,
-    /// One of them ended the repetition around the agent.
+    /// A call ended the repetition around the agent.
     exits: bool,
 }
 

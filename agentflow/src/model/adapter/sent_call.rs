@@ -2,7 +2,7 @@
 //!
 //! A model may call a tool that does not exist, or with arguments that are not JSON. The call and the error that answered
 //! it stay in the conversation, and a strict server would refuse each later request for them. All adapters use these
-//! rules; none has rules of its own.
+//! rules.
 
 use std::borrow::Cow;
 
@@ -36,7 +36,7 @@ pub(super) fn identifier(text: &str, longest: usize) -> Cow<'_, str> {
 }
 
 /// Returns the arguments of a call as a JSON object: as the model wrote them, or `{}` for an empty text. Any other text is
-/// put into an object, as Anthropic's manual proposes, so that the model sees what it wrote.
+/// put into an object, as Anthropic's manual proposes, so that the model sees its mistake.
 pub(super) fn arguments(call: &ToolCall) -> Cow<'_, RawValue> {
     let text = if call.arguments.trim_ascii().is_empty() { "{}" } else { &call.arguments };
     match serde_json::from_str::<&RawValue>(text) {

@@ -196,8 +196,7 @@ impl Machine {
         }
     }
 
-    /// The output of a repetition that ends with this round: what the round was given, when an agent ended it without an
-    /// answer.
+    /// The output of a repetition that ends with this round: the input of the round, if an agent ended it without an answer.
     fn output_of_last(&self, round: Unit, output: Encoded, exit: Option<&Encoded>) -> Encoded {
         let is_empty = output.as_str() == "\"\"" && exit.is_some_and(|exit| exit.as_str() == WITHOUT_OUTPUT);
         let before = self.item(round).filter(|before| is_empty && before.as_str() != "null");

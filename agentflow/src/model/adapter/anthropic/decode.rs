@@ -123,7 +123,7 @@ impl Decode for MessagesDecoder {
         }
         let mut blocks = std::mem::take(&mut self.blocks);
         for block in &mut blocks {
-            // Without the format's own end some may be open; nobody waits for their pieces any more.
+            // Without the format's own end some may be open. No listener gets the rest of them.
             block.end(&mut Deltas::new(false));
             block.name_call(self.turn);
         }

@@ -15,7 +15,7 @@ use crate::model::adapter::sent_call::{arguments, tool_name};
 /// Gemini 3 on refuse a call without one.
 const NO_SIGNATURE: &str = "skip_thought_signature_validator";
 
-/// The key of an object that stands for a file beside a result.
+/// The key of an object that names a file beside a result.
 const REFERENCE: &str = "$ref";
 
 /// The parts with commas between them; empty when there are none.
@@ -111,8 +111,8 @@ fn response<'a>(result: &'a ToolResult, model: &str) -> FunctionResponse<'a> {
     FunctionResponse { id: their_id(&result.call_id), name: tool_name(&result.name), response, parts }
 }
 
-/// Returns true if the JSON has an object with the key `$ref` at any depth. To the service it names a file beside the
-/// result, and the request is refused when there is no such file. JSON that is nested too deep to be read counts as well.
+/// Returns true if the JSON has an object with the key `$ref` at any depth. The service looks for
+/// the file of this name beside the result, and refuses the request without it. Also true for JSON that is nested too deep.
 fn has_references(json: &str) -> bool {
     fn found(value: &Value) -> bool {
         match value {

@@ -83,7 +83,7 @@ struct Reading<D> {
     body: Body,
     /// How many bytes of the body were read.
     taken: u64,
-    /// When an answer that has its reason is taken as it is.
+    /// When an answer with its reason is complete without the end of the stream.
     linger: Limit,
     decoder: D,
 }
@@ -223,7 +223,7 @@ impl<F: WireFormat> Exchange<F> {
         }
     }
 
-    /// The body holds an error. A retry repeats nothing if there was nothing else in it.
+    /// The body holds an error. A retry is safe if the body holds no piece of an answer.
     async fn unanswered(&mut self, error: ModelError) -> Result<Stage<F::Decoder>, ModelError> {
         match self.handed_on || !self.deltas.is_empty() || error.kind() == ModelErrorKind::Truncated {
             true => Err(error),

@@ -90,7 +90,7 @@ pub(crate) struct Outgoing {
 pub(crate) struct Deltas {
     wanted: bool,
     queue: VecDeque<ModelEvent>,
-    /// Present when thinking may stand in tags in the text.
+    /// Present when the text may have thinking in tags.
     tags: Option<ThinkTags>,
 }
 

@@ -2,7 +2,7 @@
 //!
 //! Follows the WHATWG rules (line ends, byte order mark, comments, fields), with two differences. An event that the body
 //! ends in the middle of is offered by [`SseReader::finish`], since some servers leave out the last blank line. A JSON
-//! object that stands in the place of an event is offered as one, since some servers write an error so. It does no I/O
+//! object without a field name is offered as an event, since some servers write an error so. It does no I/O
 //! and never waits: an event is passed on as soon as its blank line has arrived.
 
 use super::Flow;
@@ -29,7 +29,7 @@ pub(crate) struct SseReader {
     name: Vec<u8>,
     data: Vec<u8>,
     has_data: bool,
-    /// The lines are those of a JSON object without field names.
+    /// The lines belong to a JSON object and have no field names.
     bare: bool,
     /// A line that is not blank has begun.
     begun: bool,
@@ -40,7 +40,7 @@ pub(crate) struct SseReader {
 }
 
 impl SseReader {
-    /// Returns true if the body is a JSON document, of which these are the first bytes, whatever its content type says.
+    /// Returns true if the body is a JSON document, by its first bytes. The content type may be wrong.
     pub(crate) fn is_document(&self, first: &[u8]) -> bool {
         let first = first.strip_prefix(BOM).unwrap_or(first).trim_ascii_start();
         !self.begun && matches!(first.first(), Some(b'{' | b'['))

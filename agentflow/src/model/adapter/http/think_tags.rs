@@ -1,6 +1,6 @@
 //! Separates thinking that a model writes between `<think>` and `</think>` at the start of its text from the answer.
 //!
-//! Servers of open models leave the tags in the text when they are not told of them. The thinking becomes reasoning that
+//! Servers of open models leave the tags in the text unless they are configured for them. The thinking becomes reasoning that
 //! belongs to no provider, so it is shown and never sent back: these models are made for conversations without it.
 
 use std::sync::Arc;
@@ -21,17 +21,17 @@ pub(super) struct ThinkTags {
 
 #[derive(Debug, Default, PartialEq, Eq)]
 enum Stage {
-    /// Nothing but space has arrived.
+    /// Only space has arrived.
     #[default]
     Start,
     Thinking,
-    /// Nothing but space has arrived since the thinking.
+    /// Only space has arrived since the thinking.
     Behind,
     Answer,
 }
 
 impl ThinkTags {
-    /// Takes the next piece of the text, and gives `each` what is known to be reasoning or text.
+    /// Takes the next piece of the text, and gives `each` the pieces that are certainly reasoning or text.
     pub(super) fn take(&mut self, more: String, mut each: impl FnMut(ModelEvent)) {
         if self.stage == Stage::Answer {
             return each(ModelEvent::Text(more));
@@ -65,7 +65,7 @@ impl ThinkTags {
         }
     }
 
-    /// The text has ended: gives `each` what was held.
+    /// Ends the text, and gives `each` the held piece.
     pub(super) fn finish(&mut self, mut each: impl FnMut(ModelEvent)) {
         let held = std::mem::take(&mut self.held);
         match std::mem::replace(&mut self.stage, Stage::Answer) {
@@ -82,7 +82,7 @@ fn begin_of_tag(text: &str) -> usize {
     (text.len().saturating_sub(CLOSE.len())..text.len()).find(begins).unwrap_or(text.len())
 }
 
-/// Returns a response with the thinking at the start of its text as a part of its own. Without a closing tag the text is
+/// Returns a response with the thinking at the start of its text as a separate part. Without a closing tag the text is
 /// thinking only where it cannot be the answer: it was cut, or tool calls follow it.
 pub(super) fn separated(mut response: ModelResponse) -> ModelResponse {
     let parts = response.message.parts();

@@ -232,7 +232,7 @@ impl ChatDecoder {
 
     /// The call that a piece points to: by its index, else by its id, else the last one. A piece without a name that
     /// points to none continues the last call while that is open, since some servers count the pieces of one call
-    /// differently, or give each an id of its own.
+    /// differently, or give each its own id.
     fn known_call(&mut self, index: Option<u64>, id: &str, name: &str) -> Option<usize> {
         let last = self.answer.calls().checked_sub(1);
         let known = match index {
@@ -248,18 +248,20 @@ impl ChatDecoder {
     }
 
     /// Returns true if a piece belongs to the call that it points to. Otherwise it begins another call: some servers give
-    /// the same index, the same id or neither to every call, and then a name says where a call begins.
+    /// the same index, the same id or neither to every call, and then a call begins with its name.
     fn belongs(&mut self, number: usize, id: &str, name: &str, arguments: &str, follows: bool) -> bool {
         let Some(call) = self.answer.call_mut(number) else { return false };
         let other_id = !id.is_empty() && !call.id.is_empty() && call.id != id;
-        let same_call = call.id == id && call.name == name;
+        let same_id = !id.is_empty() && call.id == id;
+        let same_call = same_id && call.name == name;
         match &*call.arguments {
-            _ if name.is_empty() => true,
+            // A call whose name is never sent is a call of its own.
+            whole if name.is_empty() => !other_id || arguments.is_empty() || !is_whole(whole),
             _ if follows && !same_call => false,
             "" => !other_id && !follows,
             whole if is_whole(whole) => same_call && (arguments.is_empty() || arguments == whole),
             // In the middle of the arguments, a server repeats the name.
-            _ => call.name == name || call.id == id,
+            _ => call.name == name || same_id,
         }
     }
 
