@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
+use super::call_keys::CallKeys;
 use super::redaction::REDACTED;
 use crate::event::{Event, EventKind, NotUndone};
 use crate::message::{ToolCall, ToolResult, ToolStatus};
@@ -21,6 +22,7 @@ pub(crate) struct DoneCalls {
     calls: Vec<DoneCall>,
     undoing: HashMap<StepPath, Undoing>,
     newer: Option<NewerEvent>,
+    keys: CallKeys,
 }
 
 /// A call that has a compensation.
@@ -28,6 +30,8 @@ pub(crate) struct DoneCall {
     pub(crate) path: StepPath,
     /// Where earlier attempts made it, the first one first: what is below belongs to it.
     before: Vec<StepPath>,
+    /// Idempotency key.
+    key: String,
     call: Arc<ToolCall>,
     /// The tool that undoes it.
     pub(crate) by: Arc<str>,
@@ -85,6 +89,7 @@ impl DoneCalls {
 
     /// Takes in the next event.
     pub(crate) fn apply(&mut self, path: &StepPath, kind: &EventKind) {
+        self.keys.apply(path, kind);
         match kind {
             EventKind::ToolStarted { .. } | EventKind::ToolCompleted { .. } | EventKind::ToolFailed { .. } => {}
             EventKind::Unknown(unknown) => {
@@ -104,18 +109,17 @@ impl DoneCalls {
         match kind {
             EventKind::ToolStarted { call, compensate, idempotent, .. } => {
                 // It is called again at its own path, or by another attempt at its step under the key of that: whether it
-                // had its effect before was then decided. The ids that models give are not in the path.
+                // had its effect before was then decided.
+                let key = self.keys.key(path, call).into_owned();
                 let is_same = |done: &mut DoneCall| {
-                    let first = done.before.first().unwrap_or(&done.path);
-                    let again = done.call.id == call.id && first.to_string().starts_with(&call.id);
                     let had_effect = matches!(done.ended, DoneEnd::Completed(_)) && !idempotent;
-                    done.path == *path || again && !had_effect
+                    done.path == *path || done.key == key && !had_effect
                 };
                 let same = self.calls.extract_if(.., is_same);
                 let before = same.flat_map(|done| done.before.into_iter().chain([done.path])).collect();
                 if let Some(by) = compensate {
                     let (call, by) = (Arc::clone(call), Arc::clone(by));
-                    self.calls.push(DoneCall { path: path.clone(), before, call, by, ended: DoneEnd::Open });
+                    self.calls.push(DoneCall { path: path.clone(), before, key, call, by, ended: DoneEnd::Open });
                 }
             }
             EventKind::ToolCompleted { result, .. } => self.end(path, DoneEnd::Completed(Arc::clone(result))),

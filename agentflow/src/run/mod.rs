@@ -6,6 +6,7 @@
 mod approval;
 mod attach;
 mod by_id;
+mod call_keys;
 mod control_events;
 mod control_request;
 mod deadline;
@@ -58,6 +59,7 @@ pub use self::approval::Approval;
 pub(crate) use self::approval::{asks_approval, call_answer_schema, read_approval};
 pub(crate) use self::attach::attach;
 pub(crate) use self::by_id::control as control_by_id;
+pub(crate) use self::call_keys::CallKeys;
 pub(crate) use self::control_events::{NO_ARGUMENTS, check_question};
 pub(crate) use self::control_request::{Asked, ControlRequest, Reply};
 pub(crate) use self::deadline::within;

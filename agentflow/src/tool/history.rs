@@ -18,7 +18,7 @@ use crate::context::{Context, attempt_of};
 use crate::event::{ApprovalRequest, EventKind};
 use crate::message::{ToolCall, ToolResult};
 use crate::path::{PathSegment, StepPath};
-use crate::run::is_own_failure;
+use crate::run::{CallKeys, is_own_failure};
 use crate::state::SavedByStep;
 use crate::time::Timestamp;
 use crate::tool_definition::Effects;
@@ -124,7 +124,7 @@ impl RecordedCall {
         self.before.iter().chain([&self.path]).cloned().collect()
     }
 
-    fn apply(&mut self, time: Timestamp, kind: &EventKind) {
+    fn apply(&mut self, time: Timestamp, kind: &EventKind, keys: &CallKeys) {
         match kind {
             EventKind::ApprovalRequested(request) => {
                 self.asked = Some(Arc::clone(request));
@@ -139,7 +139,8 @@ impl RecordedCall {
                     None => arguments_of(call),
                 };
                 let repeatable = *idempotent || *effects != Effects::Write;
-                self.begun = Some(Begun { key: call.id.clone(), effects: *effects, repeatable });
+                let key = keys.key(&self.path, call).into_owned();
+                self.begun = Some(Begun { key, effects: *effects, repeatable });
                 (self.outcome, self.began, self.dropped_after) = (None, time, None);
             }
             EventKind::ToolCompleted { result, answered_by, saved, .. } => {
@@ -220,7 +221,9 @@ impl History {
         let mut calls: Vec<(u32, RecordedCall)> = Vec::new();
         // Where agents and workflows are, whose calls are theirs.
         let mut taken = HashSet::new();
+        let mut keys = CallKeys::default();
         for (time, path, kind) in cx.run().log.records_around(step) {
+            keys.apply(&path, &kind);
             match &kind {
                 EventKind::AgentStarted(_) | EventKind::WorkflowStarted(_) => {
                     if !calls.iter().any(|(_, call)| call.path.parent().as_ref() == Some(&path)) {
@@ -248,7 +251,7 @@ impl History {
                 calls.push((attempt, RecordedCall::new(path.clone(), name.as_ref().into())));
                 calls.len() - 1
             });
-            calls[at].1.apply(time, &kind);
+            calls[at].1.apply(time, &kind, &keys);
         }
         calls
     }

@@ -10,7 +10,7 @@ use crate::context::attempt_of;
 use crate::event::{Edge, EventKind, Subject, ToolWaiting};
 use crate::failure::{Failure, FailureKind, was_stopped};
 use crate::path::StepPath;
-use crate::run::{RunShared, is_own_failure, outermost, writes};
+use crate::run::{CallKeys, RunShared, is_own_failure, outermost, writes};
 
 /// What in a step, or in the call of a tool, was begun before it runs again, may not be repeated, and of which nobody knows
 /// how it ended: an operator decides on that before anything in it begins, since what would run beside it is dropped when
@@ -80,7 +80,9 @@ fn stopped_below(run: &RunShared, step: &StepPath, direct: bool) -> Vec<Open> {
 fn open_below(run: &RunShared, step: &StepPath, direct: bool) -> Vec<Open> {
     let mut taken: HashMap<StepPath, BegunBy> = HashMap::new();
     let mut open: Vec<Open> = Vec::new();
+    let mut keys = CallKeys::default();
     for (_, path, kind) in run.log.records_around(step) {
+        keys.apply(&path, &kind);
         match &kind {
             EventKind::AgentStarted(_) | EventKind::WorkflowStarted(_) if path.belongs_to(step) => {
                 let is_agent = matches!(kind, EventKind::AgentStarted(_));
@@ -99,7 +101,7 @@ fn open_below(run: &RunShared, step: &StepPath, direct: bool) -> Vec<Open> {
             }
             kind if kind.begins_once() => {
                 let key = match kind {
-                    EventKind::ToolStarted { call, .. } => call.id.clone(),
+                    EventKind::ToolStarted { call, .. } => keys.key(&path, call).into_owned(),
                     _ => path.to_string(),
                 };
                 // An attempt that makes a call again has the last word on it.
@@ -108,7 +110,10 @@ fn open_below(run: &RunShared, step: &StepPath, direct: bool) -> Vec<Open> {
                 let by = if own { BegunBy::Agent } else { begun_by(step, &path, &taken) };
                 open.push(Open { subject: kind.shape().subject, path, key, by, asks: false });
             }
-            EventKind::ToolStarted { call, .. } => open.retain(|of| of.key != call.id),
+            EventKind::ToolStarted { call, .. } => {
+                let key = keys.key(&path, call);
+                open.retain(|of| of.key != key);
+            }
             // With the outcomes of its calls, whatever they are.
             EventKind::ModelStarted { .. } => {
                 open.retain(|of| of.by != BegunBy::Agent || of.path.parent() != path.parent());

@@ -3,9 +3,10 @@
 
 use agentflow::prelude::*;
 use agentflow::runtime::UndoStatus;
+use agentflow::serde_json::json;
 use agentflow::store::MemoryStore;
 use agentflow::tool::ToolError;
-use agentflow_testing::{CrashTest, EffectLog, check_events, test_runtime};
+use agentflow_testing::{CrashTest, EffectLog, ScriptedModel, Turn, check_events, test_runtime};
 use agentflow_tests::Elsewhere;
 
 use crate::deeds::{Boxed, Deeds};
@@ -165,5 +166,65 @@ async fn a_crash_at_every_write_of_calls_below_each_other() {
             .await;
         assert!(report.step("dug/tool#1.undone_dig_all/undo#1/tool#1.undone_fill_all").is_some(), "{report}");
         assert!(report.crashes() > 15, "{report}");
+    }
+}
+
+/// Reserves a seat.
+#[tool(idempotent, compensate = undone_release)]
+async fn undone_reserve(deeds: Inject<Deeds>, seat: u32) -> u32 {
+    deeds.note(format!("reserve {seat}"));
+    seat
+}
+
+/// Releases it.
+#[tool(idempotent)]
+async fn undone_release(deeds: Inject<Deeds>, seat: u32, output: u32) -> bool {
+    deeds.note(format!("release {seat}"));
+    seat == output
+}
+
+/// Reserves a seat, once.
+#[tool(compensate = undone_release)]
+async fn undone_reserve_once(deeds: Inject<Deeds>, seat: u32) -> u32 {
+    deeds.note(format!("reserve {seat}"));
+    seat
+}
+
+/// Reserve the second seat.
+#[agent(tools = [undone_reserve, undone_reserve_once])]
+async fn undone_usher(cx: &Context) -> Result<String>;
+
+#[workflow]
+async fn undone_seats(cx: &Context) -> Boxed<String> {
+    let first = undone_reserve(cx.inject()?, 1).await;
+    let within = reserved_within(cx).await?;
+    #[node(write)]
+    let said = undone_usher(cx).await?;
+    let over = undone_over(said, first + within).await?;
+    Ok(over.to_string())
+}
+
+async fn reserved_within(cx: &Context) -> Boxed<u32> {
+    Ok(undone_reserve_once(cx.inject()?, 3).await)
+}
+
+/// The ids of calls that a model's server chooses identify nothing.
+#[tokio::test(start_paused = true)]
+async fn every_call_is_undone_whatever_ids_a_server_chooses() {
+    for tool in ["undone_reserve", "undone_reserve_once"] {
+        for id in
+            ["call_9", "first", "first/tool#1.undone_reserve", "within", "within/tool#1.undone_reserve_once", "said"]
+        {
+            let deeds = Deeds::default();
+            let model = ScriptedModel::new([Turn::call(tool, json!({"seat": 2})).id(id), Turn::text("done")]);
+            let runtime = test_runtime().resource(deeds.clone()).model(model).store(MemoryStore::new()).build();
+            let run = runtime.start(undone_seats::workflow(), ()).compensate().await.unwrap();
+            run.result().await.unwrap_err();
+            let done = ["reserve 1", "reserve 3", "reserve 2", "release 2", "release 3", "release 1"];
+            assert_eq!(deeds.take(), done, "{id}");
+            let report = runtime.inspect(run.run_id()).await.unwrap().compensation.unwrap();
+            assert!(report.calls.iter().all(|call| call.status == UndoStatus::Undone), "{id}: {report:?}");
+            assert_eq!(report.calls.len(), 3, "{id}: {report:?}");
+        }
     }
 }
