@@ -17,6 +17,10 @@ const MOST: usize = 64 << 20;
 /// More bytes than so many are hashed on a thread of their own.
 const MANY: usize = 256 << 10;
 
+/// Why a step of an executor saves no artifact.
+const EXECUTED_ELSEWHERE: &str = "the runtime's executor executes this step in another process, which keeps no artifacts; \
+     return the bytes, and save them in a step of a runtime without an executor";
+
 impl Context {
     /// Saves bytes under a name, as the next version of it; see [`artifact`](crate::artifact). They are kept when this
     /// returns, and are the step's when the step completes: the record of its outcome holds the reference that this returns.
@@ -41,6 +45,7 @@ impl Context {
                 "the session has artifacts of {MOST_NAMES} names, and there may be no more; save it under one of them, as its next version"
             )),
             (Some(why), _) => Some(why.to_owned()),
+            _ if self.run.log.is_of_remote_run() => Some(EXECUTED_ELSEWHERE.to_owned()),
             (_, true) => Some(format!("it has {size} bytes, more than the {MOST} of one artifact; save it in parts")),
             _ => problem_of(name, media_type),
         };

@@ -230,10 +230,13 @@ impl Context {
         };
         match self.run.log.store() {
             Some((store, _)) if store.keeps_state() && self.in_run => Ok((Arc::clone(store), user)),
-            Some(_) => Err(problem(
-                "the run's store keeps no values that outlive runs, or the step is executed elsewhere; give the runtime a store \
-                 that does, and read and write the value where the run is",
+            Some(_) if self.run.log.is_of_remote_run() => Err(problem(
+                "the runtime's executor executes this step in another process, which keeps no values that outlive runs; read \
+                 and write the value in a step of a runtime without an executor",
             )),
+            Some(_) => {
+                Err(problem("the run's store keeps no values that outlive runs; give the runtime a store that does"))
+            }
             None => Err(problem(
                 "a value that outlives the run is kept in a store, and this run has no store; give one with \
                  `Runtime::builder().store(..)`, in a test `MemoryStore::new()`",

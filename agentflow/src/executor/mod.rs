@@ -68,6 +68,9 @@
 //! Limits of model calls and budgets know what the run had spent when the step was handed out, and what the step spends
 //! itself; steps that are executed at the same time do not see each other's spending before they end.
 //!
+//! A step that is executed elsewhere saves no [artifacts](crate::artifact) and has no access to `user:` and `app:`
+//! [state](crate::state): both calls fail with an error that names the executor.
+//!
 //! # What is promised
 //!
 //! To a program, whatever its executor does:

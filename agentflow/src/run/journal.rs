@@ -19,6 +19,8 @@ pub(crate) struct Journal {
     pending: Mutex<Option<Pending>>,
     /// Whether a process that comes later reads it.
     pub(super) durable: bool,
+    /// The journal is kept by another process, which executes the run but for one step.
+    pub(super) forwards: bool,
 }
 
 /// What the journal and its write in progress share.
@@ -57,7 +59,7 @@ impl Journal {
     /// The journal of a run that the store does not have yet, or that is open there.
     pub(crate) fn new(store: Arc<dyn Store>, epoch: Option<Epoch>) -> Self {
         let shared = Shared { epoch: epoch.map(OnceLock::from).unwrap_or_default(), ..Shared::default() };
-        Self { store, shared: Arc::new(shared), pending: Mutex::default(), durable: true }
+        Self { store, shared: Arc::new(shared), pending: Mutex::default(), durable: true, forwards: false }
     }
 
     pub(super) fn epoch(&self) -> Option<Epoch> {
@@ -76,7 +78,7 @@ impl Journal {
     /// The journal of a run that another process has, and keeps when it has a store.
     pub(crate) fn forwarding(store: Arc<dyn Store>, durable: bool) -> Self {
         // Which writer has the run is that process's to know.
-        Self { durable, ..Self::new(store, Some(Epoch(0))) }
+        Self { durable, forwards: true, ..Self::new(store, Some(Epoch(0))) }
     }
 
     /// The write of an append, which owns what it needs: it may outlive whoever commits. It begins when it is polled.

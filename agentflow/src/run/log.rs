@@ -36,7 +36,7 @@ pub(crate) struct EventLog {
     emitter: Option<Box<Emitter>>,
     pub(super) delta_listeners: AtomicUsize,
     state: Mutex<State>,
-    journal: Option<Box<Journal>>,
+    pub(super) journal: Option<Box<Journal>>,
     /// What is taken out of events before anybody sees them.
     redactor: Option<Redactor>,
     /// Whether something in the run waits for a person.

@@ -8,6 +8,11 @@ use crate::path::StepPath;
 use crate::time::Timestamp;
 
 impl EventLog {
+    /// Returns true if this process executes one step of the run, and another process the run itself.
+    pub(crate) fn is_of_remote_run(&self) -> bool {
+        self.journal.as_ref().is_some_and(|journal| journal.forwards)
+    }
+
     /// How many records this life of the run has.
     pub(crate) fn position(&self) -> usize {
         self.state().records.len()

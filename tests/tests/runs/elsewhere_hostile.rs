@@ -342,3 +342,30 @@ async fn a_worker_that_is_drained_takes_no_step() {
     assert_eq!((error.kind(), error.is_retryable()), (FailureKind::Lost, true), "{error}");
     assert!(error.to_string().contains("is being drained, which takes none; give it to another one"), "{error}");
 }
+
+async fn saves(cx: &agentflow::Context) -> Result<u32, agentflow::Error> {
+    cx.save_artifact("report.txt", "text", "text/plain").await.map(|saved| saved.version)
+}
+
+async fn remembers(cx: &agentflow::Context) -> Result<u32, agentflow::Error> {
+    static NAME: StateKey<String> = StateKey::user("name");
+    cx.set(&NAME, &"ada".to_owned()).map(|()| 1)
+}
+
+#[workflow]
+async fn hostile_saves(cx: &Context, artifact: bool) -> Result<u32, agentflow::Error> {
+    let saved = if artifact { saves(cx).await? } else { remembers(cx).await? };
+    Ok(saved)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_step_elsewhere_that_saves_what_it_cannot_is_told_of_its_executor() {
+    let executor = agentflow_tests::Elsewhere::on_task(test_runtime().build());
+    let runtime = test_runtime().executor(executor).store(MemoryStore::new()).build();
+    for artifact in [true, false] {
+        let run = runtime.start(hostile_saves::workflow(), artifact).caller("ada").await.unwrap();
+        let error = run.result().await.unwrap_err().to_string();
+        assert!(error.contains("executor executes this step in another process"), "{error}");
+        assert!(!error.contains("give the runtime"), "{error}");
+    }
+}
