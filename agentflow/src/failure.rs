@@ -102,6 +102,17 @@ pub(crate) fn was_stopped(kind: &FailureKind) -> bool {
     matches!(kind, FailureKind::Interrupted | FailureKind::Cancelled)
 }
 
+/// Reason that is recorded for the steps that are open when their run is cancelled, followed by the operator's reason.
+pub(crate) const RUN_CANCELLED: &str = "the run was cancelled";
+/// Reason that is recorded for the steps that are open when their run reaches its time limit.
+pub(crate) const RUN_OVER_TIME: &str = "the run reached its time limit";
+
+/// Returns true if a step has failed only because its run ended. The texts are stored, so they never change.
+pub(crate) fn ended_with_run(error: &Failure) -> bool {
+    error.kind == FailureKind::Cancelled
+        && (error.message.starts_with(RUN_CANCELLED) || error.message.starts_with(RUN_OVER_TIME))
+}
+
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.message)

@@ -27,6 +27,7 @@ use super::taking_over::InTeam;
 use crate::context::Context;
 use crate::error::{Error, Result};
 use crate::event::{AgentCompleted, AgentStarted, AnswerForm, EventKind, RunTerms};
+use crate::failure::{RUN_CANCELLED, RUN_OVER_TIME};
 use crate::future::BoxFuture;
 use crate::path::StepPath;
 use crate::resource::Resources;
@@ -88,7 +89,7 @@ impl InSegment for Run {
 
     fn close_steps_cancelled(&mut self, _: &Arc<str>) {
         self.record_start();
-        self.close_steps("the run was cancelled");
+        self.close_steps(RUN_CANCELLED);
     }
 }
 
@@ -348,7 +349,7 @@ impl Run {
         let result = match ended {
             Some(Some(result)) => result,
             Some(None) => {
-                self.close_steps("the run reached its time limit");
+                self.close_steps(RUN_OVER_TIME);
                 Err(Error::Timeout { limit: self.machine.limits().timeout })
             }
             None if self.segment.is_run() && self.segment.shared.is_stopping() => {

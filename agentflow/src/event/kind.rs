@@ -13,7 +13,7 @@ use super::payload::{
 use super::questions::{ApprovalRequest, ToolWaiting};
 use super::session_place::{SessionArtifact, SessionPlace, SessionSummarized};
 use super::shape::{Edge, Subject};
-use crate::failure::{Failure, FailureKind};
+use crate::failure::{Failure, FailureKind, RUN_CANCELLED};
 use crate::message::{Message, ToolCall, ToolResult, ToolStatus};
 use crate::model::{ModelResponse, ToolCallDelta};
 use crate::state::{SavedByStep, StateValues};
@@ -421,7 +421,7 @@ impl EventKind {
 
     /// A run that was cancelled undoes what it had done.
     pub(crate) fn compensating_cancelled(reason: Arc<str>) -> Self {
-        let message = format!("the run was cancelled: {reason}");
+        let message = format!("{RUN_CANCELLED}: {reason}");
         let error = Arc::new(Failure::new(FailureKind::Cancelled, message));
         Self::RunCompensating { error, cancelled: Some(reason) }
     }

@@ -11,6 +11,7 @@ use super::host::Host;
 use super::state::RunState;
 use crate::error::{ControlError, ControlErrorKind};
 use crate::event::{ApprovalRequest, EventKind, PauseReason};
+use crate::failure::RUN_CANCELLED;
 use crate::on_timeout::OnTimeout;
 use crate::path::StepPath;
 use crate::store::RunStatus;
@@ -59,7 +60,7 @@ impl Host {
                 return Err(ControlError::over("cancelled", state.status));
             }
             ControlRequest::Cancel { reason } => {
-                let mut events = state.closings(&format!("the run was cancelled: {reason}"));
+                let mut events = state.closings(&format!("{RUN_CANCELLED}: {reason}"));
                 let reason: Arc<str> = reason.as_str().into();
                 // What it had done is undone then, and it ends after that.
                 let end = match state.compensates {

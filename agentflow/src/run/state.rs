@@ -9,6 +9,7 @@ use super::waits::Waits;
 use crate::error::{ControlError, ControlErrorKind};
 use crate::event::{ApprovalRequest, Edge, Event, EventKind, PauseReason, RunBody, Shape, Subject};
 use crate::failure::{Failure, FailureKind};
+use crate::message::ToolStatus;
 use crate::path::StepPath;
 use crate::store::RunStatus;
 use crate::text::{did_you_mean, nearest};
@@ -220,7 +221,11 @@ impl RunState {
             EventKind::ModelFailed { error } => self.node(path, NodeState::Failed(Arc::clone(error))),
             EventKind::ModelCompleted(_) | EventKind::ToolCompleted { .. } => self.node(path, NodeState::Done),
             EventKind::ToolFailed { result, .. } => {
-                let failure = Failure::new(FailureKind::Error, result.output.as_str());
+                let kind = match result.status {
+                    ToolStatus::Cancelled => FailureKind::Cancelled,
+                    _ => FailureKind::Error,
+                };
+                let failure = Failure::new(kind, result.output.as_str());
                 self.node(path, NodeState::Failed(Arc::new(failure)));
             }
             _ => {}

@@ -1,11 +1,13 @@
 //! The attempts at the nodes of a run and at the calls below them, with what each was given and gave, read from the run's
 //! journal. It keeps nothing and writes nothing.
 
-use std::collections::BTreeMap;
+use std::collections::HashMap;
 
 use serde::Serialize;
 
 use crate::event::{Edge, Event, EventKind, Shape, Subject};
+use crate::failure::FailureKind;
+use crate::message::ToolStatus;
 use crate::path::StepPath;
 use crate::time::Timestamp;
 use crate::value::Encoded;
@@ -36,10 +38,13 @@ pub struct AttemptReport {
     /// Who agreed to it or answered, as given with the answer; of a call that middleware answered, the middleware.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub answered_by: Option<String>,
+    /// It was stopped and has not failed.
+    #[serde(skip)]
+    pub(super) cancelled: bool,
 }
 
 /// All attempts by their path, in the order of their beginning.
-pub(super) struct Attempts(BTreeMap<StepPath, Vec<AttemptReport>>);
+pub(super) struct Attempts(HashMap<StepPath, Vec<AttemptReport>>);
 
 /// The attempts at one path while they are read.
 #[derive(Default)]
@@ -51,7 +56,7 @@ struct Reading {
 
 impl Attempts {
     pub(super) fn of(events: &[Event]) -> Self {
-        let mut all: BTreeMap<StepPath, Reading> = BTreeMap::new();
+        let mut all: HashMap<StepPath, Reading> = HashMap::new();
         for Event { path, time, kind, .. } in events {
             let Shape { subject, edge, .. } = kind.shape();
             let is_asked = matches!(kind, EventKind::ApprovalRequested(_) | EventKind::ApprovalResolved { .. });
@@ -70,9 +75,11 @@ impl Attempts {
         self.0.remove(path).unwrap_or_default()
     }
 
-    /// The paths of the calls of models and tools that are left, with their attempts.
+    /// The paths of the calls of models and tools that are left, with their attempts, in order.
     pub(super) fn into_calls(self) -> impl Iterator<Item = (StepPath, Vec<AttemptReport>)> {
-        self.0.into_iter().filter(|(path, _)| path.turn().is_some())
+        let mut calls: Vec<_> = self.0.into_iter().filter(|(path, _)| path.turn().is_some()).collect();
+        calls.sort_by(|(one, _), (other, _)| one.cmp(other));
+        calls.into_iter()
     }
 }
 
@@ -112,6 +119,7 @@ impl Reading {
             }),
             EventKind::ToolFailed { result, answered_by, .. } => self.end(time, |attempt| {
                 attempt.error = Some(result.output.clone());
+                attempt.cancelled = result.status == ToolStatus::Cancelled;
                 attempt.answered_by = answered_by.as_ref().map(ToString::to_string).or(attempt.answered_by.take());
             }),
             EventKind::ToolRetrying { attempt, error, delay_ms } => {
@@ -122,7 +130,10 @@ impl Reading {
             }
             kind => {
                 if let Some(error) = kind.error() {
-                    self.end(time, |attempt| attempt.error = Some(error.whole().into_owned()));
+                    self.end(time, |attempt| {
+                        attempt.error = Some(error.whole().into_owned());
+                        attempt.cancelled = error.kind == FailureKind::Cancelled;
+                    });
                 }
             }
         }
@@ -175,6 +186,7 @@ impl AttemptReport {
             input: None,
             output: None,
             error: None,
+            cancelled: false,
             answered_by: None,
         }
     }

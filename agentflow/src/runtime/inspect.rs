@@ -12,6 +12,7 @@ use super::undo_report::CompensationReport;
 use crate::definition::{Difference, Known};
 use crate::error::{FailureKind, Result};
 use crate::event::{AgentStarted, Event, EventKind, RunId};
+use crate::failure::ended_with_run;
 use crate::path::StepPath;
 use crate::run::{NodeInfo, NodeState, RunJournal, RunState, is_of_undo, read_events};
 use crate::store::{RunRecord, RunStatus, Store, StoreError};
@@ -74,7 +75,7 @@ pub struct NodeReport {
 pub struct CallReport {
     /// Its path, such as `paid/tool#1.refund`.
     pub path: String,
-    /// Where it is: running, success or failed.
+    /// Status of the call: running, success, failed or cancelled.
     pub status: NodeStatus,
     /// The attempts that have begun, in their order.
     pub attempts: Vec<AttemptReport>,
@@ -91,7 +92,7 @@ pub struct CallReport {
 #[non_exhaustive]
 #[doc(alias = "NodeRunStatus")]
 pub enum NodeStatus {
-    /// It has not begun, or waits for its next attempt.
+    /// It has not begun, or waits for its next attempt. No node of a run that has ended is pending.
     Pending,
     /// A person is asked.
     AwaitingApproval,
@@ -101,9 +102,9 @@ pub enum NodeStatus {
     Success,
     /// It failed for good.
     Failed,
-    /// It will not run.
+    /// It will not run, or the run ended before its turn came.
     Skipped,
-    /// It was stopped.
+    /// It was stopped, by another step or by the end of its run.
     Cancelled,
 }
 
@@ -180,12 +181,16 @@ impl Runtime {
             let at = places.iter().position(|(node, _)| is_of(path, node));
             (at.unwrap_or(usize::MAX), path.to_string().len(), path.to_string())
         };
+        let has_ended = state.status.has_ended();
         let seen = state.nodes.iter().map(|(path, node)| {
             let name = path.to_string();
             let mut report = report(&name, node, is_step(&name));
             report.attempts = attempts.take(path);
             if graph.is_none() && path.turn().is_some() {
                 report.on_resume = of_agent(node, path.is_tool_call(), report.on_resume);
+                if matches!(&node.state, NodeState::Failed(error) if error.kind == FailureKind::Cancelled) {
+                    report.status = NodeStatus::Cancelled;
+                }
             }
             if executed_by.is_some() && report.status == NodeStatus::Running {
                 report.on_resume = "is running";
@@ -193,13 +198,20 @@ impl Runtime {
             if let Some(on_resume) = of_ended(&state, path, report.status) {
                 report.on_resume = on_resume;
             }
+            if has_ended && report.status == NodeStatus::Pending {
+                report.status = NodeStatus::Skipped;
+            }
             (place(path), report)
         });
-        let silent = |node: &GraphNode| matches!(node.kind, NodeKind::Input | NodeKind::Value | NodeKind::Join);
-        let unseen = places.iter().filter(|(path, node)| !silent(node) && !state.nodes.contains_key(path)).map(
+        let silent = |node: &GraphNode| matches!(node.kind, NodeKind::Input | NodeKind::Value);
+        let unseen = places.iter().filter(|(path, node)| !silent(node) && state.nodes.get(path).is_none()).map(
             |(path, node)| {
-                let on_resume = of_ended(&state, path, NodeStatus::Pending).unwrap_or("runs when its turn comes");
-                (place(path), NodeReport::new(&node.name, NodeStatus::Pending, on_resume))
+                let on_resume = of_ended(&state, path, NodeStatus::Pending);
+                let (status, usual) = match has_ended {
+                    true => (NodeStatus::Skipped, "runs when the node that failed is retried"),
+                    false => (NodeStatus::Pending, "runs when its turn comes"),
+                };
+                (place(path), NodeReport::new(&node.name, status, on_resume.unwrap_or(usual)))
             },
         );
         let mut nodes: Vec<_> = seen.chain(unseen).collect();
@@ -311,6 +323,7 @@ fn report(name: &str, NodeInfo { state: node }: &NodeInfo, is_step: bool) -> Nod
                 (NodeStatus::Failed, "waits for a decision: it was interrupted and may have had its effect")
             }
             _ if was_stopped(error) => (NodeStatus::Cancelled, "runs again when the node that failed is retried"),
+            _ if ended_with_run(error) => (NodeStatus::Cancelled, "is not run again unless it is retried"),
             _ => (NodeStatus::Failed, "is not run again unless it is retried"),
         },
         NodeState::Reset => (NodeStatus::Pending, "runs again: an operator retried it"),
@@ -337,6 +350,7 @@ impl NodeReport {
 impl CallReport {
     fn new(path: &StepPath, attempts: Vec<AttemptReport>) -> Self {
         let status = match attempts.last() {
+            Some(AttemptReport { cancelled: true, .. }) => NodeStatus::Cancelled,
             Some(AttemptReport { error: Some(_), .. }) => NodeStatus::Failed,
             Some(AttemptReport { ended: Some(_), .. }) => NodeStatus::Success,
             _ => NodeStatus::Running,

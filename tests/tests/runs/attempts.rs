@@ -126,3 +126,73 @@ async fn of_an_agent_its_calls_are_the_nodes() {
     assert_eq!(row(&tool.attempts[0]).4, Some("one is not there yet"));
     assert_eq!(row(&tool.attempts[1]).3, json!("this is one"));
 }
+
+async fn slowly(n: u32) -> Result<u32, AnyError> {
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    if n == 0 { Err("it is nothing".into()) } else { Ok(n) }
+}
+
+#[workflow(name = "reports-of-ended-runs")]
+async fn reported(n: u32) -> Result<u32, AnyError> {
+    let first = slowly(n).await?;
+    let agreed = gate!("use {first}?").await?;
+    let second = if agreed.is_granted() { slowly(first).await? } else { 0 };
+    Ok(second)
+}
+
+/// The nodes of a run that has ended, with their status.
+async fn statuses(runtime: &Runtime, run: &agentflow::RunId) -> Vec<(String, NodeStatus)> {
+    let report = runtime.inspect(run).await.unwrap();
+    assert!(report.run.status.has_ended());
+    assert!(report.nodes.iter().all(|node| node.status != NodeStatus::Pending), "{:?}", report.nodes);
+    report.nodes.into_iter().map(|node| (node.name, node.status)).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_node_of_an_ended_run_is_pending() {
+    let runtime = test_runtime().store(MemoryStore::new()).build();
+    let of = |nodes: &[(String, NodeStatus)], name: &str| nodes.iter().find(|node| node.0 == name).map(|node| node.1);
+
+    let handle = runtime.start(reported::workflow(), 0).await.unwrap();
+    handle.result().await.unwrap_err();
+    let failed = statuses(&runtime, handle.run_id()).await;
+    assert_eq!(of(&failed, "first"), Some(NodeStatus::Failed));
+    assert_eq!(of(&failed, "agreed"), Some(NodeStatus::Skipped));
+
+    let handle = runtime.start(reported::workflow(), 1).await.unwrap();
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    handle.cancel("enough").await.unwrap();
+    let cancelled = statuses(&runtime, handle.run_id()).await;
+    assert_eq!(of(&cancelled, "first"), Some(NodeStatus::Cancelled));
+    assert_eq!(of(&cancelled, "agreed"), Some(NodeStatus::Skipped));
+    // A run that continues to its end has the same nodes.
+    let handle = runtime.start(reported::workflow(), 1).await.unwrap();
+    while runtime.inspect(handle.run_id()).await.unwrap().run.pause_reason.is_none() {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
+    let names: Vec<String> =
+        runtime.inspect(handle.run_id()).await.unwrap().nodes.into_iter().map(|node| node.name).collect();
+    assert_eq!(names, cancelled.iter().map(|node| node.0.clone()).collect::<Vec<_>>());
+    // Cancelled at rest, while no process executes it.
+    handle.abandon();
+    let run = agentflow::RunId::new("run-3");
+    runtime.cancel(&run, "enough").await.unwrap();
+    let waited = statuses(&runtime, &run).await;
+    assert_eq!(of(&waited, "first"), Some(NodeStatus::Success));
+    assert_eq!(of(&waited, "agreed"), Some(NodeStatus::Cancelled));
+
+    let handle = runtime.start(reported::workflow(), 1).timeout(Duration::from_secs(5)).await.unwrap();
+    handle.result().await.unwrap_err();
+    assert_eq!(of(&statuses(&runtime, handle.run_id()).await, "first"), Some(NodeStatus::Cancelled));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cancelled_call_has_not_failed() {
+    let runtime = test_runtime().store(MemoryStore::new()).build();
+    let agent = Agent::new(ScriptedModel::new([Turn::stall()])).runtime(&runtime);
+    let handle = agent.start("Hello").unwrap();
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    handle.cancel("enough").await.unwrap();
+    let nodes = statuses(&runtime, handle.run_id()).await;
+    assert_eq!(nodes, [("model#1".to_owned(), NodeStatus::Cancelled)]);
+}

@@ -12,6 +12,7 @@ use super::{OfWorkflow, WorkflowRun};
 use crate::context::Context;
 use crate::error::{Error, Failure, FailureKind};
 use crate::event::EventKind;
+use crate::failure::{RUN_CANCELLED, RUN_OVER_TIME};
 use crate::run::{InSegment, Segment};
 use crate::store::StoreError;
 use crate::tool::{asks_at, compensated, compensated_cancelled, repeated_below, undecided_failure, unknown_below};
@@ -161,7 +162,7 @@ impl InSegment for WorkflowRun {
         }
         let all_of_it = self.segment.is_run() || self.segment.shared.cancellation.is_cancelled();
         match all_of_it {
-            true => self.close_steps(&format!("the run was cancelled: {reason}")),
+            true => self.close_steps(&format!("{RUN_CANCELLED}: {reason}")),
             // A further attempt at the step decides anew on what only the step has stopped.
             false => self.close_units(|run, unit| stopped(reason, run.has_begun_once(unit))),
         }
@@ -175,7 +176,7 @@ impl WorkflowRun {
     /// The run was executed for as long as it may be.
     pub(super) async fn end_over_time(&mut self, limit: Duration) -> Result<Encoded, Failed> {
         self.commit = None;
-        self.close_steps("the run reached its time limit");
+        self.close_steps(RUN_OVER_TIME);
         self.closed = true;
         let error = self.compensate(Error::Timeout { limit }).await?;
         self.record_failed(&error);
