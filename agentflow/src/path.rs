@@ -352,6 +352,8 @@ impl StepPath {
 
 impl Ord for StepPath {
     fn cmp(&self, other: &Self) -> Ordering {
+        #[cfg(test)]
+        COMPARED.with(|compared| compared.set(compared.get() + 1));
         // An end comes before a further segment, and a node before its items: so what is below a path follows it. What two
         // paths have in common is not read: a journal's fold compares paths many times.
         let (a, b) = (self.names(), other.names());
@@ -369,6 +371,17 @@ impl Ord for StepPath {
         }
         read_segments(a).chain(self.own_step()).cmp(read_segments(b).chain(other.own_step()))
     }
+}
+
+#[cfg(test)]
+std::thread_local! {
+    static COMPARED: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
+}
+
+/// Returns how many paths this thread has compared.
+#[cfg(test)]
+pub(crate) fn compared() -> usize {
+    COMPARED.with(std::cell::Cell::get)
 }
 
 /// The segments of a text, none of an empty one.

@@ -21,6 +21,7 @@ mod host;
 mod id;
 mod identities;
 mod journal;
+mod known_nodes;
 mod leaving;
 mod live;
 mod log;

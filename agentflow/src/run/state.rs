@@ -1,9 +1,10 @@
 //! `RunState`: the state of a run from its journal alone, and so without its workflow.
 
-use std::collections::BTreeMap;
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::done_calls::{is_of_undo, undo_around};
+use super::known_nodes::KnownNodes;
 use super::sent::Sent;
 use super::waits::Waits;
 use crate::error::{ControlError, ControlErrorKind};
@@ -26,14 +27,16 @@ pub(crate) struct RunState {
     /// Why the run failed last.
     failure: Option<FailureKind>,
     /// The nodes of workflows; of an agent's own run its model and tool calls.
-    pub(crate) nodes: BTreeMap<StepPath, NodeInfo>,
+    pub(crate) nodes: KnownNodes,
     open: OpenSteps,
+    /// Only the events that can ask are taken in, and those that an answer needs.
+    only_questions: bool,
     /// Whether the run undoes what it had done when it ends without an output.
     pub(crate) compensates: bool,
     /// It does so, or has done so.
     pub(crate) compensating: bool,
     /// Where workflows are that are steps, and whether they have ended.
-    nested: BTreeMap<StepPath, bool>,
+    nested: HashMap<StepPath, bool>,
     /// The messages that were sent to it.
     pub(crate) sent: Sent,
     /// Whether it waits for messages until it is closed.
@@ -111,11 +114,12 @@ impl RunState {
             status: RunStatus::Running,
             waits: Waits::default(),
             failure: None,
-            nodes: BTreeMap::new(),
+            nodes: KnownNodes::default(),
             open: OpenSteps::default(),
+            only_questions: false,
             compensates: false,
             compensating: false,
-            nested: BTreeMap::new(),
+            nested: HashMap::new(),
             sent: Sent::default(),
             live: false,
         }
@@ -134,6 +138,13 @@ impl RunState {
         state
     }
 
+    /// Returns the open questions of a run, and the state that an answer to one of them needs; no other nodes.
+    pub(crate) fn of_questions<'e>(events: impl Iterator<Item = (&'e StepPath, &'e EventKind)>) -> Self {
+        let mut state = Self { nodes: KnownNodes::only_asking(), only_questions: true, ..Self::new() };
+        events.for_each(|(path, kind)| state.apply(path, kind));
+        state
+    }
+
     /// Whether the run is one of an agent.
     pub(crate) fn is_agent(&self) -> bool {
         self.workflow.is_none()
@@ -143,12 +154,11 @@ impl RunState {
         self.waits.apply(path, kind);
         self.sent.apply(kind);
         // Whoever asked below a call waits for the answer no more.
-        if path.is_question()
-            && matches!(kind, EventKind::RunResumed { recovered: false, .. })
-            && let Some(node) = self.nodes.get_mut(path)
-            && matches!(node.state, NodeState::Asking(_))
+        if matches!(kind, EventKind::RunResumed { recovered: false, .. })
+            && path.is_question()
+            && let Some(NodeInfo { state: NodeState::Asking(_) }) = self.nodes.get(path)
         {
-            node.state = NodeState::Stopped;
+            self.nodes.set(path, NodeState::Stopped);
         }
         match kind {
             EventKind::RunCompensating { .. } => {
@@ -171,7 +181,7 @@ impl RunState {
             }
             EventKind::RunResumed { redefined: Some(redefined), .. } => {
                 let forgotten = |path: &StepPath| redefined.forgotten.iter().any(|node| path.belongs_to(node));
-                self.nodes.retain(|path, _| !forgotten(path));
+                self.nodes.forget(forgotten);
                 self.definition = redefined.definition.clone().or_else(|| self.definition.take());
             }
             EventKind::RunCompleted(_) => self.status = RunStatus::Success,
@@ -191,7 +201,7 @@ impl RunState {
             EventKind::ApprovalRequested(request) => self.node(path, NodeState::Asking(Arc::clone(request))),
             EventKind::ApprovalResolved { .. } => self.node(path, NodeState::Answered),
             EventKind::ToolWaiting(_) | EventKind::ToolContinued { .. } => {
-                if let Some(NodeInfo { state: NodeState::Running { repeatable } }) = self.nodes.get_mut(path) {
+                if let Some(repeatable) = self.nodes.running_mut(path) {
                     *repeatable = !kind.begins_once();
                 }
             }
@@ -203,12 +213,18 @@ impl RunState {
         }
         let Shape { subject, edge, .. } = kind.shape();
         if subject == Subject::Workflow {
-            self.nested.insert(path.clone(), edge.ends_attempt());
+            match edge.ends_attempt() && self.only_questions {
+                // None of its nodes asks any more.
+                true => drop(self.nested.remove(path)),
+                false => drop(self.nested.insert(path.clone(), edge.ends_attempt())),
+            }
         }
         if matches!(subject, Subject::Workflow | Subject::Node) && edge.ends_attempt() {
             self.stop_below(path);
         }
-        self.open.apply(path, kind);
+        if !self.only_questions {
+            self.open.apply(path, kind);
+        }
     }
 
     /// A call of the model or of a tool by the agent whose run it is.
@@ -233,20 +249,12 @@ impl RunState {
     }
 
     fn node(&mut self, path: &StepPath, state: NodeState) {
-        match self.nodes.get_mut(path) {
-            Some(node) => node.state = state,
-            None => drop(self.nodes.insert(path.clone(), NodeInfo { state })),
-        }
+        self.nodes.set(path, state);
     }
 
     /// Nothing below what has ended runs or asks any more.
     fn stop_below(&mut self, path: &StepPath) {
-        let nodes = self.nodes.range_mut(path..).take_while(|(of, _)| of.belongs_to(path));
-        for (_, node) in nodes.filter(|(of, _)| *of != path) {
-            if let NodeState::Running { .. } | NodeState::Waiting | NodeState::Asking(_) = node.state {
-                node.state = NodeState::Stopped;
-            }
-        }
+        self.nodes.stop_below(path);
     }
 
     /// An end for everything that an earlier process left open below a step, from what is recorded there; the step's
@@ -362,8 +370,8 @@ impl RunState {
     pub(crate) fn waiting_in(&self, step: &StepPath) -> Option<&StepPath> {
         let waits =
             |node: &NodeInfo| matches!(&node.state, NodeState::Failed(error) if error.kind == FailureKind::Interrupted);
-        let mut inner = self.nodes.iter().filter(|(path, node)| *path != step && path.belongs_to(step) && waits(node));
-        inner.next().map(|(path, _)| path)
+        let inner = self.nodes.iter().filter(|(path, node)| *path != step && path.belongs_to(step) && waits(node));
+        inner.map(|(path, _)| path).min()
     }
 
     /// The outermost failed step that a node of a workflow in it belongs to.
@@ -375,7 +383,7 @@ impl RunState {
 
     /// Whether anybody is asked for anything.
     pub(crate) fn asks(&self) -> bool {
-        self.nodes.values().any(|node| matches!(node.state, NodeState::Asking(_)))
+        self.nodes.asking().next().is_some()
     }
 
     /// What the run waits for beside an operator's word to continue.
@@ -383,7 +391,9 @@ impl RunState {
         let interrupted =
             |node: &NodeInfo| matches!(&node.state, NodeState::Failed(error) if error.kind == FailureKind::Interrupted);
         match self.waits.of_workflows() {
-            Some(PauseReason::Interrupted) if self.nodes.values().any(interrupted) => Some(PauseReason::Interrupted),
+            Some(PauseReason::Interrupted) if self.nodes.iter().any(|(_, node)| interrupted(node)) => {
+                Some(PauseReason::Interrupted)
+            }
             Some(PauseReason::Message) if !self.sent.are_waiting() && !self.sent.closed => Some(PauseReason::Message),
             // It may have been answered since.
             _ => self.asks().then_some(PauseReason::Approval),
@@ -408,8 +418,7 @@ impl RunState {
 
     /// What asks a person now in what undoes a call at a path, or in what undoes any.
     pub(crate) fn asking_in_undo(&self, undo: Option<&StepPath>) -> Option<&StepPath> {
-        let asks = self.nodes.iter().filter(|(_, node)| matches!(node.state, NodeState::Asking(_)));
-        let mut in_undo = asks.filter_map(|(path, _)| undo_around(path).map(|around| (path, around)));
+        let mut in_undo = self.nodes.asking().filter_map(|(path, _)| undo_around(path).map(|around| (path, around)));
         in_undo.find(|(_, around)| undo.is_none_or(|undo| around == undo)).map(|(path, _)| path)
     }
 
@@ -432,7 +441,7 @@ impl RunState {
 
     /// The node that an item or a branch belongs to.
     fn whole_of(&self, node: &StepPath) -> Option<StepPath> {
-        let is_known = |whole: &StepPath| self.nodes.contains_key(whole);
+        let is_known = |whole: &StepPath| self.nodes.get(whole).is_some();
         let of_item = node.item().map(|(whole, _)| whole).filter(is_known);
         // What is below a node is one of its branches, unless the node is a workflow.
         of_item.or_else(|| node.parent().filter(|above| is_known(above) && !self.nested.contains_key(above)))
@@ -443,9 +452,9 @@ impl RunState {
         let found = path.as_ref().and_then(|path| self.nodes.get_key_value(path));
         found.map(|(path, node)| (path, &node.state)).ok_or_else(|| {
             // In an arm, or in a workflow that is a step.
-            let within = path.and_then(|path| self.nodes.keys().find(|name| name.ends_below(&path)));
-            let names: Vec<String> = self.nodes.keys().map(ToString::to_string).collect();
-            let near = within.map(ToString::to_string);
+            let names = self.nodes.names();
+            let near = path.and_then(|path| names.iter().find(|name| name.ends_below(&path)).map(ToString::to_string));
+            let names: Vec<String> = names.into_iter().map(ToString::to_string).collect();
             let near = near.or_else(|| nearest(node, names.iter().map(String::as_str)).map(ToOwned::to_owned));
             let hint = did_you_mean(near);
             ControlError::new(

@@ -1,7 +1,7 @@
 //! The questions that runs wait for, of one run and of all runs of the store: an inbox for the persons who answer them. It
 //! answers none; [`Runtime::approve`] and [`Runtime::answer`] do.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use futures_util::{StreamExt, TryStreamExt};
@@ -14,7 +14,9 @@ use crate::event::named_question;
 use crate::event::{Event, EventKind, RunId};
 use crate::on_timeout::OnTimeout;
 use crate::path::StepPath;
-use crate::run::{NodeState, RunHandle, RunState, read_events};
+#[cfg(feature = "mcp-server")]
+use crate::run::NodeState;
+use crate::run::{RunHandle, RunState, read_events};
 use crate::store::{RunFilter, RunRecord, RunStatus};
 use crate::time::Timestamp;
 use crate::value::Encoded;
@@ -185,7 +187,7 @@ impl<T> RunHandle<T> {
             kind => kind.shape().edge.ends_attempt() && path.belongs_to(&event.path),
         };
         let is_closed = |events: &[Event]| {
-            let asks = RunState::of(events)
+            let asks = RunState::of_questions(events.iter().map(|event| (&event.path, &event.kind)))
                 .nodes
                 .get(&path)
                 .is_some_and(|node| matches!(&node.state, NodeState::Asking(request) if request.id_at(&path) == id));
@@ -197,18 +199,18 @@ impl<T> RunHandle<T> {
 
 /// What a run asks, by its journal.
 fn questions(record: &RunRecord, events: &[Event]) -> Vec<OpenQuestion> {
-    let state = RunState::of(events);
-    let asked_at = |path: &StepPath| {
-        let asks = |event: &&Event| event.path == *path && matches!(event.kind, EventKind::ApprovalRequested(_));
-        let mut askings = events.iter().rev().filter(asks);
-        (askings.next().map_or(record.updated, |event| event.time), askings.next().is_some())
-    };
-    let asking = state.nodes.iter().filter_map(|(path, node)| match &node.state {
-        NodeState::Asking(request) => Some((path, request)),
-        _ => None,
-    });
+    let state = RunState::of_questions(events.iter().map(|event| (&event.path, &event.kind)));
+    if !state.asks() {
+        return Vec::new();
+    }
+    // By the path: the time of the last question, and the number of questions.
+    let mut askings: HashMap<&StepPath, (Timestamp, u32)> = HashMap::new();
+    for event in events.iter().filter(|event| matches!(event.kind, EventKind::ApprovalRequested(_))) {
+        let (asked, times) = askings.entry(&event.path).or_default();
+        (*asked, *times) = (event.time, *times + 1);
+    }
     let question = |(path, request): (&StepPath, &Arc<crate::event::ApprovalRequest>)| {
-        let (asked, asked_before) = asked_at(path);
+        let (asked, times) = askings.get(path).copied().unwrap_or((record.updated, 1));
         let until = |limit: u64| Timestamp::from_millis(asked.as_millis().saturating_add(limit));
         OpenQuestion {
             run: record.run_id.clone(),
@@ -223,8 +225,60 @@ fn questions(record: &RunRecord, events: &[Event]) -> Vec<OpenQuestion> {
             asked,
             deadline: request.timeout_ms.map(until),
             on_timeout: request.on_timeout.clone(),
-            asked_before,
+            asked_before: times > 1,
         }
     };
-    asking.map(question).collect()
+    state.nodes.asking().map(question).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::event::{ApprovalRequest, RunBody, RunStarted, WorkflowStarted};
+    use crate::path::compared;
+
+    /// A run of so many rounds that ends with a question.
+    fn journal(rounds: u32) -> Vec<Event> {
+        let started = || WorkflowStarted::new("rounds".into(), "".into(), Encoded::null());
+        let run_id = RunId::new("run-1");
+        let mut events: Vec<Event> = Vec::new();
+        let mut add = |path: &str, kind: EventKind| {
+            let (seq, path) = (events.len() as u64 + 1, path.parse().unwrap());
+            events.push(Event { run_id: run_id.clone(), seq, part: 0, time: Timestamp::default(), path, kind });
+        };
+        let begins = || EventKind::NodeStarted { attempt: 1, repeatable: true, tool: None };
+        let ends = || EventKind::NodeCompleted { output: Encoded::null(), duration_ms: 0, saved: None };
+        add("", EventKind::RunStarted(Arc::new(RunStarted::new(RunBody::Workflow(started())))));
+        add("grown", begins());
+        for round in 0..rounds {
+            let (body, step) = (format!("grown[{round}]"), format!("grown[{round}]/step"));
+            add(&body, begins());
+            add(&body, EventKind::WorkflowStarted(Arc::new(started())));
+            add(&step, begins());
+            add(&step, ends());
+            add(&body, EventKind::WorkflowCompleted(crate::event::WorkflowCompleted::new(Encoded::null())));
+            add(&body, ends());
+        }
+        let request = ApprovalRequest::new("go on?".to_owned(), Encoded::null(), Encoded::null());
+        add("word", EventKind::ApprovalRequested(Arc::new(request)));
+        events
+    }
+
+    /// A comparison of two paths reads both. A list of questions needs none for an event that cannot ask, and the state of all
+    /// nodes a few, for a journal of any length.
+    #[test]
+    fn the_cost_of_an_event_does_not_grow_with_the_journal() {
+        for rounds in [200, 20_000] {
+            let events = journal(rounds);
+            let record = RunRecord::from_events(&events).unwrap();
+            let before = compared();
+            assert_eq!(questions(&record, &events).len(), 1);
+            let listed = compared() - before;
+            assert!(listed <= events.len(), "{listed} comparisons for {} events", events.len());
+            let before = compared();
+            assert_eq!(RunState::of(&events).nodes.asking().count(), 1);
+            let folded = compared() - before;
+            assert!(folded <= 8 * events.len(), "{folded} comparisons for {} events", events.len());
+        }
+    }
 }
