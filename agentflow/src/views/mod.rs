@@ -14,7 +14,7 @@ use std::time::{Duration, UNIX_EPOCH};
 use serde::{Serialize, Serializer};
 
 pub use self::agent_event::{AgentEvent, AgentEvents, final_text};
-pub use self::screen_event::ScreenEvent;
+pub use self::screen_event::{ScreenEvent, ScreenEvents};
 pub use self::task_chunk::{TaskChunkKind, TaskChunks, TaskContent, TaskStreamChunk};
 pub use self::task_request::{
     TaskAgent, TaskAgentConfig, TaskExecution, TaskFramework, TaskRequest, TaskRequestError, TaskRequestMessage,

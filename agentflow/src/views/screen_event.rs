@@ -1,10 +1,12 @@
 //! `ScreenEvent`: what happens in a workflow's run as server-sent events for a screen.
 
+use std::collections::HashSet;
 use std::fmt;
 
 use serde_json::{Value, json};
 
 use crate::event::{Event, EventKind, RunCompleted};
+use crate::path::StepPath;
 
 /// A server-sent event of a run, for a screen that shows a workflow: `node_start`, `awaiting_approval`, `node_complete`,
 /// `node_failed`, `workflow_complete`, and those that [`is_added`](Self::is_added) says. Shown with `{}` it is what is
@@ -14,7 +16,7 @@ use crate::event::{Event, EventKind, RunCompleted};
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> agentflow::Result<()> {
 /// use agentflow::prelude::*;
-/// use agentflow::views::ScreenEvent;
+/// use agentflow::views::ScreenEvents;
 /// use agentflow_testing::test_runtime;
 ///
 /// /// Double a number.
@@ -31,7 +33,8 @@ use crate::event::{Event, EventKind, RunCompleted};
 ///
 /// let run = test_runtime().build().start(twice::workflow(), 4).await?;
 /// run.result().await?;
-/// let names: Vec<_> = run.recorded().iter().filter_map(ScreenEvent::of).map(|event| event.name).collect();
+/// let mut screen = ScreenEvents::default();
+/// let names: Vec<_> = run.recorded().iter().filter_map(|event| screen.next(event)).map(|event| event.name).collect();
 /// assert_eq!(names, ["node_start", "node_complete", "workflow_complete"]);
 /// # Ok(())
 /// # }
@@ -48,7 +51,10 @@ pub struct ScreenEvent {
 }
 
 impl ScreenEvent {
-    /// What a screen is sent of an event; `None` of one that it does not show.
+    /// Maps one event; returns `None` if a screen does not show it.
+    ///
+    /// A value that the workflow computes between its steps is recorded with its end alone, and this maps the end.
+    /// [`ScreenEvents`] leaves such ends out, so that every node has a start and an end.
     pub fn of(event: &Event) -> Option<Self> {
         let node_id = || event.path.to_string();
         let (name, data) = match &event.kind {
@@ -92,5 +98,31 @@ impl ScreenEvent {
 impl fmt::Display for ScreenEvent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "id: {}\nevent: {}\ndata: {}\n\n", self.id, self.name, self.data)
+    }
+}
+
+/// Maps the events of a run, from the first one on, so that each node that is shown has one start and one end for each
+/// attempt. Values that the workflow computes between its steps are not shown.
+///
+/// A client that comes back with `Last-Event-ID` is sent the mapped events whose [`id`](ScreenEvent::id) is greater; map all
+/// events from the first one on for it.
+#[derive(Debug, Default)]
+pub struct ScreenEvents {
+    begun: HashSet<StepPath>,
+}
+
+impl ScreenEvents {
+    /// Maps the next event; returns `None` if a screen does not show it.
+    pub fn next(&mut self, event: &Event) -> Option<ScreenEvent> {
+        match &event.kind {
+            EventKind::NodeStarted { .. } | EventKind::ApprovalRequested(_) => {
+                self.begun.insert(event.path.clone());
+            }
+            EventKind::NodeCompleted { .. } | EventKind::NodeFailed { .. } if !self.begun.remove(&event.path) => {
+                return None;
+            }
+            _ => {}
+        }
+        ScreenEvent::of(event)
     }
 }

@@ -4,7 +4,9 @@
 use std::fmt::Write;
 
 use agentflow::prelude::*;
-use agentflow::views::{AgentEvents, Rfc3339, ScreenEvent, TaskChunks, TaskResult, TaskStatus, final_text};
+use agentflow::views::{
+    AgentEvents, Rfc3339, ScreenEvent, ScreenEvents, TaskChunks, TaskResult, TaskStatus, final_text,
+};
 use agentflow::{Event, serde_json};
 use agentflow_testing::{ScriptedModel, Turn, test_runtime, within};
 use futures_util::StreamExt;
@@ -112,6 +114,30 @@ async fn a_failed_run_says_why() {
     assert_eq!((sent.name, sent.is_added()), ("workflow_failed", true));
     assert!(sent.to_string().starts_with(&format!("id: {}\nevent: workflow_failed\ndata: {{", sent.id)), "{sent}");
     assert!(sent.to_string().ends_with("}\n\n"));
+}
+
+#[workflow]
+async fn views_sized(text: String) -> Result<u32> {
+    let size = u32::try_from(text.len()).unwrap_or(0) * 2;
+    let word = gate!("{size}?").await?;
+    let sum = views_add(size, u32::from(word.is_granted())).await;
+    let doubled = sum * 2;
+    Ok(doubled)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_that_ends_on_a_screen_has_begun_there() {
+    let run = test_runtime().build().start(views_sized::workflow(), "text".to_owned()).await.unwrap();
+    let question = run.asked().await.unwrap().unwrap();
+    run.approve(&question.id, agentflow::Approval::granted(), "ada").await.unwrap();
+    assert_eq!(run.result().await.unwrap(), 18);
+    let mut screen = ScreenEvents::default();
+    let shown: Vec<_> = run.recorded().iter().filter_map(|event| screen.next(event)).collect();
+    let shown: Vec<_> = shown.iter().map(|event| (event.name, event.data["node_id"].as_str().unwrap_or(""))).collect();
+    let awaited =
+        [("awaiting_approval", "word"), ("run_paused", ""), ("approval_resolved", "word"), ("run_resumed", "")];
+    let done = [("node_start", "sum"), ("node_complete", "sum"), ("workflow_complete", "")];
+    assert_eq!(shown, [&awaited[..], &done[..]].concat());
 }
 
 #[test]

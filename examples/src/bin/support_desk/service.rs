@@ -11,7 +11,7 @@ use agentflow::prelude::*;
 use agentflow::serde_json::{Value, json};
 use agentflow::session::Session;
 use agentflow::store::{RunFilter, StoreErrorKind};
-use agentflow::views::ScreenEvent;
+use agentflow::views::ScreenEvents;
 use axum::body::Body;
 use axum::extract::{Path, State};
 use axum::http::{HeaderMap, StatusCode, header};
@@ -115,8 +115,9 @@ async fn show(State(runtime): State<Runtime>, Path(run): Path<String>) -> Answer
 /// behind `Last-Event-ID`.
 async fn events(State(runtime): State<Runtime>, Path(run): Path<String>, headers: HeaderMap) -> Answer<Response> {
     let seen = headers.get("last-event-id").and_then(|id| id.to_str().ok()?.parse().ok()).unwrap_or(0);
-    let events = runtime.events(&RunId::new(run), seen).await?;
-    let shown = events.filter_map(|event| async move { ScreenEvent::of(&event) });
+    let events = runtime.events(&RunId::new(run), 0).await?;
+    let mut screen = ScreenEvents::default();
+    let shown = events.filter_map(move |event| std::future::ready(screen.next(&event).filter(|event| event.id > seen)));
     let body = Body::from_stream(shown.map(|event| Ok::<_, Infallible>(event.to_string())));
     Ok(([(header::CONTENT_TYPE, "text/event-stream")], body).into_response())
 }
