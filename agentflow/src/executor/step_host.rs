@@ -116,9 +116,12 @@ impl StepHost {
     /// What the run says next; also what it said before anybody asked.
     fn poll_signal(&self, cx: &mut task::Context<'_>) -> task::Poll<StepSignal> {
         let Inner { state, requests, .. } = &*self.0;
-        let asked = task::ready!(locked(requests).poll_recv(cx));
         let mut state = locked(state);
-        let Some(asked) = asked else {
+        if state.ended.is_some() {
+            // The end of the step takes back the requests that are still in the queue.
+            return task::Poll::Pending;
+        }
+        let Some(asked) = task::ready!(locked(requests).poll_recv(cx)) else {
             // The step has ended, which says it.
             return task::Poll::Pending;
         };

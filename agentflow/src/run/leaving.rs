@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::control_request::{Asked, ControlRequest};
+use super::control_request::ControlRequest;
 use super::shared::{RunShared, locked};
 use crate::event::{Edge, Shape, Subject};
 use crate::path::StepPath;
@@ -24,10 +24,7 @@ impl RunShared {
             // Its time limit stands still meanwhile.
             locked(&self.operations().held_for).0 = Some(Instant::now());
         }
-        for (_, listener) in self.listeners().iter() {
-            // One that has just ended has nothing left to begin.
-            let _ = listener.send(Asked { request: ControlRequest::Drain, reply: None });
-        }
+        self.listeners().notify(&ControlRequest::Drain, false);
         self.operations().released.notify_waiters();
     }
 

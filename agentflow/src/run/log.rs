@@ -12,7 +12,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{self, Poll, ready};
 use std::time::Duration;
 
-use super::control_request::Reply;
 use super::forgotten::Void;
 use super::journal::{Journal, Pending, Waiter};
 use super::records::{Record, State, Subscriber, reading_size};
@@ -20,7 +19,6 @@ use super::redaction::Redactor;
 use super::sinks::Emitter;
 use super::spending::Ledger;
 use super::time_spent::time_spent;
-use crate::error::ControlError;
 use crate::event::{AnswerForm, Event, EventKind, EventSink, PauseReason, RunId};
 use crate::path::StepPath;
 use crate::store::{Answered, Append, Epoch, Store, StoreError, StoreErrorKind};
@@ -87,92 +85,31 @@ impl EventLog {
 
     /// Shows what was recorded, unless it is to be committed before.
     pub(super) fn recorded(&self, mut state: MutexGuard<'_, State>) {
-        self.note_asks(&state);
+        self.note_recorded(&mut state);
+        drop(state);
+        if self.journal.is_none() {
+            self.emit();
+        }
+    }
+
+    /// The same without the sinks.
+    pub(super) fn note_recorded(&self, state: &mut State) {
+        self.note_asks(state);
         let end = state.records.len();
         if self.journal.is_some() {
             // It is seen when it is committed.
         } else if self.emitter.is_none() && state.rare.is_none() {
             state.visible = end;
         } else {
-            self.show(&mut state, end, &[]);
-            drop(state);
-            self.emit();
+            self.show(state, end, &[]);
         }
-    }
-
-    /// Records events together, and with them the outcome of the request that they follow from.
-    pub(crate) fn record_and_reply(
-        &self,
-        time: Timestamp,
-        events: impl IntoIterator<Item = (StepPath, EventKind)>,
-        reply: Option<Reply>,
-    ) {
-        self.record_and_answer(time, events, reply.map(|reply| (reply, Ok(()))));
-    }
-
-    /// The same with the outcomes of any number of requests.
-    pub(crate) fn record_and_answer(
-        &self,
-        time: Timestamp,
-        events: impl IntoIterator<Item = (StepPath, EventKind)>,
-        outcomes: impl IntoIterator<Item = (Reply, Result<(), ControlError>)>,
-    ) {
-        let mut state = self.state();
-        for (path, kind) in events {
-            self.add(&mut state, time, path, kind);
-        }
-        let end = state.records.len();
-        let mut any = false;
-        for (reply, outcome) in outcomes {
-            state.replies().add(end, reply, outcome);
-            any = true;
-        }
-        if any {
-            // Those from which no record follows.
-            let visible = state.visible;
-            state.replies().kept(visible, &[]);
-        }
-        self.recorded(state);
     }
 
     /// Shows to sinks what was added for them. It is called without the lock.
-    fn emit(&self) {
+    pub(super) fn emit(&self) {
         if let Some(emitter) = &self.emitter {
             emitter.emit();
         }
-    }
-
-    /// Gives the outcome of a request from which no record follows.
-    pub(crate) fn reply(&self, reply: Option<Reply>, outcome: Result<(), ControlError>) {
-        let Some(reply) = reply else { return };
-        let mut state = self.state();
-        let (records, visible) = (state.records.len(), state.visible);
-        let replies = state.replies();
-        replies.add(records, reply, outcome);
-        replies.kept(visible, &[]);
-    }
-
-    /// Does what a control request asks for, on the run's own task, and gives its outcome when that is kept: to another
-    /// process in the same commit. What `act` records is recorded before anything else.
-    pub(crate) fn replying(&self, reply: Option<Reply>, act: impl FnOnce() -> Result<(), ControlError>) {
-        let Some(reply) = reply else {
-            // Nobody waits for it.
-            let _ = act();
-            return;
-        };
-        let id = {
-            let mut state = self.state();
-            let next = state.records.len() + 1;
-            state.replies().add(next, reply, Ok(()))
-        };
-        let outcome = act();
-        let mut state = self.state();
-        let (records, visible) = (state.records.len(), state.visible);
-        let replies = state.replies();
-        if outcome.is_err() {
-            replies.amend(id, records, outcome);
-        }
-        replies.kept(visible, &[]);
     }
 
     /// Takes in the events that the store has of an earlier life of the run. Sinks saw them then.
@@ -214,13 +151,6 @@ impl EventLog {
     pub(crate) fn spent<T>(&self, ask: impl FnOnce(&Ledger) -> T) -> T {
         let state = &mut *self.state();
         ask(state.ledger())
-    }
-
-    /// Gives an outcome when the next record is kept.
-    pub(crate) fn reply_with_next(&self, reply: Reply, outcome: Result<(), ControlError>) {
-        let mut state = self.state();
-        let next = state.records.len() + 1;
-        state.replies().add(next, reply, outcome);
     }
 
     /// How many events of the run may be seen.

@@ -35,6 +35,7 @@ mod read;
 mod records;
 mod redaction;
 mod replies;
+mod requests;
 mod result;
 mod running;
 mod saved_values;

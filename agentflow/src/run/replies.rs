@@ -3,9 +3,14 @@
 //! It decides nothing: the receiver of a request gives its outcome, and the log says when the effect is stored.
 
 use super::control_request::Reply;
+use super::log::EventLog;
+use super::records::State;
 use super::redaction::Redactor;
 use crate::error::ControlError;
+use crate::event::EventKind;
+use crate::path::StepPath;
 use crate::store::Answered;
+use crate::time::Timestamp;
 
 /// Outcomes that are not given yet.
 #[derive(Debug, Default)]
@@ -68,6 +73,106 @@ impl Replies {
     /// Nobody will be told anything more by this log; callers see that and look elsewhere.
     pub(super) fn clear(&mut self) {
         self.waiting.clear();
+    }
+}
+
+impl State {
+    /// Gives an outcome when so many records are kept. A log that is closed keeps nothing more: the reply is dropped, and the
+    /// caller looks the run up again.
+    fn add_reply(&mut self, records: usize, reply: Reply, outcome: Result<(), ControlError>) -> u64 {
+        match self.closed {
+            true => u64::MAX,
+            false => self.replies().add(records, reply, outcome),
+        }
+    }
+}
+
+impl EventLog {
+    /// Records the events that a request asks for, and with them its outcome. The caller [emits](Self::emit) them when it
+    /// holds no lock.
+    pub(super) fn record_decision(
+        &self,
+        time: Timestamp,
+        events: impl IntoIterator<Item = (StepPath, EventKind)>,
+        reply: Option<Reply>,
+    ) {
+        self.add_with_outcomes(time, events, reply.map(|reply| (reply, Ok(()))));
+    }
+
+    /// Records events together with the outcomes of any number of requests.
+    pub(crate) fn record_and_answer(
+        &self,
+        time: Timestamp,
+        events: impl IntoIterator<Item = (StepPath, EventKind)>,
+        outcomes: impl IntoIterator<Item = (Reply, Result<(), ControlError>)>,
+    ) {
+        self.add_with_outcomes(time, events, outcomes);
+        self.emit();
+    }
+
+    fn add_with_outcomes(
+        &self,
+        time: Timestamp,
+        events: impl IntoIterator<Item = (StepPath, EventKind)>,
+        outcomes: impl IntoIterator<Item = (Reply, Result<(), ControlError>)>,
+    ) {
+        let mut state = self.state();
+        // The time was read before the lock.
+        let time = state.records.last().map_or(time, |last| last.time.max(time));
+        for (path, kind) in events {
+            self.add(&mut state, time, path, kind);
+        }
+        let end = state.records.len();
+        let mut any = false;
+        for (reply, outcome) in outcomes {
+            state.add_reply(end, reply, outcome);
+            any = true;
+        }
+        if any {
+            // Those from which no record follows.
+            let visible = state.visible;
+            state.replies().kept(visible, &[]);
+        }
+        self.note_recorded(&mut state);
+    }
+
+    /// Gives the outcome of a request from which no record follows.
+    pub(crate) fn reply(&self, reply: Option<Reply>, outcome: Result<(), ControlError>) {
+        let Some(reply) = reply else { return };
+        let mut state = self.state();
+        let (records, visible) = (state.records.len(), state.visible);
+        state.add_reply(records, reply, outcome);
+        state.replies().kept(visible, &[]);
+    }
+
+    /// Executes a control request on the run's own task, and gives its outcome when its effect is kept: to another process
+    /// in the same commit. The records of `act` precede all others.
+    pub(crate) fn replying(&self, reply: Option<Reply>, act: impl FnOnce() -> Result<(), ControlError>) {
+        let Some(reply) = reply else {
+            // No caller waits for the outcome.
+            let _ = act();
+            return;
+        };
+        let id = {
+            let mut state = self.state();
+            let next = state.records.len() + 1;
+            state.add_reply(next, reply, Ok(()))
+        };
+        let outcome = act();
+        let mut state = self.state();
+        let (records, visible) = (state.records.len(), state.visible);
+        let replies = state.replies();
+        if outcome.is_err() {
+            replies.amend(id, records, outcome);
+        }
+        replies.kept(visible, &[]);
+    }
+
+    /// Gives an outcome when the next record is kept.
+    pub(crate) fn reply_with_next(&self, reply: Reply, outcome: Result<(), ControlError>) {
+        let mut state = self.state();
+        let next = state.records.len() + 1;
+        state.add_reply(next, reply, outcome);
     }
 }
 

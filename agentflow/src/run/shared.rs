@@ -1,23 +1,23 @@
-//! `RunShared`: what all steps of one run share. Its log, its cancellation, its receivers of control requests.
+//! `RunShared`: what all steps of one run share, such as its log and its cancellation. `requests.rs` routes its control requests.
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
-use tokio::sync::{Notify, mpsc, oneshot};
+use tokio::sync::Notify;
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::control_events::Recorder;
-use super::control_request::{Asked, ControlRequest, Reply};
+use super::control_request::Reply;
 use super::give_ups::GiveUps;
 use super::host::Host;
 use super::journal::Journal;
 use super::log::EventLog;
 use super::nested::{BegunBySteps, Claims, NestedCall};
 use super::options::RunOwn;
+use super::requests::Listeners;
 use super::state::{OpenSteps, RunState};
 use super::step_states::StepStates;
 use crate::error::{ControlError, Error, Result};
@@ -68,8 +68,8 @@ pub(super) struct Operations {
     pub(super) cancel_reason: OnceLock<Arc<str>>,
     /// What attempts at steps have begun, once one has.
     begun: OnceLock<Box<BegunBySteps>>,
-    /// The workflows of the run that take control requests, with where they are.
-    listeners: Mutex<Vec<(StepPath, mpsc::UnboundedSender<Asked>)>>,
+    /// The workflows of the run that take control requests.
+    pub(super) listeners: Mutex<Listeners>,
     /// Who asked for the run to be cancelled and waits for its end, until that is recorded. It is changed by whoever
     /// holds the lock of the run's end.
     cancels: Mutex<Vec<Reply>>,
@@ -86,8 +86,6 @@ pub(super) struct Operations {
     pub(super) answered: Notify,
     /// A message was sent, or the run was closed.
     pub(super) messaged: Notify,
-    /// Held from the check of a request against the journal until its events are recorded: of two answers, one counts.
-    pub(super) deciding: Mutex<()>,
     /// What executes a run with a store here.
     task: OnceLock<AbortHandle>,
     /// What the process before this one left open.
@@ -293,19 +291,6 @@ impl RunShared {
         }
     }
 
-    pub(super) fn listeners(&self) -> MutexGuard<'_, Vec<(StepPath, mpsc::UnboundedSender<Asked>)>> {
-        locked(&self.operations().listeners)
-    }
-
-    /// A workflow at a path takes control requests from now on.
-    pub(crate) fn listen(&self, base: &StepPath, sender: mpsc::UnboundedSender<Asked>) {
-        self.listeners().push((base.clone(), sender));
-    }
-
-    pub(crate) fn unlisten(&self, base: &StepPath) {
-        self.listeners().retain(|(path, _)| path != base);
-    }
-
     /// Says in the log of the program that the run has failed. Whatever is removed from events is removed here too.
     pub(super) fn log_failure(&self, name: &str, error: &Error) {
         let sentence = self.host.redacted(error);
@@ -313,100 +298,7 @@ impl RunShared {
         tracing::info!(run = self.id.as_str(), name = ?name, error.type = error.kind().as_str(), error = ?sentence, "a run failed");
     }
 
-    /// Hands a control request to the workflow that it is about: the innermost one that its node belongs to, else the
-    /// outermost. When the run stops meanwhile, the reply is dropped, and whoever asked looks at the run anew.
-    pub(crate) fn request(&self, asked: Asked) {
-        let node: Option<StepPath> = asked.request.node().and_then(|node| node.parse().ok());
-        let listeners = self.listeners();
-        if self.is_undoing() && !asked.request.is_of_undo() {
-            drop(listeners);
-            return self.request_while_undoing(asked);
-        }
-        if asked.request.is_for_agents() {
-            drop(listeners);
-            return self.request_by_mail(asked);
-        }
-        if let ControlRequest::Cancel { reason } = asked.request {
-            drop(listeners);
-            return self.request_cancel(reason, asked.reply);
-        }
-        let around = |node: &StepPath| {
-            let holds = |(base, _): &&(StepPath, _)| node.is_within(base) && node != base;
-            listeners.iter().filter(holds).max_by_key(|(base, _)| base.depth())
-        };
-        match node.as_ref().and_then(around).or_else(|| listeners.iter().find(|(base, _)| base.is_root())) {
-            // A workflow that ends hands on what it did not take.
-            Some((_, listener)) => drop(listener.send(asked)),
-            // No workflow is there yet, or none any more. What is undone takes no part in the workflow.
-            None if self.log.is_agent() || self.is_undoing() => {
-                drop(listeners);
-                self.request_by_journal(asked);
-            }
-            None => {}
-        }
-    }
-
-    /// Does by the journal what was asked, from another task than the run's own. It is how the run of an agent is operated.
-    fn request_by_journal(&self, Asked { request, reply }: Asked) {
-        let deciding = locked(&self.operations().deciding);
-        let events = match request {
-            // A journal may be long, and need not be read for these.
-            ControlRequest::Pause | ControlRequest::Unpause => self.hold_events(&request),
-            _ => self.events_by_journal(&request),
-        };
-        match events {
-            Ok(events) => {
-                self.log.record_and_reply(self.now(), events, reply);
-                drop(deciding);
-                match request {
-                    ControlRequest::Pause => self.hold(true),
-                    ControlRequest::Unpause => self.hold(false),
-                    ControlRequest::Answer { .. } => self.operations().answered.notify_waiters(),
-                    _ => {}
-                }
-            }
-            Err(error) => self.log.reply(reply, Err(error)),
-        }
-    }
-
-    /// The events by which an operator holds the run of an agent, or lets it continue.
-    fn hold_events(&self, request: &ControlRequest) -> Result<Vec<(StepPath, EventKind)>, ControlError> {
-        if let Some(end) = self.log.end() {
-            return Err(ControlError::over(request.done(), status_of(&end)));
-        }
-        let waits_for = self.log.waits_for();
-        let kind = match (request, waits_for) {
-            (ControlRequest::Pause, Some(PauseReason::Operator)) => {
-                return Err(ControlError::state("paused", "paused already"));
-            }
-            (ControlRequest::Pause, _) => EventKind::RunPaused { reason: PauseReason::Operator },
-            (_, Some(PauseReason::Operator)) => EventKind::resumed(),
-            _ => return Err(ControlError::not_paused(waits_for)),
-        };
-        Ok(vec![(StepPath::root(), kind)])
-    }
-
-    pub(super) fn events_by_journal(
-        &self,
-        request: &ControlRequest,
-    ) -> Result<Vec<(StepPath, EventKind)>, ControlError> {
-        let state = RunState::of_records(&self.log.records_below(&StepPath::root()));
-        self.host.events_for(&state, request, Recorder::Live)
-    }
-
-    /// Asks for something and waits until its outcome is kept; `None` when the run stops before that.
-    pub(crate) async fn ask(&self, request: ControlRequest) -> Option<Result<(), ControlError>> {
-        let (reply, outcome) = oneshot::channel();
-        self.request(Asked { request, reply: Some(Reply::Caller(reply)) });
-        if self.log.has_uncommitted() && (self.log.is_agent() || self.is_undoing()) {
-            // An agent that waits for its model or a tool would keep it later, and so would a compensation that waits for a
-            // person. The run notices itself when its store fails.
-            drop(self.log.commit().await);
-        }
-        outcome.await.ok()
-    }
-
-    fn request_cancel(&self, reason: String, reply: Option<Reply>) {
+    pub(super) fn request_cancel(&self, reason: String, reply: Option<Reply>) {
         if self.await_cancelled(reply) {
             self.cancel(reason);
         }
@@ -455,27 +347,6 @@ impl RunShared {
         }
         self.host.forget(self);
         self.host.running.end(self);
-    }
-
-    /// An operator paused the run or lets it continue: workflows that are steps follow, and agents wait.
-    pub(crate) fn hold(&self, held: bool) {
-        // A run that is drained stays as it is; what an operator asked is in its journal.
-        if self.is_draining() || self.held.swap(held, Ordering::SeqCst) == held {
-            return;
-        }
-        {
-            let (since, total) = &mut *locked(&self.operations().held_for);
-            match held {
-                true => *since = Some(Instant::now()),
-                false => *total += since.take().map(|since| since.elapsed()).unwrap_or_default(),
-            }
-        }
-        for (_, listener) in self.listeners().iter().filter(|(base, _)| !base.is_root()) {
-            let request = if held { ControlRequest::Pause } else { ControlRequest::Unpause };
-            // One that has just ended has nothing left to start.
-            let _ = listener.send(Asked { request, reply: None });
-        }
-        self.operations().released.notify_waiters();
     }
 
     /// Holds the run where an operator had paused it before its process ended.

@@ -5,8 +5,9 @@
 use std::sync::Arc;
 
 use super::control_events::events_of_timeout;
-use super::control_request::ControlRequest;
-use super::shared::{RunShared, locked};
+use super::forgotten::Void;
+use super::log::EventLog;
+use super::shared::RunShared;
 use super::state::RunState;
 use crate::error::ControlError;
 use crate::event::EventKind;
@@ -14,18 +15,6 @@ use crate::path::StepPath;
 use crate::value::Encoded;
 
 impl RunShared {
-    /// Does what was asked of a workflow in the run that has ended, or has not begun again after a restart: it finds
-    /// that in the journal when it begins.
-    pub(crate) fn do_by_journal(&self, request: &ControlRequest) -> Result<(), ControlError> {
-        let deciding = locked(&self.operations().deciding);
-        for (path, kind) in self.events_by_journal(request)? {
-            self.record(path, kind);
-        }
-        drop(deciding);
-        self.operations().answered.notify_waiters();
-        Ok(())
-    }
-
     /// Waits until the question at a path is answered, and gives the answer with who gave it.
     pub(crate) async fn answer_at(&self, path: &StepPath) -> (Encoded, Arc<str>) {
         let operations = self.operations();
@@ -40,14 +29,12 @@ impl RunShared {
 
     /// The answer to the question at a path, with who gave it, once there is one.
     pub(crate) fn answered_at(&self, path: &StepPath) -> Option<(Encoded, Arc<str>)> {
-        let recorded = self.log.records_below(path);
-        let last = recorded.into_iter().rev().find_map(|(_, of, kind)| match kind {
-            EventKind::ApprovalResolved { answer, by } if of == *path => Some(Some((answer, by))),
+        self.log.find_last(|of, kind| match kind {
+            EventKind::ApprovalResolved { answer, by } if of == path => Some(Some((answer.clone(), Arc::clone(by)))),
             // It was asked again since the last answer.
-            EventKind::ApprovalRequested(_) if of == *path => Some(None),
+            EventKind::ApprovalRequested(_) if of == path => Some(None),
             _ => None,
-        });
-        last.flatten()
+        })?
     }
 
     /// Records the answer of a time-out to the question at a path.
@@ -55,13 +42,27 @@ impl RunShared {
     /// # Errors
     /// When it has been answered.
     pub(crate) fn time_out(&self, path: &StepPath, answer: Encoded) -> Result<(), ControlError> {
-        let deciding = locked(&self.operations().deciding);
-        let state = RunState::of_records(&self.log.records_below(&StepPath::root()));
-        for (path, kind) in events_of_timeout(&state, path, answer)? {
-            self.record(path, kind);
-        }
-        drop(deciding);
-        self.operations().answered.notify_waiters();
-        Ok(())
+        self.decide_timeout(|state| events_of_timeout(state, path, answer))
+    }
+}
+
+impl EventLog {
+    /// Returns the first result of `find`, of the records that count, from the newest to the oldest.
+    fn find_last<T>(&self, mut find: impl FnMut(&StepPath, &EventKind) -> Option<T>) -> Option<T> {
+        let state = self.state();
+        let void = Void::of(state.all().map(|record| &record.kind));
+        let (kept, records) = (state.kept(), &state.records);
+        let newest_first = records.iter().rev().chain(kept.iter().rev());
+        let places = (0..kept.len() + records.len()).rev();
+        let mut counts = places.zip(newest_first).filter(|(at, record)| !void.covers(*at, &record.path));
+        counts.find_map(|(_, record)| find(&record.path, &record.kind))
+    }
+
+    /// Returns the open questions of the run: see [`RunState::of_questions`].
+    pub(super) fn open_questions(&self) -> RunState {
+        let state = self.state();
+        let void = Void::of(state.all().map(|record| &record.kind));
+        let counts = state.all().enumerate().filter(|(at, record)| !void.covers(*at, &record.path));
+        RunState::of_questions(counts.map(|(_, record)| (&record.path, &record.kind)))
     }
 }

@@ -33,6 +33,7 @@ mod elsewhere_silent;
 mod exit_loop;
 mod first_question;
 mod grants;
+mod interleavings;
 mod interrupted_again;
 mod interrupted_beside;
 mod interrupted_calls;

@@ -178,11 +178,14 @@ impl FarStep {
         if let Poll::Ready(ended) = Pin::new(&mut self.task).poll(cx) {
             return Poll::Ready(Over::Ended(ended));
         }
-        while let Poll::Ready(Some(Asked { request, reply })) = self.control.poll_recv(cx) {
-            shared.log.replying(reply, || match request {
-                ControlRequest::Answer { .. } | ControlRequest::Retry { .. } => shared.do_by_journal(&request),
-                _ => Ok(()),
-            });
+        while let Poll::Ready(Some(asked)) = self.control.poll_recv(cx) {
+            match asked.request {
+                // A workflow below the step may have begun since the request came here.
+                ControlRequest::Answer { .. } | ControlRequest::Retry { .. } => {
+                    shared.request_below(&StepPath::root(), asked);
+                }
+                _ => shared.log.reply(asked.reply, Ok(())),
+            }
         }
         // What the step has recorded by itself, such as the outcome of a call, is kept while it continues.
         loop {

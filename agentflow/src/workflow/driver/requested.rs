@@ -17,6 +17,10 @@ impl WorkflowRun {
     /// Does what was asked; the outcome is given when it is kept.
     pub(super) fn requested(&mut self, Asked { request, reply }: Asked) {
         let shared = Arc::clone(&self.segment.shared);
+        // Under this workflow's own nodes, another one may have begun since the request came here.
+        if request.node().is_some_and(|node| self.is_of_a_step(node)) {
+            return shared.request_below(&self.segment.base, Asked { request, reply });
+        }
         shared.log.replying(reply, || match &request {
             ControlRequest::Pause => self.pause(),
             ControlRequest::Unpause => self.unpause(),
@@ -28,9 +32,6 @@ impl WorkflowRun {
             ControlRequest::Cancel { reason } => {
                 self.segment.shared.cancel(reason.as_str());
                 Ok(())
-            }
-            ControlRequest::Retry { node, .. } | ControlRequest::Answer { node, .. } if self.is_of_a_step(node) => {
-                self.segment.shared.do_by_journal(&request)
             }
             ControlRequest::Retry { node, by } => self.retry(node, by),
             ControlRequest::Answer { node, question, answer, by } => {

@@ -25,6 +25,7 @@ impl WorkflowRun {
     /// # Errors
     /// When the step had called something else in an earlier process, which may have had an effect; the step ends then.
     pub(crate) fn within(spec: &Arc<Spec>, inputs: Vec<Encoded>, cx: &Context) -> Result<Self> {
+        let _beginning = cx.run().workflow_begins();
         let held_back = |base: &StepPath, lived| {
             let workflow = format!("the workflow `{}`", spec.name);
             Some(Box::new(HeldBack::at(StepPlace::current(), base, workflow, lived)))
@@ -81,6 +82,7 @@ impl WorkflowRun {
     /// What an item, a round or a branch of a node consists of, as a step of the run. A further attempt at the step
     /// continues where the one before failed: what is done in it is not done again.
     pub(crate) fn body(spec: &Arc<Spec>, inputs: Vec<Encoded>, cx: &Context) -> Self {
+        let _beginning = cx.run().workflow_begins();
         let segment = Segment::within(Arc::clone(cx.run()), cx.path().clone(), cx.path().clone());
         let recorded = match cx.failed_attempts() {
             0 => segment.recorded(),

@@ -1,0 +1,595 @@
+//! Requests, crashes and restarts at every step of a run: a scheduler counts the places that the run passes (each reading
+//! of the clock, each access of the store, the bodies of steps) and makes requests at chosen ones, on the run's own stack.
+//! An acknowledged request is in the journal once and counts, a refused one is not there, no effect happens twice, and the
+//! run ends.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Poll;
+use std::time::Duration;
+
+use agentflow::event::EventKind;
+use agentflow::prelude::*;
+use agentflow::runtime::RuntimeBuilder;
+use agentflow::serde_json::json;
+use agentflow::store::{Append, Epoch, MemoryStore, RunFilter, RunStatus, Store, StoreError, StoreLayer};
+use agentflow::time::{Clock, Timestamp};
+use agentflow::value::Encoded;
+use agentflow::{Error, Event, RunHandle, RunId, async_trait};
+use agentflow_testing::{ScriptedModel, TestClock, Turn, check_events, sequential_ids};
+use agentflow_tests::Elsewhere;
+use tokio::task::JoinSet;
+
+use crate::deeds::Boxed;
+
+type Requested = Result<(), Error>;
+type Request = std::pin::Pin<Box<dyn Future<Output = (usize, Requested)> + Send>>;
+
+/// What an operator does.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Action {
+    Grant,
+    Deny,
+    Retry,
+    Pause,
+    Unpause,
+    Cancel,
+    Message,
+    /// The process of the run ends.
+    Crash,
+}
+
+const ALL: [Action; 8] = [
+    Action::Grant,
+    Action::Deny,
+    Action::Retry,
+    Action::Pause,
+    Action::Unpause,
+    Action::Cancel,
+    Action::Message,
+    Action::Crash,
+];
+
+/// Actions, each at the place of this number.
+type Plan = Vec<(usize, Action)>;
+
+/// Counts the places that a run passes and begins the actions that are due there.
+#[derive(Clone)]
+struct Places(Arc<State>);
+
+struct State {
+    store: MemoryStore,
+    passed: AtomicUsize,
+    due: Mutex<Vec<(usize, usize, Action)>>,
+    begun: Mutex<JoinSet<(usize, Requested)>>,
+    outcomes: Mutex<BTreeMap<usize, Requested>>,
+    /// The operator's runtime, and the path that asks and the one that may have to be retried.
+    operator: Mutex<Option<(Runtime, &'static str, &'static str)>>,
+    handle: Mutex<Option<RunHandle<Encoded>>>,
+    /// How often something was paid.
+    paid: AtomicU32,
+    /// How many places were passed whenever the run had come to rest.
+    rests: Mutex<Vec<usize>>,
+}
+
+impl fmt::Debug for Places {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Places").field(&self.0.passed).finish()
+    }
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn id() -> RunId {
+    RunId::new("run-1")
+}
+
+/// The name that an action leaves in the journal.
+fn name_of(action: usize) -> String {
+    format!("action-{action}")
+}
+
+impl Places {
+    fn new(plan: &Plan) -> Self {
+        let mut due: Vec<_> =
+            plan.iter().enumerate().map(|(number, (place, action))| (*place, number, *action)).collect();
+        due.sort_by_key(|(place, number, _)| (*place, *number));
+        Self(Arc::new(State {
+            store: MemoryStore::new(),
+            passed: AtomicUsize::new(0),
+            due: Mutex::new(due),
+            begun: Mutex::default(),
+            outcomes: Mutex::default(),
+            operator: Mutex::default(),
+            handle: Mutex::default(),
+            paid: AtomicU32::new(0),
+            rests: Mutex::default(),
+        }))
+    }
+
+    /// The run passes a place.
+    fn pass(&self) {
+        // Within an action nothing else begins.
+        let Ok(mut due) = self.0.due.try_lock() else { return };
+        let passed = self.0.passed.fetch_add(1, Ordering::SeqCst) + 1;
+        while due.first().is_some_and(|(place, ..)| *place <= passed) {
+            let (_, number, action) = due.remove(0);
+            self.begin(number, action);
+        }
+    }
+
+    /// Begins the next action, wherever the run is; false if there is none.
+    fn begin_next(&self) -> bool {
+        let mut due = locked(&self.0.due);
+        if due.is_empty() {
+            return false;
+        }
+        let (_, number, action) = due.remove(0);
+        self.begin(number, action);
+        true
+    }
+
+    /// The same in a step, where other tasks may run, too.
+    async fn pause(&self) {
+        self.pass();
+        tokio::task::yield_now().await;
+        self.pass();
+    }
+
+    /// The same in an access of the store: on a task of its own, since the run polls its store under a lock.
+    async fn pause_beside(&self) {
+        let places = self.clone();
+        tokio::spawn(async move { places.pass() });
+        tokio::task::yield_now().await;
+    }
+
+    fn begin(&self, number: usize, action: Action) {
+        if action == Action::Crash {
+            if let Some(handle) = locked(&self.0.handle).take() {
+                handle.abandon();
+            }
+            return;
+        }
+        let Some((runtime, asks, retried)) = locked(&self.0.operator).clone() else { return };
+        let question = self.journal().iter().rev().find_map(|event| match &event.kind {
+            EventKind::ApprovalRequested(question) => Some(format!("{}@{}", event.path, question.id)),
+            _ => None,
+        });
+        let question = question.unwrap_or_else(|| asks.to_owned());
+        let mut request: Request = Box::pin(async move {
+            let by = name_of(number);
+            let run = id();
+            let outcome = match action {
+                Action::Grant => runtime.approve(&run, &question, Approval::granted(), &by).await,
+                Action::Deny => runtime.approve(&run, &question, Approval::denied(""), &by).await,
+                Action::Retry => runtime.retry(&run, retried, &by).await,
+                Action::Pause => runtime.pause(&run).await,
+                Action::Unpause => runtime.unpause(&run).await,
+                Action::Cancel => runtime.cancel(&run, &by).await,
+                Action::Message => runtime.send_message(&run, by).await,
+                Action::Crash => Ok(()),
+            };
+            (number, outcome)
+        });
+        let waker = std::task::Waker::noop();
+        match request.as_mut().poll(&mut std::task::Context::from_waker(waker)) {
+            Poll::Ready((number, outcome)) => drop(locked(&self.0.outcomes).insert(number, outcome)),
+            Poll::Pending => drop(locked(&self.0.begun).spawn(request)),
+        }
+    }
+
+    fn journal(&self) -> Vec<Event> {
+        use futures_util::FutureExt;
+        // A `MemoryStore` answers at once.
+        self.0.store.read(&id(), 0, usize::MAX).now_or_never().and_then(Result::ok).unwrap_or_default()
+    }
+}
+
+/// A clock whose readings are places.
+#[derive(Debug)]
+struct PlacesClock(TestClock, Places);
+
+impl Clock for PlacesClock {
+    fn now(&self) -> Timestamp {
+        self.1.pass();
+        self.0.now()
+    }
+}
+
+/// A store whose accesses are places.
+#[derive(Debug)]
+struct PlacesStore(Places);
+
+#[async_trait]
+impl StoreLayer for PlacesStore {
+    fn inner(&self) -> &dyn Store {
+        &self.0.0.store
+    }
+
+    async fn append(&self, run: &RunId, epoch: Epoch, append: Append) -> Result<(), StoreError> {
+        self.0.pause_beside().await;
+        let kept = self.inner().append(run, epoch, append).await;
+        self.0.pause_beside().await;
+        kept
+    }
+
+    async fn amend(&self, run: &RunId, after: u64, events: Vec<Event>) -> Result<(), StoreError> {
+        self.0.pause_beside().await;
+        self.inner().amend(run, after, events).await
+    }
+
+    async fn open(&self, run: &RunId) -> Result<Epoch, StoreError> {
+        self.0.pause_beside().await;
+        let opened = self.inner().open(run).await;
+        self.0.pause_beside().await;
+        opened
+    }
+
+    async fn read(&self, run: &RunId, after: u64, limit: usize) -> Result<Vec<Event>, StoreError> {
+        self.0.pause_beside().await;
+        self.inner().read(run, after, limit).await
+    }
+}
+
+/// Pays.
+#[tool]
+async fn mixed_pay(places: Inject<Places>, cents: u32) -> u32 {
+    places.pause().await;
+    places.0.paid.fetch_add(1, Ordering::SeqCst);
+    places.pause().await;
+    cents
+}
+
+/// Pays, if a person agrees.
+#[tool(approve, approve_timeout = "1d", on_timeout = deny)]
+async fn mixed_pay_if(places: Inject<Places>, cents: u32) -> u32 {
+    places.pause().await;
+    places.0.paid.fetch_add(1, Ordering::SeqCst);
+    cents
+}
+
+#[workflow]
+async fn mixed_ask_and_pay(cx: &Context, cents: u32) -> Boxed<u32> {
+    let word = gate!("pay {cents}?").await?;
+    let paid = if word.is_granted() { mixed_pay(cx.inject()?, cents).await } else { 0 };
+    Ok(paid)
+}
+
+#[workflow]
+async fn mixed_ask_in_time(cx: &Context, cents: u32) -> Boxed<u32> {
+    #[node(timeout = "1d", on_timeout = deny)]
+    let word = gate!("pay {cents}?").await?;
+    let paid = if word.is_granted() { mixed_pay(cx.inject()?, cents).await } else { 0 };
+    Ok(paid)
+}
+
+async fn prepared(cx: &Context, cents: u32) -> Boxed<u32> {
+    cx.inject::<Places>()?.pause().await;
+    mixed_ask_and_pay(cx, cents).await
+}
+
+async fn prepared_in_time(cx: &Context, cents: u32) -> Boxed<u32> {
+    cx.inject::<Places>()?.pause().await;
+    mixed_ask_in_time(cx, cents).await
+}
+
+#[workflow]
+async fn mixed_order(cx: &Context, cents: u32) -> Boxed<u32> {
+    let done = prepared(cx, cents).await?;
+    Ok(done)
+}
+
+#[workflow]
+async fn mixed_order_in_time(cx: &Context, cents: u32) -> Boxed<u32> {
+    let done = prepared_in_time(cx, cents).await?;
+    Ok(done)
+}
+
+async fn ordered(cx: &Context, cents: u32) -> Boxed<u32> {
+    cx.inject::<Places>()?.pause().await;
+    mixed_order(cx, cents).await
+}
+
+#[workflow]
+async fn mixed_orders(cx: &Context, cents: u32) -> Boxed<u32> {
+    let order = ordered(cx, cents).await?;
+    Ok(order)
+}
+
+/// Pay {cents}.
+#[agent(tools = [mixed_pay_if], model = "mixed/model")]
+async fn mixed_clerk(cx: &Context, cents: u32) -> Result<String>;
+
+#[workflow]
+async fn mixed_asks_clerk(cx: &Context, cents: u32) -> Boxed<String> {
+    let said = asked_clerk(cx, cents).await?;
+    Ok(said)
+}
+
+async fn asked_clerk(cx: &Context, cents: u32) -> Boxed<String> {
+    cx.inject::<Places>()?.pause().await;
+    Ok(mixed_clerk(cx, cents).await?)
+}
+
+/// Orders.
+#[tool]
+async fn mixed_buy(cx: &Context, cents: u32) -> Result<u32, String> {
+    prepared(cx, cents).await.map_err(|error| error.to_string())
+}
+
+/// Buy for {cents}.
+#[agent(tools = [mixed_buy], model = "mixed/model")]
+async fn mixed_buyer(cx: &Context, cents: u32) -> Result<String>;
+
+/// A run, with the path of its question and the one of what may have to be retried.
+struct Scenario {
+    name: &'static str,
+    asks: &'static str,
+    retried: &'static str,
+    elsewhere: bool,
+}
+
+const fn scenario(name: &'static str, asks: &'static str, retried: &'static str) -> Scenario {
+    Scenario { name, asks, retried, elsewhere: false }
+}
+
+const SCENARIOS: [Scenario; 6] = [
+    scenario("mixed_order", "done/word", "done/paid"),
+    scenario("mixed_orders", "order/done/word", "order/done/paid"),
+    scenario("mixed_order_in_time", "done/word", "done/paid"),
+    scenario("mixed_asks_clerk", "said/tool#1.mixed_pay_if", "said"),
+    scenario("mixed_buyer", "tool#1.mixed_buy/word", "tool#1.mixed_buy/paid"),
+    Scenario { elsewhere: true, ..scenario("mixed_orders", "order/done/word", "order/done/paid") },
+];
+
+impl Scenario {
+    fn builder(&self, places: &Places) -> RuntimeBuilder {
+        let of = places.clone();
+        let tool = if self.name == "mixed_buyer" { "mixed_buy" } else { "mixed_pay_if" };
+        let model = ScriptedModel::from_fn(move |request| {
+            of.pass();
+            let called = request.messages.messages().iter().any(|message| message.results().next().is_some());
+            match called {
+                false => Turn::call(tool, json!({"cents": 5})),
+                true => Turn::text("done"),
+            }
+        });
+        Runtime::builder().run_ids(sequential_ids("run")).resource(places.clone()).model(model)
+    }
+
+    fn runtime(&self, places: &Places, clock: &TestClock) -> Runtime {
+        let built =
+            self.builder(places).clock(PlacesClock(clock.clone(), places.clone())).store(PlacesStore(places.clone()));
+        match self.elsewhere {
+            true => built.executor(Elsewhere::on_task(self.builder(places).clock(clock.clone()).build())).build(),
+            false => built.build(),
+        }
+    }
+
+    async fn start(&self, runtime: &Runtime) -> Result<RunHandle<Encoded>, Error> {
+        let input = json!({"cents": 5});
+        match self.name {
+            "mixed_buyer" => {
+                let agent = mixed_buyer::agent(5).runtime(runtime);
+                Ok(agent.start(agentflow::agent::RunRequest::default().run_id(id()))?.untyped())
+            }
+            name => runtime.start_named(name, Encoded::new(&input).expect("JSON")).run_id(id()).await,
+        }
+    }
+}
+
+const QUIET: Duration = Duration::from_secs(3600);
+
+/// Plays a plan; gives how many places the run had passed whenever it came to rest, and at its end, or what is wrong.
+async fn play(scenario: &Scenario, plan: &Plan) -> Result<Vec<usize>, String> {
+    let (places, clock) = (Places::new(plan), TestClock::new());
+    let operator = scenario.builder(&places).clock(clock.clone()).store(places.0.store.clone()).build();
+    *locked(&places.0.operator) = Some((operator.clone(), scenario.asks, scenario.retried));
+    let mut runtime = scenario.runtime(&places, &clock);
+    let mut handle = scenario.start(&runtime).await.map_err(|error| format!("it does not start: {error}"))?;
+    let mut finishing = 0;
+    loop {
+        *locked(&places.0.handle) = Some(handle.clone());
+        let ended = tokio::time::timeout(QUIET, handle.result()).await;
+        let record = places.0.store.record(&id()).await.map_err(|error| error.to_string())?;
+        let status = record.map_or(RunStatus::Running, |record| record.status);
+        locked(&places.0.rests).push(places.0.passed.load(Ordering::SeqCst));
+        match ended {
+            Ok(_) if status.has_ended() && !places.begin_next() => break,
+            Ok(_) if status.has_ended() => continue,
+            // Its process has ended.
+            Ok(_) => {
+                runtime = scenario.runtime(&places, &clock);
+                handle = runtime.resume(&id()).await.map_err(|error| format!("it is not resumed: {error}"))?;
+            }
+            // It waits for somebody.
+            Err(_) if places.begin_next() => {}
+            Err(_) => {
+                finishing += 1;
+                if finishing > 8 || !finish(&runtime, &operator).await? {
+                    return Err(format!("the run does not end: it is {status}"));
+                }
+            }
+        }
+    }
+    let mut begun = std::mem::take(&mut *locked(&places.0.begun));
+    while !begun.is_empty() {
+        let ended = tokio::time::timeout(QUIET, begun.join_next()).await;
+        let Ok(Some(Ok((number, outcome)))) = ended else { return Err("a request has no outcome".to_owned()) };
+        locked(&places.0.outcomes).insert(number, outcome);
+    }
+    check(scenario, &places, plan)?;
+    let rests = locked(&places.0.rests).clone();
+    Ok(rests)
+}
+
+/// Does for a run what it waits for; false if it waits for nobody.
+async fn finish(runtime: &Runtime, operator: &Runtime) -> Result<bool, String> {
+    let text = |error: Error| error.to_string();
+    let run = id();
+    if operator.unpause(&run).await.is_ok() {
+        return Ok(true);
+    }
+    let asked = operator.approvals(RunFilter::new()).await.map_err(text)?;
+    for question in &asked {
+        let approved = operator.approve(&run, &question.id, Approval::granted(), "finisher").await;
+        approved.map_err(|error| format!("a listed question is not answered: {error}"))?;
+    }
+    let report = runtime.inspect(&run).await.map_err(text)?;
+    let waits = report.nodes.iter().filter(|node| node.on_resume.starts_with("waits for a decision"));
+    // What is below a node comes after it.
+    let mut names: Vec<&str> = waits.map(|node| node.name.as_str()).collect();
+    names.sort_unstable();
+    for name in names.into_iter().rev() {
+        if operator.retry(&run, name, "finisher").await.is_ok() {
+            return Ok(true);
+        }
+    }
+    Ok(!asked.is_empty())
+}
+
+fn check(scenario: &Scenario, places: &Places, plan: &Plan) -> Result<(), String> {
+    let journal = places.journal();
+    check_events(&journal).map_err(|problems| problems.to_string())?;
+    let outcomes = locked(&places.0.outcomes);
+    let count = |of: &dyn Fn(&EventKind) -> bool| journal.iter().filter(|event| of(&event.kind)).count();
+    for (number, (_, action)) in plan.iter().enumerate() {
+        let name = name_of(number);
+        let recorded = match action {
+            Action::Grant | Action::Deny => {
+                count(&|kind| matches!(kind, EventKind::ApprovalResolved { by, .. } if **by == *name))
+            }
+            Action::Retry => count(&|kind| matches!(kind, EventKind::NodeReset { by } if **by == *name)),
+            // Of two, the first reason counts.
+            Action::Cancel if matches!(outcomes.get(&number), Some(Ok(()))) => {
+                count(&|kind| matches!(kind, EventKind::RunCancelled { .. }))
+            }
+            Action::Cancel => count(&|kind| matches!(kind, EventKind::RunCancelled { reason } if **reason == *name)),
+            Action::Message => {
+                count(&|kind| matches!(kind, EventKind::MessageReceived { message, .. } if *message.text() == *name))
+            }
+            Action::Pause | Action::Unpause | Action::Crash => continue,
+        };
+        let wanted = match outcomes.get(&number) {
+            Some(Ok(())) => 1,
+            Some(Err(Error::Control(_) | Error::Store(_))) => 0,
+            Some(Err(error)) => return Err(format!("{name} ({action:?}) has an untyped error: {error}")),
+            None => return Err(format!("{name} ({action:?}) has no outcome")),
+        };
+        if recorded != wanted {
+            let outcome = outcomes.get(&number);
+            return Err(format!("{name} ({action:?}) is recorded {recorded} times, and its outcome is {outcome:?}"));
+        }
+    }
+    let acknowledged = |of: Action| {
+        let of_kind = plan.iter().enumerate().filter(|(_, (_, action))| *action == of);
+        of_kind.filter(|(number, _)| matches!(outcomes.get(number), Some(Ok(())))).count()
+    };
+    let pauses = count(
+        &|kind| matches!(kind, EventKind::RunPaused { reason } if *reason == agentflow::event::PauseReason::Operator),
+    );
+    if pauses != acknowledged(Action::Pause) {
+        return Err(format!("{pauses} pauses are recorded, and {} were acknowledged", acknowledged(Action::Pause)));
+    }
+    decided_once(&journal)?;
+    let paid = places.0.paid.load(Ordering::SeqCst) as usize;
+    let resets = count(&|kind| matches!(kind, EventKind::NodeReset { .. }));
+    let granted = journal.iter().any(|event| {
+        matches!(&event.kind, EventKind::ApprovalResolved { answer, .. }
+            if answer.decode::<Approval>().is_ok_and(|answer| answer.is_granted()))
+    });
+    let completed = journal.last().is_some_and(|event| event.name() == "run.completed");
+    // A model is told that a call was interrupted, and nobody decides on it.
+    let decides = scenario.name.starts_with("mixed_order") || !plan.iter().any(|(_, action)| *action == Action::Crash);
+    if paid > resets + 1 || paid > 0 && !granted || decides && paid == 0 && granted && completed {
+        return Err(format!("it was paid {paid} times, with {resets} retries; granted: {granted}"));
+    }
+    Ok(())
+}
+
+/// No question has two answers.
+fn decided_once(journal: &[Event]) -> Result<(), String> {
+    let mut open = BTreeMap::new();
+    for event in journal {
+        let path = event.path.to_string();
+        match &event.kind {
+            EventKind::ApprovalRequested(_) => drop(open.insert(path, true)),
+            EventKind::ApprovalResolved { .. } if open.insert(path.clone(), false) != Some(true) => {
+                return Err(format!("the question at `{path}` has two answers, or an answer and no question"));
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// Numbers that look random, the same for each seed.
+struct Dice(u64);
+
+impl Dice {
+    fn below(&mut self, end: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        usize::try_from(self.0 % end as u64).expect("an index")
+    }
+}
+
+async fn played(scenario: &Scenario, plan: &Plan) -> Vec<usize> {
+    let played = tokio::time::timeout(1000 * QUIET, play(scenario, plan)).await;
+    match played {
+        Ok(Ok(rests)) => rests,
+        Ok(Err(problem)) => panic!("`{}`, elsewhere: {}, {plan:?}: {problem}", scenario.name, scenario.elsewhere),
+        Err(_) => panic!("`{}`, elsewhere: {}, {plan:?}: it hangs", scenario.name, scenario.elsewhere),
+    }
+}
+
+fn variable(name: &str, otherwise: u64) -> u64 {
+    std::env::var(name).ok().map_or(otherwise, |value| value.parse().expect("a number"))
+}
+
+const LAST: usize = usize::MAX;
+
+/// Two answers at pairs of places of a run that is resumed while it waits for one.
+#[tokio::test(start_paused = true)]
+async fn two_answers_at_every_place_of_a_restart() {
+    let (mut schedules, step) = (0, if variable("AGENTFLOW_SCHEDULES", 0) > 0 { 1 } else { 6 });
+    for scenario in SCENARIOS.iter().filter(|scenario| !scenario.elsewhere) {
+        let asked = played(scenario, &vec![(LAST, Action::Deny)]).await[0];
+        let crash = (asked + 1, Action::Crash);
+        // It rests when it asks, when its process has ended, and when it asks again.
+        let again = played(scenario, &vec![crash, (LAST, Action::Deny)]).await[2];
+        for first in asked + 1..=again + 1 {
+            for second in (first..=again + 1).step_by(step) {
+                played(scenario, &vec![crash, (first, Action::Deny), (second, Action::Grant)]).await;
+                schedules += 1;
+            }
+        }
+    }
+    println!("{schedules} schedules of two answers");
+}
+
+/// Any requests and crashes at any places.
+#[tokio::test(start_paused = true)]
+async fn any_requests_at_any_places() {
+    let (seed, schedules) = (variable("AGENTFLOW_SEED", 7), variable("AGENTFLOW_SCHEDULES", 240));
+    let mut dice = Dice(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1);
+    let mut lengths = Vec::new();
+    for scenario in &SCENARIOS {
+        lengths.push(*played(scenario, &vec![(LAST, Action::Grant)]).await.last().expect("it ended"));
+    }
+    for schedule in 0..schedules {
+        let at = usize::try_from(schedule).expect("an index") % SCENARIOS.len();
+        let actions = 1 + dice.below(5);
+        let mut plan: Plan = (0..actions).map(|_| (dice.below(2 * lengths[at]), ALL[dice.below(ALL.len())])).collect();
+        if schedule % 2 == 0 {
+            plan.push((dice.below(lengths[at]), Action::Crash));
+        }
+        played(&SCENARIOS[at], &plan).await;
+    }
+    println!("{schedules} schedules with the seed {seed}");
+}
