@@ -13,6 +13,7 @@ use agentflow::model::{
     HttpSettings, ModelError, ModelErrorKind, ModelEvent, ModelRequest, ModelResponse, Secret, StopReason, TimeoutKind,
 };
 use agentflow::{Message, Model};
+use agentflow_testing::within;
 use futures_util::StreamExt;
 use serde_json::Value;
 use support::{Act, Server, chunked, event, response, response_with};
@@ -37,15 +38,15 @@ fn model(server: &Server, http: HttpSettings) -> OpenAiChat {
 async fn read(model: &OpenAiChat, request: ModelRequest) -> (Vec<ModelEvent>, Result<ModelResponse, ModelError>) {
     let mut events = Vec::new();
     let mut stream = model.stream(request);
-    while let Some(item) = stream.next().await {
+    while let Some(item) = within("the next event", stream.next()).await {
         match item {
             Ok(ModelEvent::Completed(response)) => {
-                assert!(stream.next().await.is_none(), "the answer is the last item");
+                assert!(within("the next event", stream.next()).await.is_none(), "the answer is the last item");
                 return (events, Ok(*response));
             }
             Ok(event) => events.push(event),
             Err(error) => {
-                assert!(stream.next().await.is_none(), "an error is the last item");
+                assert!(within("the next event", stream.next()).await.is_none(), "an error is the last item");
                 let shown = format!("{error} {error:?}");
                 assert!(!shown.contains(KEY) && !shown.contains("sk-extra"), "{shown}");
                 return (events, Err(error));
@@ -161,7 +162,10 @@ async fn what_the_caller_got_wrong_is_never_retried() {
 async fn the_first_piece_is_handed_on_before_the_second_arrives_and_dropping_closes_the_connection() {
     let mut server = Server::start(vec![vec![chunked("text/event-stream"), text_event("first"), Act::Stall]]).await;
     let mut stream = model(&server, settings()).stream(streamed());
-    assert_eq!(stream.next().await.expect("a piece").expect("no error"), ModelEvent::Text("first".into()));
+    assert_eq!(
+        within("the next event", stream.next()).await.expect("a piece").expect("no error"),
+        ModelEvent::Text("first".into())
+    );
     drop(stream);
     server.closed().await;
 }
@@ -249,10 +253,10 @@ async fn every_wait_has_its_limit() {
 async fn the_limits_follow_a_paused_clock() {
     let server = Server::start(vec![vec![chunked("text/event-stream"), text_event("x"), Act::Stall]]).await;
     let mut stream = model(&server, HttpSettings::default()).stream(streamed());
-    stream.next().await.expect("a piece").expect("no error");
+    within("the next event", stream.next()).await.expect("a piece").expect("no error");
     let began = Instant::now();
     tokio::time::pause();
-    let error = stream.next().await.expect("an end").expect_err("silence");
+    let error = within("the next event", stream.next()).await.expect("an end").expect_err("silence");
     assert_eq!(error.kind(), ModelErrorKind::Timeout(TimeoutKind::Idle));
     assert!(began.elapsed() < Duration::from_secs(60));
 }

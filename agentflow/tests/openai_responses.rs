@@ -16,6 +16,7 @@ use agentflow::model::{
     HttpSettings, ModelError, ModelErrorKind, ModelEvent, ModelRequest, ModelResponse, OutputMode, OutputSchema, Secret,
 };
 use agentflow::{Message, Model};
+use agentflow_testing::within;
 use futures_util::StreamExt;
 use serde_json::{Value, json};
 use support::{Act, Server, chunked, event, response};
@@ -36,10 +37,10 @@ fn model(server: &Server) -> OpenAiResponses {
 async fn read(model: &OpenAiResponses, request: ModelRequest) -> (Vec<ModelEvent>, Result<ModelResponse, ModelError>) {
     let mut events = Vec::new();
     let mut stream = model.stream(request);
-    while let Some(item) = stream.next().await {
+    while let Some(item) = within("the next event", stream.next()).await {
         match item {
             Ok(ModelEvent::Completed(response)) => {
-                assert!(stream.next().await.is_none(), "the answer is the last item");
+                assert!(within("the next event", stream.next()).await.is_none(), "the answer is the last item");
                 return (events, Ok(*response));
             }
             Ok(event) => events.push(event),
@@ -87,7 +88,10 @@ async fn a_call_and_its_answer() {
 async fn the_first_piece_is_handed_on_before_the_second_arrives() {
     let mut server = Server::start(vec![vec![chunked("text/event-stream"), text_event("first"), Act::Stall]]).await;
     let mut stream = model(&server).stream(streamed());
-    assert_eq!(stream.next().await.expect("a piece").expect("no error"), ModelEvent::Text("first".into()));
+    assert_eq!(
+        within("the next event", stream.next()).await.expect("a piece").expect("no error"),
+        ModelEvent::Text("first".into())
+    );
     drop(stream);
     server.closed().await;
 }

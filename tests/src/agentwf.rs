@@ -6,6 +6,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use agentflow_testing::wait_until;
 use serde_json::Value;
 
 /// One run of the command line.
@@ -112,7 +113,9 @@ impl Ended {
             thread::sleep(Duration::from_millis(5));
         };
         let text = |reader: Option<thread::JoinHandle<String>>| {
-            reader.map(|reader| reader.join().expect("a reader does not panic")).unwrap_or_default()
+            let Some(reader) = reader else { return String::new() };
+            wait_until("the end of its output", || reader.is_finished().then_some(()));
+            reader.join().expect("a reader does not panic")
         };
         let ended = Self {
             code: status.and_then(|status| status.code()),

@@ -12,6 +12,7 @@ use agentflow::executor::{
 use agentflow::path::StepPath;
 use agentflow::value::Encoded;
 use agentflow::{Runtime, async_trait};
+use agentflow_testing::within;
 use serde::{Deserialize, Serialize};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
@@ -209,7 +210,7 @@ impl StepRecorder for Recorder {
     async fn record(&self, batch: StepBatch) -> Result<(), ExecutorError> {
         let mut kept = self.kept.lock().await;
         sent(&self.to, self.call, &Up::Record(batch));
-        kept.recv().await.unwrap_or_else(|| Err(ExecutorError::lost("the run is gone")))
+        within("a message", kept.recv()).await.unwrap_or_else(|| Err(ExecutorError::lost("the run is gone")))
     }
 
     fn delta(&self, path: &StepPath, delta: ModelDelta) {

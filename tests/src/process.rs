@@ -1,10 +1,11 @@
 //! Child processes that end when their handle is dropped, with free ports and folders for them.
 
 use std::fs::{self, File};
-use std::io;
+use std::io::{self, BufRead, BufReader, Read};
 use std::net::{Ipv4Addr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -70,6 +71,27 @@ impl Drop for Process {
             eprintln!("--- what the process {} printed:\n{}", self.child.id(), self.output());
         }
     }
+}
+
+/// Reads the lines that a child process writes. Each line has a limit of two minutes.
+///
+/// # Panics
+/// The iterator panics when no line comes in that time, or a line is not UTF-8.
+pub fn lines_of(output: impl Read + Send + 'static) -> impl Iterator<Item = String> {
+    let (send, lines) = mpsc::channel();
+    thread::spawn(move || {
+        for line in BufReader::new(output).lines() {
+            // The receiver is dropped by tests that do not read to the end.
+            if send.send(line.expect("a process writes text")).is_err() {
+                return;
+            }
+        }
+    });
+    std::iter::from_fn(move || match lines.recv_timeout(STARTUP) {
+        Ok(line) => Some(line),
+        Err(RecvTimeoutError::Disconnected) => None,
+        Err(RecvTimeoutError::Timeout) => panic!("the process wrote no line in {STARTUP:?}"),
+    })
 }
 
 /// Presses Ctrl-C in another process.

@@ -17,7 +17,7 @@ use agentflow::model::openai_chat::OpenAiChat;
 use agentflow::model::openai_responses::OpenAiResponses;
 use agentflow::model::{EnvSecrets, HttpSettings, ModelSource, Secret, SecretProvider};
 use agentflow::{Agent, Model, RunHandle, Runtime, tool, tools};
-use agentflow_testing::Cassette;
+use agentflow_testing::{Cassette, within};
 use futures_util::StreamExt;
 use serde_json::{Value, json};
 use tracing::field::{Field, Visit};
@@ -339,7 +339,7 @@ async fn run(model: Arc<dyn Model>, shown: &Shown, what: &str) -> Result<String,
     if streamed {
         let mut events = handle.events();
         shown.debug("a stream", &events);
-        while let Some(event) = events.next().await {
+        while let Some(event) = within("the next event", events.next()).await {
             shown.debug("a streamed event", &event);
         }
     }

@@ -18,7 +18,7 @@ use agentflow::model::{HttpSettings, ModelError, ModelErrorKind, ModelRequest, T
 use agentflow::prelude::*;
 use agentflow::store::{MemoryStore, Store};
 use agentflow::{Error, Event, Model, Workflow};
-use agentflow_testing::{ScriptedModel, Turn, check_events, test_runtime};
+use agentflow_testing::{ScriptedModel, Turn, check_events, test_runtime, within};
 use tokio::time::Instant;
 use tracing::field::Field;
 use tracing_subscriber::layer::{Context as LayerContext, SubscriberExt};
@@ -258,9 +258,12 @@ async fn an_endpoint_that_refuses_connections_for_a_while_is_waited_for() {
     let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap().port();
     let runtime = Runtime::builder().store(MemoryStore::new()).build();
     let handle = Agent::new(chat(port)).runtime(&runtime).start("go").unwrap();
-    while delays(&handle.recorded()).is_empty() {
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
+    within("the first retry", async {
+        while delays(&handle.recorded()).is_empty() {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    })
+    .await;
     let requests = serve(TcpListener::bind((Ipv4Addr::LOCALHOST, port)).unwrap(), 0);
     assert_eq!(handle.result().await.unwrap().output(), "done");
     assert_eq!((requests.load(Ordering::SeqCst), delays(&handle.recorded()).len()), (1, 1));

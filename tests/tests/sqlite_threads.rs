@@ -5,6 +5,7 @@
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake};
+use std::time::{Duration, Instant};
 
 use agentflow::RunId;
 use agentflow::store::{Append, SqliteStore, Store};
@@ -33,12 +34,13 @@ fn block_on<F: Future>(future: F) -> F::Output {
         }
     }
     let waker = Arc::new(Unpark(std::thread::current())).into();
-    let mut future = pin!(future);
+    let (begun, mut future) = (Instant::now(), pin!(future));
     loop {
         if let Poll::Ready(output) = future.as_mut().poll(&mut Context::from_waker(&waker)) {
             return output;
         }
-        std::thread::park();
+        std::thread::park_timeout(Duration::from_millis(100));
+        assert!(begun.elapsed() < Duration::from_secs(120), "the store does not answer");
     }
 }
 
@@ -54,7 +56,7 @@ fn reading_needs_no_thread_of_the_program() {
     let (begun, has_begun) = oneshot::channel();
     runtime.spawn_blocking(move || {
         begun.send(()).unwrap();
-        let _ = stuck.recv();
+        let _ = stuck.recv_timeout(Duration::from_secs(120));
     });
     let store = runtime.block_on(async {
         has_begun.await.unwrap();

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use agentflow::event::EventKind;
 use agentflow::store::{MemoryStore, Store};
 use agentflow::{Context, Error, Result, Runtime};
-use agentflow_testing::{CrashTest, test_runtime};
+use agentflow_testing::{CrashTest, test_runtime, within};
 
 use crate::expanded::expanded;
 use crate::{Handle, Node, Steps, step};
@@ -74,7 +74,7 @@ async fn a_value_is_one_event_of_a_run_that_is_kept() {
     let mut events = handle.events();
     handle.result().await.unwrap();
 
-    while let Some(event) = futures_util::StreamExt::next(&mut events).await {
+    while let Some(event) = within("the next event", futures_util::StreamExt::next(&mut events)).await {
         assert!(event.path.to_string() != "id", "{}", event.name());
         assert!(!matches!(event.kind, EventKind::NodeFailed { .. }));
     }

@@ -4,6 +4,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use agentflow_testing::within;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
@@ -74,7 +75,7 @@ impl Server {
 
     /// Waits until the client has closed a connection that [`Act::Stall`] watches.
     pub(crate) async fn closed(&mut self) {
-        self.closed.recv().await.expect("the server runs");
+        within("a message", self.closed.recv()).await.expect("the server runs");
     }
 }
 

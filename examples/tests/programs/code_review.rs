@@ -5,6 +5,8 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
+use agentflow_testing::wait_until;
+
 /// The README is read to its end, or not at all.
 #[test]
 fn the_readme_stays_short() {
@@ -42,6 +44,7 @@ fn code_review(arguments: &[&str], typed: &str) -> Output {
         .unwrap();
     // One that does not ask has no need to read.
     let _ = program.stdin.take().unwrap().write_all(typed.as_bytes());
+    wait_until("the program to end", || program.try_wait().unwrap());
     program.wait_with_output().unwrap()
 }
 

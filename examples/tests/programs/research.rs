@@ -5,6 +5,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
+use agentflow_testing::wait_until;
+
 /// A folder of its own, removed at the end of the test.
 struct Folder(PathBuf);
 
@@ -235,7 +237,7 @@ fn ctrl_c_closes_the_connection_and_says_so() {
 
     let folder = Folder::new("interrupt").with("a.txt", "The door is green.\n");
     let server = TcpListener::bind("127.0.0.1:0").unwrap();
-    let program = Command::new(env!("CARGO_BIN_EXE_research"))
+    let mut program = Command::new(env!("CARGO_BIN_EXE_research"))
         .args(["--base-url", &format!("http://{}/v1", server.local_addr().unwrap()), "What is green?"])
         .arg(&folder.0)
         .env("AGENTFLOW_MODEL", "openai-chat/x")
@@ -247,6 +249,7 @@ fn ctrl_c_closes_the_connection_and_says_so() {
     let mut received = [0; 1];
     connection.read_exact(&mut received).unwrap();
     assert!(Command::new("kill").args(["-INT", &program.id().to_string()]).status().unwrap().success());
+    wait_until("the program to end", || program.try_wait().unwrap());
     let output = program.wait_with_output().unwrap();
     let errors = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(130), "{errors}");

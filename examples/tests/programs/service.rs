@@ -10,6 +10,7 @@ use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 
 use agentflow::serde_json::{self, Value, json};
+use agentflow_testing::wait_until;
 
 /// The longest that anything here may take.
 const LIMIT: Duration = Duration::from_secs(60);
@@ -45,7 +46,9 @@ impl Service {
     }
 
     fn end(mut self) -> Output {
-        self.process.take().unwrap().wait_with_output().unwrap()
+        let mut process = self.process.take().unwrap();
+        wait_until("the service to end", || process.try_wait().unwrap());
+        process.wait_with_output().unwrap()
     }
 
     fn begin(&self, method: &str, path: &str, body: &str) -> TcpStream {
@@ -129,7 +132,7 @@ fn sigterm_interrupts_no_request() {
         let (_, tasks) = service.ask("GET", "/tasks", "");
         tasks["tasks"].as_array().is_some_and(|tasks| !tasks.is_empty())
     };
-    while !begun() {}
+    wait_until("the task to begin", || begun().then_some(()));
     service.signal("TERM");
     let (status, task) = answer(asked);
     assert_eq!((&*status, result_of(&task)), ("200", &json!({"words": 2, "longest": "words"})), "{task}");

@@ -3,6 +3,8 @@
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 
+use agentflow_testing::wait_until;
+
 fn command(folder: &Path, arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_support_triage"));
     command.args(arguments).current_dir(folder).env_remove("AGENTFLOW_MODEL");
@@ -42,6 +44,7 @@ fn a_letter_that_nobody_is_sure_of_waits_for_a_person() {
     // It is answered as soon as it is asked.
     let asked = (0..600).any(|_| program(folder.path(), &approve).status.success() || has_ended(&mut waits));
     assert!(asked, "nobody was asked");
+    wait_until("the run to end", || waits.try_wait().unwrap());
     let answer = String::from_utf8(waits.wait_with_output().unwrap().stdout).unwrap();
     assert!(answer.contains("We look into it: Hello there."), "{answer}");
 }

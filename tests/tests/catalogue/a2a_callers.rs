@@ -3,6 +3,7 @@
 use agentflow::a2a_server::{A2aCaller, A2aRefusal, A2aServer};
 use agentflow::prelude::*;
 use agentflow::serde_json::{Value, json};
+use agentflow_testing::within;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
@@ -101,7 +102,8 @@ async fn a_caller_has_so_many_requests_and_others_have_theirs() {
     assert_eq!(send(&url, "POST /", &of("bob"), &get).await.status, 200);
     assert_eq!(send(&url, "GET /.well-known/agent-card.json", "", "").await.status, 200);
     drop(open);
-    while send(&url, "POST /", &of("ada"), &get).await.status != 200 {}
+    within("the request to be served", async { while send(&url, "POST /", &of("ada"), &get).await.status != 200 {} })
+        .await;
 }
 
 #[tokio::test]

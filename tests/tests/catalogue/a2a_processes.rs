@@ -7,6 +7,7 @@ use agentflow::a2a::{A2aClient, A2aMessage, A2aPart, A2aPushConfig, A2aTaskState
 use agentflow::prelude::*;
 use agentflow::serde_json::{self, json};
 use agentflow::store::SqliteStore;
+use agentflow_testing::within;
 use agentflow_tests::{Process, a2a_linter, a2a_python, a2a_rust_client};
 use futures_util::StreamExt;
 use tokio::io::AsyncWriteExt;
@@ -110,7 +111,9 @@ async fn a_task_outlives_the_process_that_began_it() {
     process.wait_until("its step again", |process| process.output().contains("waiting for").then_some(()));
     assert_eq!(slow.task(&working.id).await.unwrap().status.state, A2aTaskState::Working);
     let mut updates = slow.subscribe(&working.id).await.unwrap();
-    assert!(matches!(updates.next().await, Some(Ok(A2aUpdate::Task(task))) if task.id == working.id));
+    assert!(
+        matches!(within("the next event", updates.next()).await, Some(Ok(A2aUpdate::Task(task))) if task.id == working.id)
+    );
     std::fs::write(&file, "").unwrap();
     let rest: Vec<_> = updates.map(|update| update.unwrap()).collect().await;
     assert!(matches!(&rest[..], [A2aUpdate::Artifact(_), A2aUpdate::Status(_)]), "{rest:?}");
@@ -170,9 +173,12 @@ async fn the_end_of_a_task_is_notified_of_by_the_next_process() {
     let shown = client(&url, "slow").push_config(&id, "c").await.unwrap();
     assert_eq!(shown.token, None);
     let kept = Runtime::builder().store(SqliteStore::open(&store).await.unwrap()).build();
-    while !kept.user_state("\u{1}a2a.push:agentflow").await.unwrap().is_empty() {
-        tokio::task::yield_now().await;
-    }
+    within("all notifications to be sent", async {
+        while !kept.user_state("\u{1}a2a.push:agentflow").await.unwrap().is_empty() {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
     drop(process);
 }
 

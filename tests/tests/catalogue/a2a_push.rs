@@ -12,6 +12,7 @@ use agentflow::runtime::Purge;
 use agentflow::serde_json::{self, Value, json};
 use agentflow::store::{MemoryStore, RunFilter};
 use agentflow::tools::{AddressGuard, HttpRequest};
+use agentflow_testing::within;
 use axum::http::{HeaderMap, StatusCode};
 use tokio::sync::mpsc;
 
@@ -63,9 +64,12 @@ fn state(update: &A2aUpdate) -> Option<A2aTaskState> {
 
 /// Waits until nobody is to be notified any more.
 async fn all_done(runtime: &Runtime) {
-    while !runtime.user_state("\u{1}a2a.push:agentflow").await.unwrap().is_empty() {
-        tokio::task::yield_now().await;
-    }
+    within("all notifications to be sent", async {
+        while !runtime.user_state("\u{1}a2a.push:agentflow").await.unwrap().is_empty() {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
 }
 
 #[tokio::test]
@@ -80,7 +84,7 @@ async fn an_address_is_sent_each_state_with_the_token_until_the_end() {
     let created = client.create_push_config(&id, &config).await.unwrap();
     assert_eq!((created.id.as_deref(), created.task_id.as_deref(), created.token), (Some("c-1"), Some(&*id), None));
 
-    let (headers, first) = received.recv().await.unwrap();
+    let (headers, first) = within("a message", received.recv()).await.unwrap();
     assert_eq!(state(&first), Some(A2aTaskState::InputRequired), "{first:?}");
     assert_eq!((first.task_id(), &headers["x-a2a-notification-token"]), (Some(&*id), &"s3cret-token".parse().unwrap()));
     assert_eq!(
@@ -90,7 +94,7 @@ async fn an_address_is_sent_each_state_with_the_token_until_the_end() {
     client.ask(&A2aMessage::user_text("granted").task(&id)).await.unwrap();
     let mut seen = Vec::new();
     loop {
-        let (_, update) = received.recv().await.unwrap();
+        let (_, update) = within("a message", received.recv()).await.unwrap();
         let is_last = update.is_last();
         seen.push(update);
         if is_last {
@@ -166,7 +170,7 @@ async fn a_configuration_may_come_with_its_message_and_is_checked_before_it_begi
     assert!(runtime.runs(RunFilter::new()).await.unwrap().is_empty());
     let begun = send(&url, "POST /", GOOD, &sent(&hook)).await.json();
     let id = begun["result"]["task"]["id"].as_str().unwrap().to_owned();
-    assert_eq!(received.recv().await.unwrap().1.task_id(), Some(&*id));
+    assert_eq!(within("a message", received.recv()).await.unwrap().1.task_id(), Some(&*id));
     // The same message once more is the same task with the same configuration.
     send(&url, "POST /", GOOD, &sent(&hook)).await;
     assert_eq!(client(&url).push_configs(&id, None).await.unwrap().configs.len(), 1);
@@ -297,7 +301,7 @@ async fn a_name_that_comes_to_mean_this_machine_is_not_connected_to() {
     let id = asking(&client).await;
     client.create_push_config(&id, &A2aPushConfig::new(format!("http://rebinds.example:{port}"))).await.unwrap();
     for _ in 0..2 {
-        assert_eq!(names.recv().await.unwrap(), "rebinds.example");
+        assert_eq!(within("a message", names.recv()).await.unwrap(), "rebinds.example");
     }
     assert!(received.try_recv().is_err());
 }
@@ -317,7 +321,7 @@ async fn a_name_is_looked_up_once_for_each_notification() {
     let id = asking(&client).await;
     // No resolver of the system knows the name, so what arrives went to the address that was checked.
     client.create_push_config(&id, &A2aPushConfig::new(format!("http://hook.invalid:{port}"))).await.unwrap();
-    assert_eq!(state(&received.recv().await.unwrap().1), Some(A2aTaskState::InputRequired));
+    assert_eq!(state(&within("a message", received.recv()).await.unwrap().1), Some(A2aTaskState::InputRequired));
     client.cancel(&id).await.unwrap();
     all_done(&runtime).await;
     let mut sent = 1;
@@ -369,7 +373,7 @@ async fn a_redirect_is_not_followed_and_what_is_refused_for_good_is_given_up() {
         let id = asking(&client).await;
         let (hook, mut received) = hook(status).await;
         client.create_push_config(&id, &A2aPushConfig::new(&hook)).await.unwrap();
-        received.recv().await.unwrap();
+        within("a message", received.recv()).await.unwrap();
         client.cancel(&id).await.unwrap();
         all_done(&runtime).await;
         let rest: Vec<_> = std::iter::from_fn(|| received.try_recv().ok()).collect();
@@ -394,7 +398,7 @@ async fn an_address_that_never_answers_keeps_neither_the_run_nor_another_address
     let answer = client.ask(&A2aMessage::user_text("granted").task(&id)).await.unwrap();
     assert_eq!(answer.text(), "rain");
     loop {
-        if received.recv().await.unwrap().1.is_last() {
+        if within("a message", received.recv()).await.unwrap().1.is_last() {
             break;
         }
     }
@@ -410,7 +414,7 @@ async fn an_ended_task_is_notified_of_once_and_an_earlier_process_leaves_nothing
     first.cancel(&id).await.unwrap();
     let (hook, mut received) = hook(StatusCode::OK).await;
     first.create_push_config(&id, &A2aPushConfig::new(&hook)).await.unwrap();
-    assert_eq!(state(&received.recv().await.unwrap().1), Some(A2aTaskState::Canceled));
+    assert_eq!(state(&within("a message", received.recv()).await.unwrap().1), Some(A2aTaskState::Canceled));
     all_done(&runtime).await;
     // Another server of the store finds nothing to send.
     let second = client(&serve(store_only.push_notifications(here())).await);
@@ -426,10 +430,10 @@ async fn two_servers_of_one_store_notify_at_least_once_and_not_endlessly() {
     let id = asking(&client).await;
     let (hook, mut received) = hook(StatusCode::OK).await;
     client.create_push_config(&id, &A2aPushConfig::new(&hook)).await.unwrap();
-    received.recv().await.unwrap();
+    within("a message", received.recv()).await.unwrap();
     let _other = serve(server(&runtime).push_notifications(here())).await;
     // Both follow it.
-    received.recv().await.unwrap();
+    within("a message", received.recv()).await.unwrap();
     client.ask(&A2aMessage::user_text("granted").task(&id)).await.unwrap();
     all_done(&runtime).await;
     let ends = std::iter::from_fn(|| received.try_recv().ok()).filter(|(_, update)| update.is_last()).count();

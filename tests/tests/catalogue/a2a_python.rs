@@ -5,6 +5,7 @@ use agentflow::a2a::{A2aClient, A2aErrorCode, A2aMessage, A2aPushConfig, A2aTask
 use agentflow::message::{ToolCall, ToolStatus};
 use agentflow::prelude::*;
 use agentflow::serde_json::{Value, json};
+use agentflow_testing::within;
 use agentflow_tests::{Process, a2a_python};
 use futures_util::StreamExt;
 
@@ -73,7 +74,9 @@ async fn does_everything(binding: &str, mode: &str) {
     assert_eq!(listed.tasks.iter().map(|task| task.id.as_str()).collect::<Vec<_>>(), [id.as_str()]);
     if mode == "stream" {
         let mut stream = client.subscribe(&id).await.unwrap();
-        assert!(matches!(stream.next().await, Some(Ok(A2aUpdate::Task(task))) if task.id == id));
+        assert!(
+            matches!(within("the next event", stream.next()).await, Some(Ok(A2aUpdate::Task(task))) if task.id == id)
+        );
         assert_eq!(client.cancel(&id).await.unwrap().status.state, A2aTaskState::Canceled);
         let last = stream.map(|update| update.unwrap()).collect::<Vec<_>>().await.pop().unwrap();
         assert!(last.is_last(), "{last:?}");

@@ -12,7 +12,7 @@ use agentflow::serde_json::json;
 use agentflow::store::{MemoryStore, RunFilter, SqliteStore};
 use agentflow::value::Encoded;
 use agentflow::workflow::Graph;
-use agentflow_testing::{A2aTurn, ScriptedA2a, ScriptedModel, Turn};
+use agentflow_testing::{A2aTurn, ScriptedA2a, ScriptedModel, Turn, within};
 use agentflow_tests::{Process, test_as_process};
 
 use crate::a2a_served::serve;
@@ -85,9 +85,12 @@ async fn a_call_that_is_cancelled_while_it_waits_cancels_the_task() {
     run.asked().await.unwrap().unwrap();
     run.cancel("enough").await.unwrap();
     assert!(run.result().await.is_err());
-    while far.cancelled().is_empty() {
-        tokio::task::yield_now().await;
-    }
+    within("the cancellation to arrive", async {
+        while far.cancelled().is_empty() {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
     far.finish();
 }
 

@@ -9,7 +9,7 @@ use agentflow::a2a::{
 };
 use agentflow::prelude::*;
 use agentflow::serde_json::json;
-use agentflow_testing::{A2aTurn, ScriptedA2a, ScriptedModel, Turn};
+use agentflow_testing::{A2aTurn, ScriptedA2a, ScriptedModel, Turn, within};
 use futures_util::StreamExt;
 
 fn client(far: &ScriptedA2a) -> A2aClientBuilder {
@@ -93,9 +93,12 @@ async fn a_task_that_nobody_waits_for_is_cancelled() {
         let client = client(&far).build().unwrap();
         let waited = tokio::time::timeout(Duration::from_secs(30), client.ask(&hello())).await;
         assert!(waited.is_err(), "{waited:?}");
-        while far.cancelled().is_empty() {
-            tokio::task::yield_now().await;
-        }
+        within("the cancellation to arrive", async {
+            while far.cancelled().is_empty() {
+                tokio::task::yield_now().await;
+            }
+        })
+        .await;
         assert_eq!(far.cancelled(), ["task-1"]);
         assert_eq!(client.task("task-1").await.unwrap().status.state, A2aTaskState::Canceled);
         assert_eq!(client.cancel("task-1").await.unwrap_err().code(), Some(A2aErrorCode::TaskNotCancelable));
@@ -111,7 +114,7 @@ async fn a_task_that_nobody_waits_for_is_cancelled() {
     client.delete_push_config(&id, "c").await.unwrap();
     assert_eq!(client.push_config(&id, "c").await.unwrap_err().code(), Some(A2aErrorCode::TaskNotFound));
     let mut stream = client.subscribe(&id).await.unwrap();
-    assert!(matches!(stream.next().await, Some(Ok(A2aUpdate::Task(task))) if task.id == id));
+    assert!(matches!(within("the next event", stream.next()).await, Some(Ok(A2aUpdate::Task(task))) if task.id == id));
     far.finish();
 }
 

@@ -10,7 +10,7 @@ use agentflow::prelude::*;
 use agentflow::serde_json::{Value, json};
 use agentflow::store::{MemoryStore, RunFilter};
 use agentflow::time::{Clock, Timestamp};
-use agentflow_testing::{ScriptedModel, Turn};
+use agentflow_testing::{ScriptedModel, Turn, within};
 use futures_util::StreamExt;
 
 /// Asks before it says it.
@@ -197,7 +197,7 @@ async fn an_approval_is_kept_from_clients_unless_the_host_lets_them_answer() {
     let id = begun.task().unwrap().id.clone();
     let mut updates = client.subscribe(&id).await.unwrap().map(|update| update.unwrap());
     let shown = loop {
-        match updates.next().await.unwrap() {
+        match within("the next event", updates.next()).await.unwrap() {
             A2aUpdate::Task(task) if task.status.message.is_some() => break task.status,
             A2aUpdate::Status(update) if update.status.message.is_some() => break update.status,
             _ => {}

@@ -10,7 +10,7 @@ use agentflow::serde_json::{self, json};
 use agentflow::store::MemoryStore;
 use agentflow::value::Encoded;
 use agentflow::workflow::Graph;
-use agentflow_testing::{A2aTurn, ScriptedA2a, ScriptedModel, Turn};
+use agentflow_testing::{A2aTurn, ScriptedA2a, ScriptedModel, Turn, within};
 
 fn client(far: &ScriptedA2a) -> A2aClient {
     let near = far.clone();
@@ -67,14 +67,20 @@ async fn a_team_that_is_cancelled_cancels_the_task() {
     let far = ScriptedA2a::new("Billing", [A2aTurn::works()]);
     let runtime = Runtime::builder().store(MemoryStore::new()).build();
     let run = desk(&far).runtime(&runtime).start("Why?").unwrap();
-    while far.messages().is_empty() {
-        tokio::task::yield_now().await;
-    }
+    within("the message to arrive", async {
+        while far.messages().is_empty() {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
     run.cancel("enough").await.unwrap();
     assert!(run.result().await.is_err());
-    while far.cancelled().is_empty() {
-        tokio::task::yield_now().await;
-    }
+    within("the cancellation to arrive", async {
+        while far.cancelled().is_empty() {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
     assert_eq!(far.messages().len(), 1);
     far.finish();
 }

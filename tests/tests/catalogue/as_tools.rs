@@ -12,7 +12,7 @@ use agentflow::store::MemoryStore;
 use agentflow::tool::{Effects, FnTool, ToolRef};
 use agentflow::workflow::WorkflowTool;
 use agentflow::{Error, Event, RunId, Workflow};
-use agentflow_testing::{CrashTest, ScriptedModel, Turn, check_events, test_runtime};
+use agentflow_testing::{CrashTest, ScriptedModel, Turn, check_events, test_runtime, within};
 use futures_util::StreamExt;
 
 use super::{double, judge};
@@ -184,7 +184,7 @@ async fn asking(store: &MemoryStore, agent: &Agent) -> (RunHandle<RunResult<Stri
     let run = agent.clone().runtime(&runtime).start(request).unwrap();
     let mut events = run.events();
     loop {
-        let event = events.next().await.expect("it asks before its end");
+        let event = within("the next event", events.next()).await.expect("it asks before its end");
         if matches!(event.kind, EventKind::ApprovalRequested(_)) {
             return (run, event.path.to_string());
         }
@@ -210,7 +210,10 @@ async fn it_ends_with_the_run() {
     let mut events = run.events();
     let mut asked = 0;
     while asked < 2 {
-        asked += usize::from(matches!(events.next().await.unwrap().kind, EventKind::ModelStarted { .. }));
+        asked += usize::from(matches!(
+            within("the next event", events.next()).await.unwrap().kind,
+            EventKind::ModelStarted { .. }
+        ));
     }
     run.cancel("enough").await.unwrap();
     let all = run.events().collect::<Vec<_>>().await;

@@ -7,7 +7,7 @@ use agentflow::prelude::*;
 use agentflow::run::RunStream;
 use agentflow::serde_json::json;
 use agentflow::store::MemoryStore;
-use agentflow_testing::{ScriptedModel, Turn, test_runtime};
+use agentflow_testing::{ScriptedModel, Turn, test_runtime, within};
 use futures_util::StreamExt;
 
 /// Who a text is for.
@@ -54,7 +54,7 @@ async fn its_options_are_those_of_an_agent() {
     let agent = write::agent("tea".into(), 3).runtime(&runtime).resource(Audience("some")).grant(["press"]);
     let mut run: RunStream<String> = agent.stream(()).unwrap();
     let mut answers = Vec::new();
-    while let Some(event) = run.next().await {
+    while let Some(event) = within("the next event", run.next()).await {
         if let EventKind::ToolCompleted { result, .. } = &event.kind {
             answers.push(result.output.clone());
         }
@@ -120,7 +120,7 @@ async fn a_run_is_resumed_with_what_it_began_with() {
     let agent = write::agent("tea".into(), 3).resource(Audience("given")).runtime(&first);
     let run = agent.start(agentflow::agent::RunRequest::from(()).grant(["press"])).unwrap();
     let mut events = run.events();
-    while let Some(event) = events.next().await {
+    while let Some(event) = within("the next event", events.next()).await {
         if matches!(&event.kind, EventKind::ModelStarted { .. }) && event.path.to_string() == "model#2" {
             break;
         }

@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 
 use agentflow::serde_json::{self, Value, json};
+use agentflow_testing::within;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
 
@@ -26,7 +27,7 @@ impl Response {
     pub(crate) async fn message(&mut self) -> Option<Value> {
         loop {
             let mut line = String::new();
-            if self.stream.read_line(&mut line).await.ok()? == 0 {
+            if within("a line of the server", self.stream.read_line(&mut line)).await.ok()? == 0 {
                 return None;
             }
             if let Some(message) = line.strip_prefix("data: ").or_else(|| line.starts_with('{').then_some(&line)) {
@@ -42,7 +43,7 @@ impl Response {
     /// Reads all that is left.
     pub(crate) async fn rest(mut self) -> String {
         let mut rest = String::new();
-        let _ = self.stream.read_to_string(&mut rest).await;
+        let _ = within("the end of the response", self.stream.read_to_string(&mut rest)).await;
         rest
     }
 }
@@ -57,7 +58,7 @@ pub(crate) async fn send(address: SocketAddr, method: &str, headers: &str, body:
     );
     stream.write_all(request.as_bytes()).await.unwrap();
     let (mut stream, mut head) = (BufReader::new(stream), String::new());
-    while !head.ends_with("\r\n\r\n") && stream.read_line(&mut head).await.unwrap() > 0 {}
+    while !head.ends_with("\r\n\r\n") && within("a response", stream.read_line(&mut head)).await.unwrap() > 0 {}
     Response { head, stream }
 }
 

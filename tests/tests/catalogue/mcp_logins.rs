@@ -10,7 +10,7 @@ use agentflow::model::Secret;
 use agentflow::prelude::*;
 use agentflow::serde_json::json;
 use agentflow::store::MemoryStore;
-use agentflow_testing::{ScriptedModel, Turn};
+use agentflow_testing::{ScriptedModel, Turn, hold_time, within};
 use agentflow_tests::{Agentwf, Ended};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -166,7 +166,7 @@ async fn a_login_outlives_its_caller_and_is_one_for_all() {
             async move {
                 site.seen().visits.push(url.clone());
                 asked.notify_one();
-                visited.notified().await;
+                within("`visited`", visited.notified()).await;
                 Ok::<_, String>(site.redirected(&url))
             }
         })
@@ -189,7 +189,7 @@ async fn a_login_outlives_its_caller_and_is_one_for_all() {
     assert_eq!((site.visits(), site.count("POST /token")), (1, 1));
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_login_ends_with_its_client_and_after_its_time() {
     let site = Site::new(|_, _| None).await;
     let (asked, gone) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
@@ -212,14 +212,17 @@ async fn a_login_ends_with_its_client_and_after_its_time() {
     };
     let client = site.client(waits(&asked, &gone));
     let login = tokio::spawn(async move { client.login().await });
-    asked.notified().await;
+    within("the person to be asked", hold_time(asked.notified())).await;
     login.abort();
-    gone.notified().await;
+    within("the question to be dropped", gone.notified()).await;
 
-    let client = site.client(waits(&asked, &gone).login_timeout(Duration::from_millis(50)));
-    let error = client.login().await.unwrap_err().to_string();
-    assert!(error.contains("nobody has logged in within 50ms"), "{error}");
-    gone.notified().await;
+    // The clock stands still until the person is asked: else the time may be over before.
+    let client = site.client(waits(&asked, &gone).login_timeout(Duration::from_secs(3600)));
+    let login = tokio::spawn(async move { client.login().await });
+    within("the person to be asked", hold_time(asked.notified())).await;
+    let error = within("the time to be over", login).await.unwrap().unwrap_err().to_string();
+    assert!(error.contains("nobody has logged in within 3600s"), "{error}");
+    within("the question to be dropped", gone.notified()).await;
 }
 
 #[tokio::test]
@@ -307,7 +310,7 @@ async fn the_socket_of_a_login_takes_the_answer_to_it_and_nothing_else() {
         let client = client.clone();
         async move { client.login().await }
     });
-    let url = urls.recv().await.unwrap();
+    let url = within("a message", urls.recv()).await.unwrap();
     let query = url.split_once('?').unwrap().1;
     let (state, redirect) = (field(query, "state").unwrap(), field(query, "redirect_uri").unwrap());
     let host = redirect.strip_prefix("http://").unwrap().strip_suffix("/callback").unwrap();

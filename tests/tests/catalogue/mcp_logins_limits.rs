@@ -8,6 +8,7 @@ use std::time::Duration;
 use agentflow::mcp::{McpAuthorization, McpClient, McpError, McpLoginFolder, McpLogins};
 use agentflow::model::Secret;
 use agentflow::serde_json::json;
+use agentflow_testing::within;
 use futures_util::task::noop_waker_ref;
 use tokio::sync::Notify;
 
@@ -185,7 +186,7 @@ async fn who_waits_for_a_login_of_another_caller_waits_so_long_as_for_a_connecti
         let client = client.clone();
         async move { client.login().await }
     });
-    asked.notified().await;
+    within("`asked`", asked.notified()).await;
     let error = client.connect().await.unwrap_err();
     assert!(matches!(&error, McpError::Unauthorized { .. }), "{error}");
     assert!(error.to_string().contains("has not logged in yet"), "{error}");
@@ -205,7 +206,7 @@ async fn a_login_that_waits_for_a_person_ends_with_a_logout() {
         let client = client.clone();
         tokio::spawn(async move { client.login().await })
     });
-    asked.notified().await;
+    within("`asked`", asked.notified()).await;
     client.logout().await.unwrap();
     for login in logins {
         let error = login.await.unwrap().unwrap_err().to_string();

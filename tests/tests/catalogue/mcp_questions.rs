@@ -12,7 +12,7 @@ use agentflow::store::{MemoryStore, RunFilter};
 use agentflow::tool::ToolPolicy;
 use agentflow::value::Encoded;
 use agentflow::workflow::Graph;
-use agentflow_testing::{CrashTest, McpAnswer, ScriptedMcp, ScriptedModel, Turn, check_events};
+use agentflow_testing::{CrashTest, McpAnswer, ScriptedMcp, ScriptedModel, Turn, check_events, within};
 use futures_util::StreamExt;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream};
 use tokio::sync::Notify;
@@ -278,12 +278,12 @@ fn taking_back(takes: &Arc<Notify>) -> McpClient {
                         "params": {"message": "Which seat?", "requestedSchema": schema},
                     });
                     write.write_all(format!("{asks}\n").as_bytes()).await.unwrap();
-                    takes.notified().await;
+                    within("`takes`", takes.notified()).await;
                     let back = json!({
                         "jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": "q1"},
                     });
                     write.write_all(format!("{back}\n").as_bytes()).await.unwrap();
-                    takes.notified().await;
+                    within("`takes`", takes.notified()).await;
                     vec![result(json!({"content": [{"type": "text", "text": "any seat"}]}))]
                 }
                 _ => Vec::new(),
@@ -308,9 +308,12 @@ async fn a_question_that_its_server_takes_back_is_closed() {
     let run = asking(taking_back(&takes)).runtime(&runtime).start("Go.").unwrap();
     let question = run.asked().await.unwrap().unwrap();
     takes.notify_one();
-    while !runtime.approvals(RunFilter::new()).await.unwrap().is_empty() {
-        tokio::task::yield_now().await;
-    }
+    within("the questions to be answered", async {
+        while !runtime.approvals(RunFilter::new()).await.unwrap().is_empty() {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
     let late = runtime.answer(&question.run, &question.id, &json!({"seat": "window"}), "ada").await.unwrap_err();
     let journal = runtime.journal(run.run_id()).await.unwrap();
     assert!(late.to_string().contains("waits for no answer"), "{late} {journal:#?}");

@@ -9,7 +9,7 @@ use agentflow::prelude::*;
 use agentflow::runtime::EntryKind;
 use agentflow::serde_json::{Value, json};
 use agentflow::tool::{Effects, ToolPolicy};
-use agentflow_testing::{CrashTest, McpAnswer, ScriptedMcp, ScriptedModel, Turn};
+use agentflow_testing::{CrashTest, McpAnswer, ScriptedMcp, ScriptedModel, Turn, within};
 
 /// A server with the tools `read` and `write`.
 fn notes() -> ScriptedMcp {
@@ -195,7 +195,7 @@ async fn progress_is_shown_as_it_arrives() {
     let agent = Agent::new(model).tools(client(&server).build().unwrap());
     let mut stream = agent.stream("Go.").unwrap();
     let mut shown = Vec::new();
-    while let Some(event) = futures_util::StreamExt::next(&mut stream).await {
+    while let Some(event) = within("the next event", futures_util::StreamExt::next(&mut stream)).await {
         if let EventKind::StepProgress { value } = &event.kind {
             shown.push(value.decode::<Value>().unwrap());
         }

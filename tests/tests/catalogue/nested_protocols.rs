@@ -10,7 +10,7 @@ use agentflow::mcp_server::McpServer;
 use agentflow::prelude::*;
 use agentflow::serde_json::{Value, json};
 use agentflow::store::{MemoryStore, RunFilter, RunStatus};
-use agentflow_testing::{McpAnswer, ScriptedMcp, ScriptedModel, Turn};
+use agentflow_testing::{McpAnswer, ScriptedMcp, ScriptedModel, Turn, within};
 
 use crate::a2a_served::serve;
 use crate::served::Lines;
@@ -118,9 +118,12 @@ async fn who_cancels_the_outermost_call_cancels_the_innermost() {
     flights.wait_until(|server| server.cancelled() == 1).await;
     for runtime in [&desk_of, &clerk_of] {
         let status = async || runtime.runs(RunFilter::new()).await.unwrap()[0].status;
-        while status().await != RunStatus::Cancelled {
-            tokio::task::yield_now().await;
-        }
+        within("the run to be cancelled", async {
+            while status().await != RunStatus::Cancelled {
+                tokio::task::yield_now().await;
+            }
+        })
+        .await;
     }
     flights.forgive();
 }

@@ -13,7 +13,7 @@ use agentflow::serde::Serialize;
 use agentflow::serde_json::{self, Value, json};
 use agentflow::store::{MemoryStore, RunFilter, RunStatus};
 use agentflow::tool::{FnTool, ToolDefinition, ToolError, ToolOutput};
-use agentflow_testing::{ScriptedModel, Turn};
+use agentflow_testing::{ScriptedModel, Turn, within};
 use futures_util::StreamExt;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, ReadHalf, WriteHalf};
 use tokio::sync::Notify;
@@ -94,7 +94,10 @@ impl Lines {
     }
 
     pub(crate) async fn next(&mut self) -> Value {
-        serde_json::from_str(&self.read.next_line().await.unwrap().expect("an answer")).unwrap()
+        serde_json::from_str(
+            &within("an answer of the server", self.read.next_line()).await.unwrap().expect("an answer"),
+        )
+        .unwrap()
     }
 
     pub(crate) async fn ask(&mut self, id: u64, method: &str, params: Value) -> Value {
@@ -141,7 +144,7 @@ impl Held {
             async move {
                 let _stopped = SaysStop(stopped);
                 begun.notify_one();
-                let_go.notified().await;
+                within("`let_go`", let_go.notified()).await;
                 Ok::<_, ToolError>(ToolOutput::text("let go"))
             }
         })
@@ -402,11 +405,11 @@ async fn a_cancelled_call_stops_its_tool() {
     let server = McpServer::from_runtime(&Runtime::builder().tools(held.tool()).build());
     let mut lines = Lines::greeted(&server).await;
     lines.send(7, "tools/call", json!({"name": "hold", "arguments": {}})).await;
-    held.begun.notified().await;
+    within("`held.begun`", held.begun.notified()).await;
     // Of something that is not there it changes nothing.
     lines.say(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 99}})).await;
     lines.say(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 7}})).await;
-    held.stopped.notified().await;
+    within("`held.stopped`", held.stopped.notified()).await;
     // It has no answer; the next call has.
     let next = lines.call(8, "add", json!({"a": 1, "b": 1})).await;
     assert_eq!(next["id"], 8, "{next}");
@@ -428,13 +431,12 @@ async fn served_hold(n: i64) -> String {
 }
 
 async fn status_of_only_run(runtime: &Runtime, is: RunStatus) {
-    loop {
-        let runs = runtime.runs(RunFilter::new()).await.unwrap();
-        if runs.first().is_some_and(|run| run.status == is) {
-            return;
+    within("the status of the run", async {
+        while runtime.runs(RunFilter::new()).await.unwrap().first().is_none_or(|run| run.status != is) {
+            tokio::task::yield_now().await;
         }
-        tokio::task::yield_now().await;
-    }
+    })
+    .await;
 }
 
 #[tokio::test]
@@ -466,10 +468,10 @@ async fn a_client_that_goes_away_stops_its_tools() {
     let server = McpServer::from_runtime(&Runtime::builder().tools(held.tool()).build());
     let mut lines = Lines::greeted(&server).await;
     lines.send(7, "tools/call", json!({"name": "hold", "arguments": {}})).await;
-    held.begun.notified().await;
+    within("`held.begun`", held.begun.notified()).await;
     tokio::time::pause();
     lines.leave().await.unwrap();
-    held.stopped.notified().await;
+    within("`held.stopped`", held.stopped.notified()).await;
 }
 
 #[tokio::test]
@@ -479,7 +481,7 @@ async fn calls_wait_for_their_turn_and_too_many_are_refused() {
     let server = McpServer::from_runtime(&runtime).max_calls(1).max_waiting(2);
     let mut lines = Lines::greeted(&server).await;
     lines.send(1, "tools/call", json!({"name": "hold", "arguments": {}})).await;
-    held.begun.notified().await;
+    within("`held.begun`", held.begun.notified()).await;
     for id in 2..=4 {
         lines.send(id, "tools/call", json!({"name": "add", "arguments": {"a": 1, "b": 1}})).await;
     }

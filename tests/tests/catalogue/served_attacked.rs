@@ -8,6 +8,7 @@ use agentflow::mcp_server::McpServer;
 use agentflow::prelude::*;
 use agentflow::serde_json::{Value, json};
 use agentflow::store::{MemoryStore, RunFilter, RunRecord, RunStatus, Store, StoreError, StoreErrorKind, StoreLayer};
+use agentflow_testing::within;
 
 use crate::served::Lines;
 use crate::served_over_http::{post, served};
@@ -72,13 +73,12 @@ async fn a_client_that_goes_away_or_cancels_in_a_question_leaves_what_each_means
     let asked = lines.call(7, "asked_booking", json!({"to": "Oslo"})).await;
     lines.say(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 7}})).await;
     let runtime = durable(&store);
-    loop {
-        let runs = runtime.runs(RunFilter::new()).await.unwrap();
-        if runs[0].status == RunStatus::Cancelled {
-            break;
+    within("the run to be cancelled", async {
+        while runtime.runs(RunFilter::new()).await.unwrap()[0].status != RunStatus::Cancelled {
+            tokio::task::yield_now().await;
         }
-        tokio::task::yield_now().await;
-    }
+    })
+    .await;
     // The answer comes too late, and twice.
     for _ in 0..2 {
         let late = json!({"jsonrpc": "2.0", "id": asked["id"], "result": accepted(json!({"answer": "Eve"}))});

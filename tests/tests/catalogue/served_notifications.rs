@@ -5,7 +5,7 @@ use agentflow::mcp_server::{McpCaller, McpServer, ServedResource};
 use agentflow::prelude::*;
 use agentflow::serde_json::{Value, json};
 use agentflow::store::MemoryStore;
-use agentflow_testing::{ScriptedModel, Turn};
+use agentflow_testing::{ScriptedModel, Turn, within};
 
 use crate::http_session::{Client, send};
 use crate::served::Lines;
@@ -212,7 +212,7 @@ async fn a_call_logs_on_the_stream_of_its_session() {
         let answer = call.next().await;
         assert_eq!(answer["result"]["content"][0]["text"], "done", "{answer}");
     }
-    let said = messages(&[stream.next().await, stream.next().await]);
+    let said = messages(&[within("a message", stream.next()).await, within("a message", stream.next()).await]);
     assert_eq!((&*said[0].0, &*said[1].0), ("info", "error"));
 }
 
@@ -285,7 +285,7 @@ async fn a_client_is_notified_on_the_stream_of_its_session() {
     let refused = eve.request(1, "resources/subscribe", secret).await.next().await;
     assert_eq!(refused["error"]["code"], -32003, "{refused}");
     server.resource_changed("notes://secret");
-    let said = stream.next().await;
+    let said = within("a message", stream.next()).await;
     assert_eq!(
         (&said["method"], &said["params"]["uri"]),
         (&json!("notifications/resources/updated"), &json!("notes://secret"))
@@ -334,7 +334,7 @@ async fn a_client_without_a_handshake_listens_at_an_address() {
     let mut one = send(address, "POST", head, &request(&["notes://today"])).await;
     let mut other = send(address, "POST", head, &request(&["notes://days/monday"])).await;
     for stream in [&mut one, &mut other] {
-        assert_eq!(stream.next().await["method"], "notifications/subscriptions/acknowledged");
+        assert_eq!(within("the next event", stream.next()).await["method"], "notifications/subscriptions/acknowledged");
     }
     server.resource_changed("notes://days/monday");
     server.resource_changed("notes://today");

@@ -9,6 +9,7 @@ use agentflow::message::{ToolCall, ToolStatus};
 use agentflow::prelude::*;
 use agentflow::serde_json::{Value, json};
 use agentflow::store::{MemoryStore, RunFilter, RunStatus};
+use agentflow_testing::within;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
@@ -243,9 +244,9 @@ async fn a_client_that_ends_its_request_cancels_the_call() {
     let body = call("hold", json!({}));
     let mut stream = TcpStream::connect(address).await.unwrap();
     stream.write_all(format!("{}{body}", head(address, "", body.len())).as_bytes()).await.unwrap();
-    held.begun.notified().await;
+    within("`held.begun`", held.begun.notified()).await;
     drop(stream);
-    held.stopped.notified().await;
+    within("`held.stopped`", held.stopped.notified()).await;
 }
 
 #[tokio::test]
@@ -258,8 +259,8 @@ async fn a_server_that_is_dropped_cancels_its_calls() {
     let body = call("hold", json!({}));
     let request = format!("{}{body}", head(address, "", body.len()));
     let waiting = tokio::spawn(async move { raw(address, request.as_bytes()).await });
-    held.begun.notified().await;
+    within("`held.begun`", held.begun.notified()).await;
     serving.abort();
-    held.stopped.notified().await;
+    within("`held.stopped`", held.stopped.notified()).await;
     assert!(!waiting.await.unwrap().contains("let go"));
 }

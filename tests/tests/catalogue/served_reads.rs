@@ -7,7 +7,7 @@ use agentflow::mcp_server::{McpServer, ServedPrompt, ServedResource};
 use agentflow::message::{Media, Part, Role};
 use agentflow::prelude::*;
 use agentflow::serde_json::{Value, json};
-use agentflow_testing::hold_time;
+use agentflow_testing::{hold_time, within};
 use tokio::sync::Notify;
 
 use crate::served::Lines;
@@ -260,11 +260,11 @@ async fn a_read_has_a_time_limit_and_is_cancelled() {
     let mut lines = Lines::greeted(&server).await;
     let answer = tokio::time::timeout(Duration::from_secs(61), read(&mut lines, "notes://never")).await.unwrap();
     assert!(answer["error"]["message"].as_str().unwrap().contains("it was not made within 60s"), "{answer}");
-    stopped.notified().await;
-    begun.notified().await;
+    within("`stopped`", stopped.notified()).await;
+    within("`begun`", begun.notified()).await;
 
     lines.send(7, "resources/read", json!({"uri": "notes://never"})).await;
-    hold_time(begun.notified()).await;
+    within("`begun`", hold_time(begun.notified())).await;
     lines.say(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 7}})).await;
-    hold_time(stopped.notified()).await;
+    within("`stopped`", hold_time(stopped.notified())).await;
 }

@@ -6,6 +6,7 @@ use agentflow::mcp_server::{McpCaller, McpRefusal, McpServer, ServedResource};
 use agentflow::prelude::*;
 use agentflow::serde_json::{Value, json};
 use agentflow::store::{MemoryStore, RunFilter, RunStatus, SqliteStore};
+use agentflow_testing::{hold_time, within};
 use agentflow_tests::{Agentwf, Process};
 
 use crate::http_session::{Client, initialize, send};
@@ -69,16 +70,19 @@ async fn an_answer_in_time_counts_although_others_have_the_turns() {
     let mut waiting = client.call(1, "asked_booking", json!({"to": "Oslo"})).await;
     let asked = waiting.next().await;
     let mut holding = client.call(2, "hold", json!({})).await;
-    held.begun.notified().await;
+    within("`held.begun`", held.begun.notified()).await;
     client.answer(&asked, json!({"answer": "Ada"})).await;
     // The run asks the next question before the call has its turn again.
     let asks_next = async || {
         let open = runtime.approvals(RunFilter::new()).await.unwrap();
         open.iter().any(|question| question.message == "Which seat?")
     };
-    while !asks_next().await {
-        tokio::task::yield_now().await;
-    }
+    within("the next question", async {
+        while !asks_next().await {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
     held.let_go.notify_one();
     assert!(holding.next().await["result"].is_object());
     assert_eq!(waiting.next().await["method"], "elicitation/create");
@@ -171,7 +175,7 @@ async fn a_client_without_room_for_a_session_is_served_without_one() {
     assert_eq!(send(address, "GET", "", "").await.status(), 405);
     // Whoever leaves makes room.
     first.unwrap().send("DELETE", "").await;
-    while Client::begin(address, "", &json!({})).await.1.is_none() {}
+    within("a session to be free", async { while Client::begin(address, "", &json!({})).await.1.is_none() {} }).await;
     // A server can have none at all.
     let address = served(server(&MemoryStore::new()).max_sessions(0)).await;
     assert!(Client::begin(address, "", &json!({})).await.1.is_none());
@@ -187,45 +191,46 @@ async fn a_caller_has_so_many_sessions_and_others_have_theirs() {
     let other = begin("eve").await;
     assert!(other.is_some() && begin("eve").await.is_none());
     one.send("DELETE", "").await;
-    while begin("ann").await.is_none() {}
+    within("a session to be free", async { while begin("ann").await.is_none() {} }).await;
 }
 
-#[tokio::test]
+/// The clock stands still while a request is answered: else the session may end before it has begun.
+#[tokio::test(start_paused = true)]
 async fn a_session_ends_when_it_is_idle_or_old() {
     let short = Duration::from_millis(50);
     // Idle: as soon as it has ended there is room for another one.
     let address = served(server(&MemoryStore::new()).max_sessions(1).session_times(short, HOUR)).await;
-    let idle = Client::asked(address, "").await;
-    while Client::begin(address, "", &json!({})).await.1.is_none() {}
-    assert_eq!(idle.send("GET", "").await.status(), 404);
+    let idle = hold_time(Client::asked(address, "")).await;
+    assert!(hold_time(Client::begin(address, "", &json!({}))).await.1.is_none());
+    tokio::time::sleep(2 * short).await;
+    assert!(hold_time(Client::begin(address, "", &json!({}))).await.1.is_some());
+    assert_eq!(hold_time(idle.send("GET", "")).await.status(), 404);
     // Old: an open stream does not keep it.
     let address = served(server(&MemoryStore::new()).session_times(HOUR, short)).await;
-    let old = Client::asked(address, "").await;
-    let mut stream = old.send("GET", "").await;
-    assert!(stream.status() == 404 || stream.message().await.is_none());
-    assert_eq!(old.send("GET", "").await.status(), 404);
+    let old = hold_time(Client::asked(address, "")).await;
+    let mut stream = hold_time(old.send("GET", "")).await;
+    assert_eq!(stream.status(), 200);
+    tokio::time::sleep(2 * short).await;
+    assert!(hold_time(stream.message()).await.is_none());
+    assert_eq!(hold_time(old.send("GET", "")).await.status(), 404);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn an_open_stream_is_no_idleness() {
     let held = Held::new();
     let runtime = Runtime::builder().tools(held.tool()).build();
-    // Longer than a busy machine takes from the beginning of the session to the call.
-    let server = McpServer::from_runtime(&runtime).session_times(Duration::from_secs(1), HOUR);
-    let client = Client::asked(served(server).await, "").await;
-    let mut call = client.call(1, "hold", json!({})).await;
-    held.begun.notified().await;
-    // Another one that begins later has ended long before.
-    let other = held_other().await;
-    while other.send("GET", "").await.status() != 404 {}
+    let idle = Duration::from_millis(50);
+    let server = McpServer::from_runtime(&runtime).session_times(idle, HOUR);
+    let address = served(server).await;
+    let client = hold_time(Client::asked(address, "")).await;
+    let mut call = hold_time(client.call(1, "hold", json!({}))).await;
+    within("`held.begun`", hold_time(held.begun.notified())).await;
+    // Another session of the server ends meanwhile.
+    let other = hold_time(Client::asked(address, "")).await;
+    tokio::time::sleep(2 * idle).await;
+    assert_eq!(hold_time(other.send("GET", "")).await.status(), 404);
     held.let_go.notify_one();
-    assert!(call.next().await["result"].is_object());
-}
-
-/// A session of another server that ends soon.
-async fn held_other() -> Client {
-    let soon = Duration::from_secs(2);
-    Client::asked(served(server(&MemoryStore::new()).session_times(HOUR, soon)).await, "").await
+    assert!(hold_time(call.next()).await["result"].is_object());
 }
 
 #[tokio::test]
@@ -272,9 +277,12 @@ async fn a_call_is_cancelled_in_its_session_by_the_notification() {
     let runtime = durable(&store);
     assert_eq!(runtime.approvals(RunFilter::new()).await.unwrap().len(), 1);
     client.say(&cancelled).await;
-    while runtime.runs(RunFilter::new()).await.unwrap()[0].status != RunStatus::Cancelled {
-        tokio::task::yield_now().await;
-    }
+    within("the run to be cancelled", async {
+        while runtime.runs(RunFilter::new()).await.unwrap()[0].status != RunStatus::Cancelled {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
 }
 
 #[tokio::test]
@@ -303,11 +311,11 @@ async fn a_server_that_is_dropped_ends_its_sessions() {
     let serving = tokio::spawn(async move { McpServer::from_runtime(&runtime).serve_http(listener).await });
     let client = Client::asked(address, "").await;
     let call = client.call(1, "hold", json!({})).await;
-    held.begun.notified().await;
+    within("`held.begun`", held.begun.notified()).await;
     serving.abort();
     assert!(!call.rest().await.contains("let go"));
     tokio::time::pause();
-    held.stopped.notified().await;
+    within("`held.stopped`", held.stopped.notified()).await;
 }
 
 #[tokio::test]

@@ -8,6 +8,7 @@ use agentflow::mcp_server::{McpCaller, McpRefusal, McpServer};
 use agentflow::prelude::*;
 use agentflow::serde_json::{self, Value, json};
 use agentflow::store::{MemoryStore, RunFilter, RunStatus};
+use agentflow_testing::within;
 use agentflow_tests::Process;
 
 use crate::served::Lines;
@@ -67,14 +68,17 @@ pub(crate) async fn get(lines: &mut Lines, task: &str) -> Value {
 
 /// The task as soon as it is in this status.
 pub(crate) async fn until(lines: &mut Lines, task: &str, status: &str) -> Value {
-    loop {
-        let now = get(lines, task).await;
-        if now["status"] == status {
-            return now;
+    within("the status of the task", async {
+        loop {
+            let now = get(lines, task).await;
+            if now["status"] == status {
+                return now;
+            }
+            assert_eq!(now["status"], "working", "{now}");
+            tokio::task::yield_now().await;
         }
-        assert_eq!(now["status"], "working", "{now}");
-        tokio::task::yield_now().await;
-    }
+    })
+    .await
 }
 
 async fn update(lines: &mut Lines, task: &str, key: &str, response: Value) -> Value {

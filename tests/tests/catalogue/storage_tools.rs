@@ -9,7 +9,7 @@ use agentflow::prelude::*;
 use agentflow::serde_json::{Value, json};
 use agentflow::tool::Effects;
 use agentflow::tools::Storage;
-use agentflow_testing::test_runtime;
+use agentflow_testing::{test_runtime, wait_until};
 use tempfile::TempDir;
 
 /// A folder `in` with a file, beside a file that must not be seen.
@@ -179,6 +179,7 @@ async fn a_folder_that_becomes_a_link_meanwhile_leads_nowhere() {
         call(&runtime, "storage_append", json!({"path": "real/secret.txt", "content": ""})).await;
     }
     done.store(true, std::sync::atomic::Ordering::Relaxed);
+    wait_until("the swapping to end", || swapper.is_finished().then_some(()));
     swapper.join().unwrap();
     assert!(inside > 0 && refused > 0, "it was swapped meanwhile: {inside} {refused}");
     unchanged(&outside);

@@ -4,6 +4,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpListener;
 use std::thread;
 
+use agentflow_testing::wait_until;
 use agentflow_tests::{Agentwf, Ended};
 use serde_json::{Value, json};
 
@@ -194,17 +195,16 @@ fn an_approval_is_given_by_the_operator_and_not_by_a_client() {
     let (_server, url) = served(&store, &[]);
     let asking = thread::spawn(move || agentwf(&["a2a", "send", &url, "news", "--key-from", "AGENT_KEY"]));
     let store = store.to_str().unwrap();
-    let asked = loop {
+    let asked = wait_until("the question", || {
         let asked = agentwf(&["runs", "--store", store, "questions", "--json"]);
         assert!(!asking.is_finished(), "{asked:?}");
         let questions: Value = serde_json::from_str(&asked.stdout).unwrap();
-        if let Some(question) = questions.as_array().unwrap().first() {
-            break question.clone();
-        }
-    };
+        questions.as_array().unwrap().first().cloned()
+    });
     let (run, node) = (asked["run"].as_str().unwrap(), asked["path"].as_str().unwrap());
     let approved = agentwf(&["runs", "--store", store, "approve", run, node, "--by", "ada"]);
     assert_eq!(approved.code, Some(0), "{approved:?}");
+    wait_until("the answer", || asking.is_finished().then_some(()));
     let ended = asking.join().unwrap();
     assert_eq!((ended.code, ended.stdout.as_str()), (Some(0), "NEWS\n"), "{ended:?}");
 }

@@ -1,11 +1,12 @@
 //! `agentwf chat`: lines go in, answers come out, questions are answered in between, and a session remembers.
 
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{Read, Write};
 use std::path::Path;
 use std::process::{Child, Stdio};
 use std::time::Duration;
 
-use agentflow_tests::{Agentwf, Ended};
+use agentflow_testing::wait_until;
+use agentflow_tests::{Agentwf, Ended, lines_of};
 
 fn begun(folder: &Path, agent: &str) -> Child {
     let chat = Agentwf::new(env!("CARGO_BIN_EXE_agentwf-host"))
@@ -91,8 +92,8 @@ fn a_chat_whose_process_is_killed_continues_in_the_next() {
     let mut killed = begun(folder.path(), "echo");
     let mut stdin = killed.stdin.take().unwrap();
     stdin.write_all(format!("await {}\nnever asked\n", file.display()).as_bytes()).unwrap();
-    let said = BufReader::new(killed.stderr.take().unwrap()).lines().map_while(Result::ok);
-    assert!(said.into_iter().any(|line| line.starts_with("waiting for ")), "it does not wait");
+    let mut said = lines_of(killed.stderr.take().unwrap());
+    assert!(said.any(|line| line.starts_with("waiting for ")), "it does not wait");
     killed.kill().unwrap();
     killed.wait().unwrap();
     std::fs::write(&file, "").unwrap();
@@ -113,8 +114,8 @@ fn a_chat_of_twenty_turns_is_killed_in_a_question_and_continued() {
     let mut killed = begun(folder.path(), "echo");
     let mut stdin = killed.stdin.take().unwrap();
     stdin.write_all((questions[..9].join("\n") + "\n").as_bytes()).unwrap();
-    let said = BufReader::new(killed.stderr.take().unwrap()).lines().map_while(Result::ok);
-    assert!(said.into_iter().any(|line| line.starts_with("call `shred(")), "it does not ask");
+    let mut said = lines_of(killed.stderr.take().unwrap());
+    assert!(said.any(|line| line.starts_with("call `shred(")), "it does not ask");
     killed.kill().unwrap();
     killed.wait().unwrap();
     let back = chat(folder.path(), "echo", &("yes\n".to_owned() + &questions[9..].join("\n") + "\n"));
@@ -150,25 +151,25 @@ fn a_session_that_is_busy_ends_no_chat() {
     let folder = tempfile::tempdir().unwrap();
     let mut other = begun(folder.path(), "echo");
     let mut typed = other.stdin.take().unwrap();
-    let mut said = BufReader::new(other.stderr.take().unwrap()).lines().map_while(Result::ok);
+    let mut said = lines_of(other.stderr.take().unwrap());
     assert_eq!(said.next().as_deref(), Some("a new session"));
     let file = folder.path().join("there");
     let mut first = begun(folder.path(), "echo");
     let mut stdin = first.stdin.take().unwrap();
     stdin.write_all(format!("await {}\n", file.display()).as_bytes()).unwrap();
-    let waits = BufReader::new(first.stderr.take().unwrap()).lines().map_while(Result::ok);
-    assert!(waits.into_iter().any(|line| line.starts_with("waiting for ")), "it does not wait");
+    let mut waits = lines_of(first.stderr.take().unwrap());
+    assert!(waits.any(|line| line.starts_with("waiting for ")), "it does not wait");
     typed.write_all(b"hello\n").unwrap();
     let busy = said.next().unwrap_or_default();
     assert!(busy.starts_with("this was not answered: "), "{busy}");
     std::fs::write(&file, "").unwrap();
     drop(stdin);
-    assert!(first.wait().unwrap().success());
+    assert!(wait_until("the first chat to end", || first.try_wait().unwrap()).success());
     typed.write_all(b"again\n").unwrap();
     drop(typed);
     let mut answers = String::new();
     other.stdout.take().unwrap().read_to_string(&mut answers).unwrap();
-    assert!(other.wait().unwrap().success());
+    assert!(wait_until("the other chat to end", || other.try_wait().unwrap()).success());
     assert_eq!(answers, "again\n");
 }
 

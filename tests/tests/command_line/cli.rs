@@ -7,7 +7,8 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 use std::time::Duration;
 
-use agentflow_tests::{Agentwf, Ended, free_port, interrupt};
+use agentflow_testing::wait_until;
+use agentflow_tests::{Agentwf, Ended, free_port, interrupt, lines_of};
 use serde_json::{Value, json};
 
 fn agentwf(args: &[&str]) -> Agentwf {
@@ -112,8 +113,8 @@ impl Watched {
             run = run.args(["--tools", tools]);
         }
         let mut child = run.args(["--task", "Take your time."]).start();
-        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        let events = Box::new(lines.map(|line| serde_json::from_str(&line.unwrap()).unwrap()));
+        let lines = lines_of(child.stdout.take().unwrap());
+        let events = Box::new(lines.map(|line| serde_json::from_str(&line).unwrap()));
         Self { child, events, seen: Vec::new() }
     }
 
@@ -452,6 +453,7 @@ fn what_others_say_draws_nothing() {
         write!(stream, "{}{body}", refused("400 Bad Request")).unwrap();
     });
     let failed = ended(&["call", "--model", "openai-chat/slow", "--base-url", &base, "Hi"]);
+    wait_until("the server to end", || answers.is_finished().then_some(()));
     answers.join().unwrap();
     assert!(failed.stderr.contains(shown) && failed.stderr.lines().count() == 1, "{failed:#?}");
     assert!(!draws(&failed.stderr), "{failed:#?}");

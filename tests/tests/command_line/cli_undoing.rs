@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use crate::cli_workflows::{Other, Place, agentwf};
 
+use agentflow_testing::wait_until;
+
 /// What is said of a retry in a run that undoes what it had done, or did.
 const NO_RETRY: &str =
     "the node `found` cannot be retried: a run that undoes what it had done does not run again; start a new run";
@@ -21,11 +23,10 @@ fn asked(place: &Place) -> Other {
     let (store, file) = (place.store(), place.path("flag"));
     let other = Other::start(agentwf(&["begin-deal", &store, "r", &file]));
     // The file is there before it is a store.
-    while !Path::new(&store).exists()
-        || !agentwf(&["runs", "questions", "--store", &store]).run().stdout.contains(ASKED)
-    {
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    wait_until("the question", || {
+        let asks = || agentwf(&["runs", "questions", "--store", &store]).run().stdout.contains(ASKED);
+        (Path::new(&store).exists() && asks()).then_some(())
+    });
     other
 }
 

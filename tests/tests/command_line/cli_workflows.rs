@@ -2,12 +2,13 @@
 //! executes them.
 
 use std::fs;
-use std::io::{BufRead, BufReader, Lines};
+use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
-use std::process::{Child, ChildStderr, ChildStdout};
+use std::process::{Child, ChildStdout};
 use std::time::Duration;
 
-use agentflow_tests::{Agentwf, Ended, interrupt};
+use agentflow_testing::wait_until;
+use agentflow_tests::{Agentwf, Ended, interrupt, lines_of};
 use serde_json::{Value, json};
 
 pub(crate) fn agentwf(args: &[&str]) -> Agentwf {
@@ -92,7 +93,7 @@ impl Place {
 /// A run that another process executes. It is killed when this is dropped.
 pub(crate) struct Other {
     child: Child,
-    said: Lines<BufReader<ChildStderr>>,
+    said: Box<dyn Iterator<Item = String>>,
     out: BufReader<ChildStdout>,
     seen: Vec<String>,
 }
@@ -100,7 +101,7 @@ pub(crate) struct Other {
 impl Other {
     pub(crate) fn start(command: Agentwf) -> Self {
         let mut child = command.start();
-        let said = BufReader::new(child.stderr.take().unwrap()).lines();
+        let said = Box::new(lines_of(child.stderr.take().unwrap()));
         let out = BufReader::new(child.stdout.take().unwrap());
         Self { child, said, out, seen: Vec::new() }
     }
@@ -108,7 +109,6 @@ impl Other {
     /// Reads what it says until a line has these words.
     pub(crate) fn wait_for(&mut self, words: &str) {
         for line in self.said.by_ref() {
-            let line = line.unwrap();
             let found = line.contains(words);
             self.seen.push(line);
             if found {
@@ -126,9 +126,10 @@ impl Other {
 
     /// Its exit code, its output, and all that it said.
     fn end(mut self) -> (Option<i32>, String, String) {
-        self.seen.extend(self.said.by_ref().map(Result::unwrap));
+        self.seen.extend(self.said.by_ref());
         let stdout = std::io::read_to_string(&mut self.out).unwrap();
-        (self.child.wait().unwrap().code(), stdout, self.seen.join("\n"))
+        let status = wait_until("the process to end", || self.child.try_wait().unwrap());
+        (status.code(), stdout, self.seen.join("\n"))
     }
 }
 

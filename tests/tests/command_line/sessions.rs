@@ -8,7 +8,7 @@ use agentflow::store::SqliteStore;
 use agentflow::time::{Clock, SystemClock, Timestamp};
 use agentflow::tool::{FnTool, ToolRef};
 use agentflow::{Agent, Context, RunId, Runtime, serde_json};
-use agentflow_testing::{ScriptedModel, Turn};
+use agentflow_testing::{ScriptedModel, Turn, within};
 use agentflow_tests::{Agentwf, Ended};
 
 /// The time so many days ago.
@@ -56,9 +56,12 @@ impl Place {
         say("ada-4", Session::from("of-ada").after(RunId::new("ada-1")), "second in another way?").await;
         say("bob-1", "of-bob".into(), "hello").await;
         let run = agent.start(RunRequest::new("stall").session("of-bob").run_id(RunId::new("bob-2"))).unwrap();
-        while runtime.session("of-bob").await.unwrap().unfinished.is_none() {
-            tokio::task::yield_now().await;
-        }
+        within("the run to begin", async {
+            while runtime.session("of-bob").await.unwrap().unfinished.is_none() {
+                tokio::task::yield_now().await;
+            }
+        })
+        .await;
         drop(run);
     }
 

@@ -7,7 +7,7 @@ use agentflow::tool::{FnTool, ToolDefinition};
 use agentflow::value::Encoded;
 use agentflow::workflow::{Graph, NodeKind};
 use agentflow_testing::{
-    Call, Calls, EffectLog, ExpectedQuestion, Mocks, ScriptedModel, Turn, calls_of, test_runtime, trace,
+    Call, Calls, EffectLog, ExpectedQuestion, Mocks, ScriptedModel, Turn, calls_of, test_runtime, trace, within,
 };
 use serde_json::{Value, json};
 
@@ -116,9 +116,12 @@ async fn the_policy_of_a_tool_is_that_of_its_node() {
     let runtime = test_runtime().resource(log.clone()).graph(graph).store(store.clone()).build();
     let handle = runtime.start_named("whole", Encoded::new(&json!({"cents": 5})).unwrap()).await.unwrap();
     let run = handle.run_id().clone();
-    while runtime.inspect(&run).await.unwrap().run.pause_reason.is_none() {
-        tokio::task::yield_now().await;
-    }
+    within("the run to ask", async {
+        while runtime.inspect(&run).await.unwrap().run.pause_reason.is_none() {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
     assert!(log.counts().is_empty());
     runtime.approve(&run, "paid/tool#1.pay_out", Approval::granted(), "ada").await.unwrap();
     assert_eq!(handle.result().await.unwrap().decode::<u32>().unwrap(), 5);

@@ -8,7 +8,7 @@ use agentflow::tool::{FnTool, ToolDefinition};
 use agentflow::value::Encoded;
 use agentflow::workflow::Graph;
 use agentflow::{RunId, Workflow};
-use agentflow_testing::{ScriptedModel, Turn, test_runtime};
+use agentflow_testing::{ScriptedModel, Turn, test_runtime, within};
 use serde_json::{Value, json};
 
 /// A graph that asks, and then calls what is named so.
@@ -47,13 +47,19 @@ async fn resumed(
     let id = RunId::new("run-1");
     let first = old(process()).build();
     let handle = first.start_named("caller", Encoded::new(&json!({})).unwrap()).run_id(id.clone()).await.unwrap();
-    while first.run_record(&id).await.unwrap().pause_reason.is_none() {
-        tokio::task::yield_now().await;
-    }
+    within("the run to ask", async {
+        while first.run_record(&id).await.unwrap().pause_reason.is_none() {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
     handle.abandon();
-    while first.resume(&id).await.is_err_and(|error| error.to_string().contains("running in this process")) {
-        tokio::task::yield_now().await;
-    }
+    within("the run to be free", async {
+        while first.resume(&id).await.is_err_and(|error| error.to_string().contains("running in this process")) {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
     drop(first);
     let second = new(process()).changes(changes).build();
     let handle = second.resume(&id).await.map_err(|error| error.to_string())?;

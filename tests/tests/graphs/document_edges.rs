@@ -9,7 +9,7 @@ use agentflow::store::MemoryStore;
 use agentflow::tool::{FnTool, ToolPolicy, ToolRef, Toolset, ToolsetRef};
 use agentflow::value::Encoded;
 use agentflow::{Approval, async_trait};
-use agentflow_testing::{McpAnswer, ScriptedMcp, ScriptedModel, Turn};
+use agentflow_testing::{McpAnswer, ScriptedMcp, ScriptedModel, Turn, within};
 use serde_json::{Map, Value, json};
 
 use crate::documents::{REVIEW, WF_001, after_every_crash, read, run};
@@ -358,16 +358,19 @@ async fn people_are_asked_before_a_node_and_before_the_workflow() {
     let handle = runtime.start_named("it", Encoded::new(&json!({"input": {}})).unwrap()).await.unwrap();
     let run = handle.run_id().clone();
     for (node, asks) in [("begin", "may `it` begin?"), ("a", "may `a` begin?")] {
-        loop {
-            let report = runtime.inspect(&run).await.unwrap();
-            assert!(!report.run.status.has_ended(), "nobody was asked");
-            let question = report.nodes.iter().find(|of| &*of.name == node).and_then(|of| of.question.clone());
-            if let Some(question) = question.filter(|_| report.run.pause_reason.is_some()) {
-                assert_eq!(question, asks);
-                break;
+        within("the question", async {
+            loop {
+                let report = runtime.inspect(&run).await.unwrap();
+                assert!(!report.run.status.has_ended(), "nobody was asked");
+                let question = report.nodes.iter().find(|of| &*of.name == node).and_then(|of| of.question.clone());
+                if let Some(question) = question.filter(|_| report.run.pause_reason.is_some()) {
+                    assert_eq!(question, asks);
+                    break;
+                }
+                tokio::task::yield_now().await;
             }
-            tokio::task::yield_now().await;
-        }
+        })
+        .await;
         runtime.approve(&run, node, Approval::granted(), "ada").await.unwrap();
     }
     assert_eq!(handle.result().await.unwrap().decode::<Value>().unwrap(), json!({"a": "echo"}));

@@ -14,7 +14,7 @@ use agentflow::workflow::{
     Decider, Graph, GraphBody, GraphNode, Mapping, NextNode, NodeDecision, NodePolicy, OnError, Question, Reference,
     Route, Routes, RunLimits,
 };
-use agentflow_testing::{EffectLog, ScriptedModel, Turn, test_runtime};
+use agentflow_testing::{EffectLog, ScriptedModel, Turn, test_runtime, within};
 use serde_json::{Value, json};
 
 use super::every_crash::every_crash;
@@ -312,10 +312,13 @@ async fn every_node_that_has_a_question_asks_it() {
         let runtime = test_runtime().graph(graph).store(MemoryStore::new()).build();
         let handle = runtime.start_named("asks", Encoded::new(&json!({"input": input})).unwrap()).await.unwrap();
         let run = handle.run_id().clone();
-        while runtime.inspect(&run).await.unwrap().run.pause_reason.is_none() {
-            assert!(!runtime.inspect(&run).await.unwrap().run.status.has_ended(), "{kind}: nobody was asked");
-            tokio::task::yield_now().await;
-        }
+        within("the run to ask", async {
+            while runtime.inspect(&run).await.unwrap().run.pause_reason.is_none() {
+                assert!(!runtime.inspect(&run).await.unwrap().run.status.has_ended(), "{kind}: nobody was asked");
+                tokio::task::yield_now().await;
+            }
+        })
+        .await;
         runtime.approve(&run, "asked", Approval::denied("no"), "ada").await.unwrap();
         assert!(handle.result().await.unwrap_err().to_string().contains("approval denied: no"), "{kind}");
     }

@@ -12,7 +12,7 @@ use agentflow::runtime::{BootError, BootPhase, Changes, Reloaded, RuntimeBuilder
 use agentflow::store::{MemoryStore, RunFilter};
 use agentflow::tool::ToolsetRef;
 use agentflow::{RunHandle, RunId};
-use agentflow_testing::{ScriptedModel, Turn, check_events};
+use agentflow_testing::{ScriptedModel, Turn, check_events, within};
 use serde_json::{Value, json};
 
 use crate::documents::{Away, places, run};
@@ -59,9 +59,12 @@ impl Folder {
 /// Starts a run and waits until it asks.
 async fn asking(runtime: &Runtime, name: &str, id: &str) -> RunHandle<agentflow::value::Encoded> {
     let run = runtime.start_named(name, json!({})).run_id(RunId::new(id)).await.unwrap();
-    while runtime.inspect(run.run_id()).await.unwrap().run.pause_reason.is_none() {
-        tokio::task::yield_now().await;
-    }
+    within("the run to ask", async {
+        while runtime.inspect(run.run_id()).await.unwrap().run.pause_reason.is_none() {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
     run
 }
 
@@ -184,9 +187,12 @@ async fn an_agent_keeps_the_instruction_that_its_run_began_with() {
     let runtime = folder.boot(|builder| builder.store(store.clone()).model(model())).await;
     let start = || runtime.start_named("team", json!({"message": "Hello."}));
     let run = start().run_id(RunId::new("old")).await.unwrap();
-    while runtime.inspect(run.run_id()).await.unwrap().run.pause_reason.is_none() {
-        tokio::task::yield_now().await;
-    }
+    within("the run to ask", async {
+        while runtime.inspect(run.run_id()).await.unwrap().run.pause_reason.is_none() {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
     run.abandon();
     folder.write("team.yaml", agents("In the new way."));
     let other = folder.boot(|builder| builder.store(store.clone()).model(model())).await;
@@ -458,20 +464,20 @@ async fn a_watch_reads_what_has_changed() {
     });
     // Another size, since two writes may have one time.
     folder.write("sum.yaml", sum(1000));
-    assert_eq!(changes.recv().await.unwrap().unwrap(), (1, 0));
+    assert_eq!(within("a message", changes.recv()).await.unwrap().unwrap(), (1, 0));
     assert_eq!(run(&runtime, "sum", json!({})).await, json!(1001));
     folder.write("sum.yaml", "id: sum\nnodes: []\n");
-    assert_eq!(changes.recv().await.unwrap().unwrap(), (0, 1));
+    assert_eq!(within("a message", changes.recv()).await.unwrap().unwrap(), (0, 1));
     assert_eq!(run(&runtime, "sum", json!({})).await, json!(1001));
     // A mistake is reported once, and the watch does not report a reading that somebody else asked for.
     folder.write("sum.yaml", sum(20));
     assert_eq!(names(&runtime.reload_documents().await.unwrap().changed), ["sum"]);
     folder.write("sum.yaml", sum(300_000));
-    assert_eq!(changes.recv().await.unwrap().unwrap(), (1, 0));
+    assert_eq!(within("a message", changes.recv()).await.unwrap().unwrap(), (1, 0));
     fs::remove_dir_all(folder.path()).unwrap();
-    assert!(matches!(changes.recv().await.unwrap(), Err(FolderError::Io { .. })));
+    assert!(matches!(within("a message", changes.recv()).await.unwrap(), Err(FolderError::Io { .. })));
     drop(watch);
-    assert!(changes.recv().await.is_none());
+    assert!(within("a message", changes.recv()).await.is_none());
 }
 
 /// Readings at the same time follow one another, and each run has one version.

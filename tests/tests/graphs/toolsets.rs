@@ -10,7 +10,7 @@ use agentflow::tool::{FnTool, ToolPolicy, ToolRef, Toolset, ToolsetRef};
 use agentflow::value::Encoded;
 use agentflow::workflow::Graph;
 use agentflow::{Approval, Error, async_trait};
-use agentflow_testing::test_runtime;
+use agentflow_testing::{test_runtime, within};
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 
@@ -50,7 +50,7 @@ impl Toolset for Files {
             let (began, may_end) = (Arc::clone(&began), Arc::clone(&may_end));
             async move {
                 began.notify_one();
-                may_end.notified().await;
+                within("`may_end`", may_end.notified()).await;
                 Ok::<_, String>(format!("slow of version {version}"))
             }
         });
@@ -151,7 +151,7 @@ async fn a_change_does_not_disturb_a_call() {
     ]);
     let runtime = runtime(&files, nodes);
     let handle = runtime.start_named("tidy", empty()).await.unwrap();
-    files.began.notified().await;
+    within("`files.began`", files.began.notified()).await;
     files.version.store(1, Ordering::SeqCst);
     runtime.catalogue().await.check().unwrap();
     files.may_end.notify_one();
@@ -170,9 +170,12 @@ async fn a_tool_of_another_policy_is_not_called_as_the_one_before() {
     let runtime = test_runtime().toolset(files.clone()).graph(graph(nodes)).store(store).build();
     let handle = runtime.start_named("tidy", empty()).await.unwrap();
     let run = handle.run_id().clone();
-    while runtime.inspect(&run).await.unwrap().run.pause_reason.is_none() {
-        tokio::task::yield_now().await;
-    }
+    within("the run to ask", async {
+        while runtime.inspect(&run).await.unwrap().run.pause_reason.is_none() {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
     files.version.store(3, Ordering::SeqCst);
     runtime.approve(&run, "asked", Approval::granted(), "ada").await.unwrap();
     let error = handle.result().await.unwrap_err().to_string();
@@ -197,19 +200,25 @@ async fn a_run_is_recovered_with_the_tools_of_a_toolset() {
     let first = build(&Files::default());
     let handle = first.start_named("tidy", empty()).await.unwrap();
     let run = handle.run_id().clone();
-    while first.inspect(&run).await.unwrap().run.pause_reason.is_none() {
-        tokio::task::yield_now().await;
-    }
+    within("the run to ask", async {
+        while first.inspect(&run).await.unwrap().run.pause_reason.is_none() {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
     handle.abandon();
     drop(first);
     let files = Files::default();
     files.away.store(true, Ordering::SeqCst);
     let second = build(&files);
     let mut recovered = second.recover().await.unwrap();
-    while !recovered.elsewhere.is_empty() {
-        tokio::task::yield_now().await;
-        recovered = second.recover().await.unwrap();
-    }
+    within("the other runtime to end", async {
+        while !recovered.elsewhere.is_empty() {
+            tokio::task::yield_now().await;
+            recovered = second.recover().await.unwrap();
+        }
+    })
+    .await;
     assert!(matches!(recovered.left.as_slice(), [(left, Error::Toolset { .. })] if *left == run), "{recovered:?}");
     files.away.store(false, Ordering::SeqCst);
     let mut recovered = second.recover().await.unwrap();

@@ -12,7 +12,7 @@ use agentflow::prelude::*;
 use agentflow::runtime::Changes;
 use agentflow::store::{MemoryStore, RunFilter};
 use agentflow::tool::{FnTool, ToolDefinition, ToolError, ToolOutput};
-use agentflow_testing::{ScriptedModel, Turn, check_events};
+use agentflow_testing::{ScriptedModel, Turn, check_events, within};
 use agentflow_tests::Elsewhere;
 use serde_json::{Value, json};
 
@@ -46,7 +46,7 @@ async fn executed(
     let mut events = run.events();
     let outcome = run.result().await;
     let mut why = None;
-    while let Some(event) = futures_util::StreamExt::next(&mut events).await {
+    while let Some(event) = within("the next event", futures_util::StreamExt::next(&mut events)).await {
         if let EventKind::NodeFailed { error, .. } = &event.kind {
             why = Some((error.kind.clone(), error.to_string()));
         }
@@ -180,9 +180,12 @@ async fn an_agent_of_a_document_is_resumed_as_it_began() {
     for id in ["changed", "gone", "accepted"] {
         let request = RunRequest::new("Hello.").run_id(RunId::new(id));
         let run = first.start_agent("asker", request).await.unwrap();
-        while first.inspect(run.run_id()).await.unwrap().run.pause_reason.is_none() {
-            tokio::task::yield_now().await;
-        }
+        within("the run to ask", async {
+            while first.inspect(run.run_id()).await.unwrap().run.pause_reason.is_none() {
+                tokio::task::yield_now().await;
+            }
+        })
+        .await;
         run.abandon();
     }
     let answered = async |runtime: &Runtime, id: &str| {

@@ -9,7 +9,7 @@ use agentflow::message::{Part, Reasoning};
 use agentflow::model::{ModelError, ModelErrorKind, ModelRequest, ModelSettings, OutputSchema, Usage};
 use agentflow::tool::FnTool;
 use agentflow::{Agent, Event, Model, tool, tools};
-use agentflow_testing::{Cassette, ScriptedModel, Turn, check_events, test_runtime};
+use agentflow_testing::{Cassette, ScriptedModel, Turn, check_events, test_runtime, within};
 use agentflow_tests::test_as_process;
 use futures_util::future::join_all;
 use futures_util::{FutureExt, StreamExt};
@@ -56,7 +56,7 @@ fn calculator(model: impl Model + 'static) -> Agent {
 async fn watched(agent: Agent, task: &str) -> (Vec<Event>, String) {
     let mut run = agent.stream(task).unwrap();
     let mut events = Vec::new();
-    while let Some(event) = run.next().await {
+    while let Some(event) = within("the next event", run.next()).await {
         events.push(event);
     }
     let result = run.result().await;
@@ -293,7 +293,7 @@ async fn a_call_that_was_dropped_is_one_that_never_ends() {
 async fn drop_call(model: &Cassette, wait: Duration) {
     let mut stream = model.stream(ModelRequest::new("Hi").streamed());
     for _ in 0..2 {
-        stream.next().await.unwrap().unwrap();
+        within("the next event", stream.next()).await.unwrap().unwrap();
     }
     assert!(tokio::time::timeout(wait, stream.next()).await.is_err());
 }

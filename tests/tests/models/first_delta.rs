@@ -15,6 +15,7 @@ use agentflow::model::openai_chat::OpenAiChat;
 use agentflow::model::openai_responses::OpenAiResponses;
 use agentflow::model::{ModelEvent, ModelRequest, Secret};
 use agentflow::{Agent, Model};
+use agentflow_testing::within;
 use futures_util::StreamExt;
 
 /// How long a test waits for what must come at once. It only decides how long a failure takes.
@@ -229,7 +230,7 @@ fn respond(listener: &TcpListener, first: &str, rest: &str, writes: Writes, wait
         Some(())
     };
     send(first)?;
-    wait.recv().ok()?;
+    wait.recv_timeout(HANGS).ok()?;
     send(rest)?;
     stream.write_all(b"0\r\n\r\n").ok()
 }
@@ -291,7 +292,7 @@ async fn an_agent_shows_a_piece_before_the_next_one_has_arrived() {
         let mut run = Agent::new(model(answer.format, &url)).stream("Hi").unwrap();
         let delta = async {
             loop {
-                let event = run.next().await.expect("a piece comes before the end");
+                let event = within("the next event", run.next()).await.expect("a piece comes before the end");
                 if let EventKind::ModelDelta(delta) = &event.kind {
                     return delta.clone();
                 }

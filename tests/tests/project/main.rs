@@ -2,6 +2,7 @@
 //! library.
 
 mod aliases;
+mod bare_waits;
 mod crate_budget;
 mod example_pages;
 mod layers;

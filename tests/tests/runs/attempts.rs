@@ -7,7 +7,7 @@ use std::time::Duration;
 use agentflow::prelude::*;
 use agentflow::runtime::{AttemptReport, NodeReport, NodeStatus};
 use agentflow::store::MemoryStore;
-use agentflow_testing::{ScriptedModel, Turn, test_runtime};
+use agentflow_testing::{ScriptedModel, Turn, test_runtime, within};
 use serde_json::{Value, json};
 
 type AnyError = Box<dyn std::error::Error + Send + Sync>;
@@ -60,9 +60,12 @@ async fn each_attempt_is_reported_with_what_it_was_given_and_gave() {
     let runtime = test_runtime().model(model).resource(AtomicU32::new(0)).store(store).build();
     let handle = runtime.start(attempted::workflow(), ("home".to_owned(),)).await.unwrap();
     let run = handle.run_id().clone();
-    while runtime.inspect(&run).await.unwrap().run.pause_reason.is_none() {
-        tokio::time::sleep(Duration::from_secs(1)).await;
-    }
+    within("the run to ask", async {
+        while runtime.inspect(&run).await.unwrap().run.pause_reason.is_none() {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+        }
+    })
+    .await;
     let nodes = runtime.inspect(&run).await.unwrap().nodes;
     let named = |nodes: &[NodeReport], name: &str| nodes.iter().find(|node| node.name == name).cloned().unwrap();
     let open = named(&nodes, "agreed");

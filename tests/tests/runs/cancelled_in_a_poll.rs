@@ -13,7 +13,7 @@ use agentflow::store::MemoryStore;
 use agentflow::tool::{FnTool, ToolDefinition, ToolRef};
 use agentflow::workflow::Node;
 use agentflow::{Error, Event, RunHandle, Workflow};
-use agentflow_testing::{ScriptedModel, Turn, check_events, trace};
+use agentflow_testing::{ScriptedModel, Turn, check_events, trace, within};
 use futures_util::FutureExt;
 
 /// Cancels the run, once that has begun.
@@ -201,9 +201,12 @@ async fn an_agent_that_another_task_polls() {
     });
     of_agent(&cancel, Agent::new(calls("ask")).tools([asks])).await;
     let helps = ended.get().expect("the agent was begun");
-    while !helps.is_finished() {
-        tokio::task::yield_now().await;
-    }
+    within("the task to end", async {
+        while !helps.is_finished() {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
 }
 
 static OF_CALL: LazyLock<Cancel> = LazyLock::new(Cancel::default);

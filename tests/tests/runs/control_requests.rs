@@ -13,7 +13,7 @@ use agentflow::store::{MemoryStore, RunFilter, RunStatus, Store, StoreErrorKind}
 use agentflow::tool::{FnTool, ToolPolicy};
 use agentflow::workflow::{Handle, Node, NodePolicy, OnError, StopPolicy};
 use agentflow::{Agent, Approval, Context, Error, Event, RunHandle, RunId, Runtime, Workflow};
-use agentflow_testing::{ScriptedModel, TestClock, Turn, check_events, test_runtime};
+use agentflow_testing::{ScriptedModel, TestClock, Turn, check_events, test_runtime, within};
 use agentflow_tests::ProcessStore;
 
 type Step<T> = Result<T, String>;
@@ -786,9 +786,12 @@ async fn of_two_starts_under_one_id_at_once_the_one_that_is_kept_is_found() {
         let ask = || RunRequest::from("Go on.").run_id(id.clone());
         let (one, other) = (agent.start(ask()).unwrap(), agent.start(ask()).unwrap());
         assert_eq!(other.result().await.unwrap_err().kind(), "exists");
-        while store.record(&id).await.unwrap().is_none() {
-            tokio::task::yield_now().await;
-        }
+        within("the run to be stored", async {
+            while store.record(&id).await.unwrap().is_none() {
+                tokio::task::yield_now().await;
+            }
+        })
+        .await;
         assert_eq!(agent.clone().runtime(&runtime).resume(&id).await.unwrap().run_id(), &id);
         runtime.cancel(&id, "enough").await.unwrap();
         assert_eq!(one.result().await.unwrap_err().kind(), "cancelled");
@@ -804,9 +807,12 @@ async fn requests_to_an_agent_are_granted_or_refused_whatever_it_records_meanwhi
     let limits = Limits::default().max_steps(u32::MAX).max_llm_calls(u32::MAX);
     let agent = Agent::new(model).tools([next.policy(ToolPolicy::default().idempotent())]).limits(limits);
     let run = agent.runtime(&runtime).start(RunRequest::from("go").run_id(id())).unwrap();
-    while store.record(&id()).await.unwrap().is_none() {
-        tokio::task::yield_now().await;
-    }
+    within("the run to be stored", async {
+        while store.record(&id()).await.unwrap().is_none() {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
     for _ in 0..100 {
         runtime.pause(&id()).await.unwrap();
         refused(runtime.pause(&id()).await, WrongState, "the run cannot be paused: it is paused already");

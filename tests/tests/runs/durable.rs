@@ -8,7 +8,7 @@ use agentflow::event::EventKind;
 use agentflow::store::{MemoryStore, RunStatus, Store};
 use agentflow::workflow::{Branch, Handle, Node, NodePolicy};
 use agentflow::{Context, Event, Runtime, Workflow};
-use agentflow_testing::{check_events, test_runtime};
+use agentflow_testing::{check_events, test_runtime, within};
 
 /// How often the body of each step ran, over all processes.
 #[derive(Clone, Default)]
@@ -108,21 +108,24 @@ async fn store_with(events: &[Event]) -> MemoryStore {
 
 /// Lets an operator decide on everything that a crash left undecided.
 async fn decide(runtime: &Runtime, handle: &mut agentflow::RunHandle<String>) -> String {
-    loop {
-        tokio::select! {
-            biased;
-            result = handle.result() => return result.unwrap(),
-            () = tokio::time::sleep(Duration::from_secs(1)) => {}
-        }
-        for event in handle.recorded() {
-            if let EventKind::NodeFailed { error, .. } = &event.kind
-                && error.kind == "interrupted"
-            {
-                // One that was retried already is no longer interrupted.
-                let _ = runtime.retry(handle.run_id(), &event.path.to_string(), "test").await;
+    within("the end of the run", async {
+        loop {
+            tokio::select! {
+                biased;
+                result = handle.result() => return result.unwrap(),
+                () = tokio::time::sleep(Duration::from_secs(1)) => {}
+            }
+            for event in handle.recorded() {
+                if let EventKind::NodeFailed { error, .. } = &event.kind
+                    && error.kind == "interrupted"
+                {
+                    // One that was retried already is no longer interrupted.
+                    let _ = runtime.retry(handle.run_id(), &event.path.to_string(), "test").await;
+                }
             }
         }
-    }
+    })
+    .await
 }
 
 #[tokio::test(start_paused = true)]

@@ -13,7 +13,7 @@ use agentflow::runtime::RuntimeBuilder;
 use agentflow::serde_json::json;
 use agentflow::store::{MemoryStore, RunStatus};
 use agentflow::{Error, Event, RunId};
-use agentflow_testing::{CrashTest, EffectLog, ScriptedModel, Turn, check_events};
+use agentflow_testing::{CrashTest, EffectLog, ScriptedModel, Turn, check_events, within};
 use agentflow_tests::Elsewhere;
 
 /// Twice a number.
@@ -105,7 +105,7 @@ async fn every_form_does_the_same() {
 async fn all(events: &mut agentflow::run::Events) -> Vec<Event> {
     use futures_util::StreamExt;
     let mut seen = Vec::new();
-    while let Some(event) = events.next().await {
+    while let Some(event) = within("the next event", events.next()).await {
         if event.is_recorded() {
             seen.push(event);
         }
@@ -151,7 +151,7 @@ async fn paid_in_parts(cx: &Context, cents: u32) -> Result<u32> {
 async fn until_asked(runtime: &Runtime, run: &RunId, node: &str) {
     let mut events = runtime.events(run, 0).await.unwrap();
     use futures_util::StreamExt;
-    while let Some(event) = events.next().await {
+    while let Some(event) = within("the next event", events.next()).await {
         if matches!(event.kind, EventKind::ApprovalRequested(_)) && event.path.to_string() == node {
             return;
         }
@@ -249,7 +249,7 @@ async fn an_agent_within_a_step_has_the_models_of_the_worker() {
     assert_eq!(run.result().await.unwrap(), "nothing");
     let mut text = String::new();
     use futures_util::StreamExt;
-    while let Some(event) = events.next().await {
+    while let Some(event) = within("the next event", events.next()).await {
         if let EventKind::ModelDelta(agentflow::event::ModelDelta::Text(more)) = &event.kind {
             text.push_str(more);
         }
@@ -348,11 +348,11 @@ async fn time_limits_and_cancellation_reach_the_worker() {
     let run = far.start(flow.clone(), ()).await.unwrap();
     let error = run.result().await.unwrap_err();
     assert_eq!(error.kind(), FailureKind::Timeout, "{error}");
-    begun.notified().await;
+    within("`begun`", begun.notified()).await;
     until_idle().await;
 
     let run = far.start(flow.clone(), ()).await.unwrap();
-    begun.notified().await;
+    within("`begun`", begun.notified()).await;
     assert_eq!(RUNNING.load(Ordering::SeqCst), 1);
     let id = run.run_id().clone();
     run.cancel("enough").await.unwrap();
@@ -367,9 +367,12 @@ async fn time_limits_and_cancellation_reach_the_worker() {
 }
 
 async fn until_idle() {
-    while RUNNING.load(Ordering::SeqCst) > 0 {
-        tokio::task::yield_now().await;
-    }
+    within("all steps to end", async {
+        while RUNNING.load(Ordering::SeqCst) > 0 {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
 }
 
 struct Stock(String);

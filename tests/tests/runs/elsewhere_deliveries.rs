@@ -17,7 +17,7 @@ use agentflow::serde_json::{self, json};
 use agentflow::store::MemoryStore;
 use agentflow::workflow::Node;
 use agentflow::{Workflow, async_trait};
-use agentflow_testing::{EffectLog, check_events, test_runtime};
+use agentflow_testing::{EffectLog, check_events, test_runtime, wait_until};
 
 use super::elsewhere_hostile::{batch, event};
 
@@ -167,6 +167,7 @@ async fn of_many_deliveries_at_once_exactly_one_wins() {
                     })
                     .collect();
                 let joined = tokio::task::spawn_blocking(|| {
+                    wait_until("all deliveries", || threads.iter().all(|thread| thread.is_finished()).then_some(()));
                     threads.into_iter().map(|thread| thread.join().unwrap()).collect::<Vec<_>>()
                 });
                 let (refused, mut won): (Vec<_>, Vec<_>) = joined

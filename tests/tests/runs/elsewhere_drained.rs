@@ -17,7 +17,7 @@ use agentflow::serde_json::json;
 use agentflow::store::{Append, Epoch, MemoryStore, Store, StoreError};
 use agentflow::value::NodeValue;
 use agentflow::{Event, RunId, Workflow, async_trait};
-use agentflow_testing::{ScriptedModel, Turn, check_events, test_runtime, trace};
+use agentflow_testing::{ScriptedModel, Turn, check_events, test_runtime, trace, within};
 use tokio::sync::Notify;
 
 use super::elsewhere_lost::Boxed;
@@ -184,7 +184,7 @@ impl StepExecutor for Leaving {
         let (at, batches) = (self.at, Arc::clone(&self.batches));
         let connection = Connection { host, at, batches, drained: Arc::clone(&drained) };
         let leaves = async {
-            drained.notified().await;
+            within("`drained`", drained.notified()).await;
             worker.drain(Duration::from_secs(3600)).await;
             std::future::pending::<()>().await;
         };

@@ -14,7 +14,7 @@ use agentflow::serde_json::{self, Value, json};
 use agentflow::store::{MemoryStore, RunStatus};
 use agentflow::workflow::{Node, NodePolicy};
 use agentflow::{Event, Workflow, async_trait};
-use agentflow_testing::{check_events, test_runtime};
+use agentflow_testing::{check_events, test_runtime, within};
 
 type Outcome = Result<StepOutcome, ExecutorError>;
 
@@ -122,9 +122,12 @@ async fn an_executor_that_is_lost_or_panics() {
     let executor = Changed { worker, change: lost };
     let runtime = Runtime::builder().executor(executor).store(MemoryStore::new()).build();
     let run = runtime.start(flow(false, 3), 1).await.unwrap();
-    while runtime.run_record(run.run_id()).await.unwrap().status != RunStatus::Paused {
-        tokio::task::yield_now().await;
-    }
+    within("the run to ask", async {
+        while runtime.run_record(run.run_id()).await.unwrap().status != RunStatus::Paused {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
     let report = runtime.inspect(run.run_id()).await.unwrap();
     let node = report.nodes.iter().find(|node| node.name == "step").unwrap();
     assert_eq!(node.attempts.len(), 1, "it is not repeated by itself");
@@ -180,9 +183,12 @@ async fn an_executor_that_never_answers() {
     assert!(matches!(late.signal().await, StepSignal::Stop { .. }));
 
     let run = runtime.start(flow(true, 0), 1).await.unwrap();
-    while host.lock().unwrap().is_none() {
-        tokio::task::yield_now().await;
-    }
+    within("the step to begin", async {
+        while host.lock().unwrap().is_none() {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
     run.cancel("enough").await.unwrap();
     assert_eq!(run.result().await.unwrap_err().kind(), FailureKind::Cancelled);
     let (_, late) = host.lock().unwrap().take().unwrap();
@@ -322,9 +328,12 @@ async fn a_worker_that_is_drained_in_the_middle_of_a_step_loses_it() {
     let runtime = Runtime::builder().executor(executor).store(MemoryStore::new()).build();
     let run = runtime.start(endless(), 1).await.unwrap();
     let id = run.run_id().clone();
-    while runtime.journal(&id).await.unwrap().len() < 2 {
-        tokio::task::yield_now().await;
-    }
+    within("the journal to grow", async {
+        while runtime.journal(&id).await.unwrap().len() < 2 {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
     let drained = worker.drain(Duration::from_secs(5)).await;
     assert_eq!(drained.left, std::slice::from_ref(&id));
     let error = run.result().await.unwrap_err();

@@ -13,7 +13,7 @@ use agentflow::serde_json::{self, json};
 use agentflow::store::{MemoryStore, Store};
 use agentflow::value::NodeValue;
 use agentflow::{Event, RunId, Workflow, async_trait};
-use agentflow_testing::{ScriptedModel, Turn, check_events, test_runtime};
+use agentflow_testing::{ScriptedModel, Turn, check_events, test_runtime, within};
 use futures_util::StreamExt;
 use tokio::sync::Notify;
 
@@ -250,7 +250,7 @@ pub(crate) async fn answered<Out: NodeValue + std::fmt::Debug>(
     let mut events = handle.events();
     let mut asked = Vec::new();
     let mut done_before = Vec::new();
-    while let Some(event) = events.next().await {
+    while let Some(event) = within("the next event", events.next()).await {
         let questions = questions(&read_of(store, &run).await);
         if matches!(event.kind, EventKind::RunPaused { .. }) && questions.len() > asked.len() {
             for (path, _) in &questions[asked.len()..] {
@@ -278,7 +278,7 @@ async fn killed_and_lost<Out: NodeValue + std::fmt::Debug>(
     let (shop, store) = (Shop::stopping(stops_at), MemoryStore::new());
     let first = process(&shop, &store, Loses::Never);
     let handle = first.start(flow(), "kettle".to_owned()).run_id(RunId::new("r")).await.unwrap();
-    shop.0.stopped.notified().await;
+    within("`shop.0.stopped`", shop.0.stopped.notified()).await;
     handle.abandon();
     tokio::task::yield_now().await;
     let second = process(&shop, &store, Loses::Never);
@@ -343,7 +343,7 @@ async fn an_operator_who_is_asked_may_let_it_be_lost_again() {
     let handle = runtime.start(lost_in_calls::workflow(), "kettle".to_owned()).run_id(RunId::new("r")).await.unwrap();
     let mut events = handle.events();
     let mut asked = 0;
-    while let Some(event) = events.next().await {
+    while let Some(event) = within("the next event", events.next()).await {
         if matches!(event.kind, EventKind::RunPaused { .. }) {
             asked += 1;
             if asked == 1 {
@@ -365,7 +365,7 @@ async fn nobody_is_there_who_could_ask() {
     let runtime = process(&shop, &store, Loses::ForEver);
     let handle = runtime.start(lost_in_calls::workflow(), "kettle".to_owned()).run_id(RunId::new("r")).await.unwrap();
     let mut events = handle.events();
-    while let Some(event) = events.next().await {
+    while let Some(event) = within("the next event", events.next()).await {
         if matches!(event.kind, EventKind::RunPaused { .. }) {
             break;
         }

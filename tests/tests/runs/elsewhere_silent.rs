@@ -13,7 +13,7 @@ use agentflow::runtime::RuntimeBuilder;
 use agentflow::serde_json;
 use agentflow::store::{MemoryStore, RunStatus};
 use agentflow::{Error, Event, RunId, Workflow, async_trait};
-use agentflow_testing::{EffectLog, check_events, test_runtime};
+use agentflow_testing::{EffectLog, check_events, test_runtime, within};
 use agentflow_tests::Elsewhere;
 use futures_util::StreamExt;
 use futures_util::future::BoxFuture;
@@ -49,7 +49,7 @@ async fn begun() -> (Silent, Runtime, RunHandle<u32>, RunId) {
     let silent = Silent::default();
     let runtime = test_runtime().executor(silent.clone()).store(MemoryStore::new()).build();
     let run = runtime.start(flow(), 1).await.unwrap();
-    silent.0.once.notified().await;
+    within("`silent.0.once`", silent.0.once.notified()).await;
     let id = run.run_id().clone();
     (silent, runtime, run, id)
 }
@@ -150,7 +150,7 @@ async fn an_executor_that_breaks() {
     let silent = Silent::default();
     let runtime = test_runtime().executor(Bombs(silent.clone())).store(MemoryStore::new()).build();
     let run = runtime.start(flow(), 1).await.unwrap();
-    silent.0.once.notified().await;
+    within("`silent.0.once`", silent.0.once.notified()).await;
     let id = run.run_id().clone();
     run.cancel("enough").await.unwrap();
     assert_eq!(run.result().await.unwrap_err().kind(), FailureKind::Cancelled);
@@ -299,7 +299,7 @@ async fn a_question_outlives_the_worker_that_asked() {
     let id = run.run_id().clone();
     let mut events = run.events();
     let mut asked = 0;
-    while let Some(event) = events.next().await {
+    while let Some(event) = within("the next event", events.next()).await {
         if matches!(event.kind, EventKind::ApprovalRequested(_)) {
             asked += 1;
             // Those of the first attempts, and of the second.
@@ -355,17 +355,26 @@ async fn workers_are_replaced_while_a_person_is_asked() {
         report.nodes.iter().any(|node| node.name == "all/sure" && node.question.is_some())
     };
     for worker in workers.iter().skip(1).rev() {
+        within("the run to ask", async {
+            while !asked().await {
+                tokio::task::yield_now().await;
+            }
+        })
+        .await;
+        worker.drain(Duration::from_secs(60)).await;
+        within("the journal to grow", async {
+            while far.journal(&id).await.unwrap().last().unwrap().name() == "workflow.node.retrying" {
+                tokio::task::yield_now().await;
+            }
+        })
+        .await;
+    }
+    within("the run to ask", async {
         while !asked().await {
             tokio::task::yield_now().await;
         }
-        worker.drain(Duration::from_secs(60)).await;
-        while far.journal(&id).await.unwrap().last().unwrap().name() == "workflow.node.retrying" {
-            tokio::task::yield_now().await;
-        }
-    }
-    while !asked().await {
-        tokio::task::yield_now().await;
-    }
+    })
+    .await;
     far.approve(&id, "all/sure", Approval::granted(), "ada").await.unwrap();
     assert_eq!(run.result().await.unwrap(), 5);
     assert_eq!(effects.counts().values().sum::<usize>(), 1);
@@ -381,7 +390,7 @@ async fn items_are_asked_about_elsewhere_each_by_itself() {
     let run = far.start(silent_payments::workflow(), vec![3, 4]).await.unwrap();
     let id = run.run_id().clone();
     let mut events = run.events();
-    while let Some(event) = events.next().await {
+    while let Some(event) = within("the next event", events.next()).await {
         if matches!(event.kind, EventKind::ApprovalRequested(_)) {
             far.approve(&id, &event.path.to_string(), Approval::granted(), "ada").await.unwrap();
         }

@@ -10,7 +10,7 @@ use agentflow::prelude::*;
 use agentflow::store::MemoryStore;
 use agentflow::store::RunFilter;
 use agentflow::{Event, RunId, Workflow};
-use agentflow_testing::{check_events, test_runtime};
+use agentflow_testing::{check_events, test_runtime, within};
 use futures_util::StreamExt;
 use serde_json::json;
 use tokio::sync::Notify;
@@ -100,7 +100,7 @@ async fn paid(workflow: &Workflow<(u32,), u32>, bank: &Bank, granted: Approval) 
         };
         let drive = async {
             let mut events = handle.events();
-            while let Some(event) = events.next().await {
+            while let Some(event) = within("the next event", events.next()).await {
                 let EventKind::RunPaused { reason } = &event.kind else { continue };
                 match reason {
                     PauseReason::Approval => {

@@ -13,7 +13,7 @@ use agentflow::prelude::*;
 use agentflow::runtime::RuntimeBuilder;
 use agentflow::store::{MemoryStore, Store};
 use agentflow::{Error, Result, RunId, Workflow, async_trait};
-use agentflow_testing::{ScriptedModel, Turn, check_events, test_runtime, trace};
+use agentflow_testing::{ScriptedModel, Turn, check_events, test_runtime, trace, within};
 use futures_util::StreamExt;
 use serde_json::json;
 use tokio::sync::Notify;
@@ -55,7 +55,7 @@ impl World {
 
     /// The process has come to where it stops.
     pub(super) async fn stopped(&self) {
-        self.0.stopped.notified().await;
+        within("`self.0.stopped`", self.0.stopped.notified()).await;
     }
 
     pub(super) fn works_again(&self) {
@@ -144,14 +144,14 @@ pub(super) async fn retried_with<Out: agentflow::value::NodeValue>(
     let input: Vec<String> = input.iter().map(|text| (*text).to_owned()).collect();
     let first = process(1);
     let handle = first.start(workflow.clone(), input).run_id(run.clone()).await.unwrap();
-    world.0.stopped.notified().await;
+    within("`world.0.stopped`", world.0.stopped.notified()).await;
     handle.abandon();
     tokio::task::yield_now().await;
     let second = process(2);
     let handle = second.resume_as(&run, workflow).await.unwrap();
     let mut events = handle.events();
     let mut interrupted = None;
-    while let Some(event) = events.next().await {
+    while let Some(event) = within("the next event", events.next()).await {
         match event.kind {
             EventKind::NodeFailed { error, .. } if error.kind == FailureKind::Interrupted => {
                 interrupted = Some((event.path.to_string(), error.message.clone()));
@@ -287,13 +287,13 @@ async fn a_failed_call_that_was_kept_is_retried_when_the_step_fails_of_it() {
     let process = || test_runtime().resource(world.clone()).store(store.clone()).build();
     let handle =
         process().start(flow.clone(), vec!["ada".to_owned(), "bob".to_owned()]).run_id(run.clone()).await.unwrap();
-    world.0.stopped.notified().await;
+    within("`world.0.stopped`", world.0.stopped.notified()).await;
     handle.abandon();
     tokio::task::yield_now().await;
     let second = process();
     let handle = second.resume_as(&run, &flow).await.unwrap();
     let mut events = handle.events();
-    while let Some(event) = events.next().await {
+    while let Some(event) = within("the next event", events.next()).await {
         if matches!(event.kind, EventKind::RunPaused { .. }) {
             break;
         }

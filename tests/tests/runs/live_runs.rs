@@ -10,7 +10,7 @@ use agentflow::prelude::*;
 use agentflow::runtime::EntryKind;
 use agentflow::store::{MemoryStore, RunStatus, Store};
 use agentflow::{Error, Event, RunId, Workflow};
-use agentflow_testing::{ScriptedModel, TestClock, Turn, check_events, test_runtime};
+use agentflow_testing::{ScriptedModel, TestClock, Turn, check_events, test_runtime, within};
 use agentflow_tests::ProcessStore;
 use futures_util::StreamExt;
 
@@ -221,7 +221,7 @@ async fn in_memory_it_ends_with_its_last_handle() {
     pass(5).await;
     drop(run);
     let mut last = None;
-    while let Some(event) = events.next().await {
+    while let Some(event) = within("the next event", events.next()).await {
         last = Some(event);
     }
     assert!(matches!(last.unwrap().kind, EventKind::RunCancelled { .. }));

@@ -15,7 +15,7 @@ use agentflow::serde_json::{self, Value, json};
 use agentflow::store::{MemoryStore, RunFilter, StoreError, StoreErrorKind};
 use agentflow::time::Timestamp;
 use agentflow::{Agent, Error, RunId, async_trait, forget, recall, remember};
-use agentflow_testing::{CrashTest, ScriptedModel, Turn, calls_of, test_runtime};
+use agentflow_testing::{CrashTest, ScriptedModel, Turn, calls_of, test_runtime, within};
 use agentflow_tests::Elsewhere;
 
 /// Remember the user.
@@ -325,9 +325,12 @@ async fn a_person_may_be_asked_before_something_is_forgotten() {
     let agent = agent.tools(forget().approve().description("Ask first.")).runtime(&runtime);
     for (approval, left) in [(Approval::denied("no"), 1), (Approval::granted(), 0)] {
         let run = agent.start(of("ada")).unwrap();
-        while runtime.approvals(RunFilter::new()).await.unwrap().is_empty() {
-            tokio::task::yield_now().await;
-        }
+        within("the run to ask", async {
+            while runtime.approvals(RunFilter::new()).await.unwrap().is_empty() {
+                tokio::task::yield_now().await;
+            }
+        })
+        .await;
         let question = runtime.approvals(RunFilter::new()).await.unwrap().remove(0);
         assert_eq!(question.path, "tool#1.forget");
         assert_eq!(texts(&memory, "ada").await.len(), 1);

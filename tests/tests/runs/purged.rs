@@ -7,7 +7,7 @@ use agentflow::RunId;
 use agentflow::prelude::*;
 use agentflow::runtime::Purge;
 use agentflow::store::{MemoryStore, RunFilter, RunStatus, SqliteStore, Store};
-use agentflow_testing::{HoldsTime, hold_time, test_runtime};
+use agentflow_testing::{HoldsTime, hold_time, test_runtime, within};
 use tokio::sync::Semaphore;
 
 const HOUR: Duration = Duration::from_secs(3600);
@@ -35,7 +35,7 @@ async fn purged_length(word: String) -> Result<usize> {
 
 async fn purged_knock(cx: &Context) -> Result<u32> {
     let door = cx.inject::<Door>()?;
-    drop(door.0.acquire().await);
+    drop(within("the door to be opened", door.0.acquire()).await);
     Ok(1)
 }
 

@@ -16,7 +16,7 @@ use agentflow::serde_json::json;
 use agentflow::session::{Session, SessionWindow, Summary};
 use agentflow::store::{MemoryStore, RunFilter, SqliteStore, Store};
 use agentflow::{Error, RunId, async_trait};
-use agentflow_testing::{ScriptedModel, Turn, test_runtime};
+use agentflow_testing::{ScriptedModel, Turn, test_runtime, within};
 use tracing::field::{Field, Visit};
 use tracing_subscriber::layer::{Context as LayerContext, Layer, SubscriberExt};
 
@@ -177,20 +177,26 @@ async fn asking(folder: &tempfile::TempDir) -> (SqliteStore, RunId, agentflow::R
     let store = SqliteStore::open(folder.path().join("runs.db")).await.unwrap();
     let runtime = discreet().store(store.clone()).build();
     let run = runtime.start(redacted_asks::workflow(), ()).await.unwrap();
-    while runtime.approvals(RunFilter::new()).await.unwrap().is_empty() {
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
+    within("the run to ask", async {
+        while runtime.approvals(RunFilter::new()).await.unwrap().is_empty() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    })
+    .await;
     (store, run.run_id().clone(), run)
 }
 
 async fn outcome(store: &SqliteStore, run: &RunId, message: &str) -> String {
     let message = store.send(run, message.to_owned()).await.unwrap();
-    loop {
-        match store.outcome(message).await.unwrap() {
-            Some(outcome) => return outcome,
-            None => tokio::time::sleep(Duration::from_millis(5)).await,
+    within("the message to be answered", async {
+        loop {
+            match store.outcome(message).await.unwrap() {
+                Some(outcome) => return outcome,
+                None => tokio::time::sleep(Duration::from_millis(5)).await,
+            }
         }
-    }
+    })
+    .await
 }
 
 #[tokio::test]

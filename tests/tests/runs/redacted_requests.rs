@@ -5,7 +5,7 @@ use agentflow::middleware::redact;
 use agentflow::prelude::*;
 use agentflow::serde_json;
 use agentflow::store::{MemoryStore, RunFilter, Store};
-use agentflow_testing::{ScriptedModel, Turn, test_runtime};
+use agentflow_testing::{ScriptedModel, Turn, test_runtime, within};
 
 /// Opens a door.
 #[tool(approve)]
@@ -24,13 +24,19 @@ async fn left() -> (MemoryStore, Runtime) {
     let agent = Agent::new(model).name("porter").tools(tools![redacted_open]);
     let runtime = test_runtime().store(store.clone()).with(redact().secret("swordfish")).agent(&agent).build();
     let run = runtime.start_agent("porter", "Open it.").await.unwrap();
-    while runtime.approvals(RunFilter::default()).await.unwrap().is_empty() {
-        tokio::task::yield_now().await;
-    }
+    within("the run to ask", async {
+        while runtime.approvals(RunFilter::default()).await.unwrap().is_empty() {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
     run.abandon();
-    while store.holder(&id()).await.unwrap().is_some() {
-        tokio::task::yield_now().await;
-    }
+    within("the run to be closed", async {
+        while store.holder(&id()).await.unwrap().is_some() {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
     (store, runtime)
 }
 

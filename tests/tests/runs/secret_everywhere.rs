@@ -19,7 +19,7 @@ use agentflow::store::{RunFilter, RunStatus, SessionFilter, SqliteStore};
 use agentflow::tool::ToolError;
 use agentflow::views::{AgentEvents, ScreenEvent, TaskChunks, TaskResult};
 use agentflow::{Error, Event, RunId};
-use agentflow_testing::{ScriptedModel, Turn, test_runtime};
+use agentflow_testing::{ScriptedModel, Turn, test_runtime, within};
 
 use crate::redacted_logs::Log;
 
@@ -225,9 +225,12 @@ async fn no_byte_has_it() {
         run.result().await.unwrap();
     }
     let run = runtime.start_agent("secret_talker", RunRequest::new(at("input")).live()).await.unwrap();
-    while !desk.approvals(RunFilter::new()).await.unwrap().iter().any(|asked| asked.path.ends_with("ask_user")) {
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
+    within("the run to ask", async {
+        while !desk.approvals(RunFilter::new()).await.unwrap().iter().any(|asked| asked.path.ends_with("ask_user")) {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    })
+    .await;
     desk.send_message(run.run_id(), at("message")).await.unwrap();
     desk.cancel(run.run_id(), &at("cancelled")).await.unwrap();
     run.result().await.unwrap_err();

@@ -16,7 +16,7 @@ use agentflow::store::{
     Append, Epoch, MemoryStore, RunFilter, RunRecord, RunStatus, SqliteStore, Store, StoreError, StoreErrorKind,
 };
 use agentflow::{Error, Event, RunId, Workflow, async_trait};
-use agentflow_testing::{ScriptedModel, TestClock, Turn, check_events, sequential_ids, test_runtime};
+use agentflow_testing::{ScriptedModel, TestClock, Turn, check_events, sequential_ids, test_runtime, within};
 
 /// Look something up.
 #[tool(effects = "none")]
@@ -257,9 +257,13 @@ impl agentflow::store::StoreLayer for SlowLook {
         let seen = self.inner().session(session).await?;
         let unfinished = seen.as_ref().and_then(|seen| seen.unfinished.clone());
         if let Some(unfinished) = unfinished.filter(|_| self.1.fetch_add(1, Ordering::SeqCst) == 0) {
-            while !self.0.record(&unfinished).await?.expect("the store has it").status.has_ended() {
-                tokio::time::sleep(Duration::from_secs(1)).await;
-            }
+            within("the unfinished run to end", async {
+                while !self.0.record(&unfinished).await?.expect("the store has it").status.has_ended() {
+                    tokio::time::sleep(Duration::from_secs(1)).await;
+                }
+                Ok::<_, StoreError>(())
+            })
+            .await?;
         }
         Ok(seen)
     }

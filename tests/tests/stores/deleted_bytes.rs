@@ -9,7 +9,7 @@ use agentflow::prelude::*;
 use agentflow::serde_json::json;
 use agentflow::store::{Append, RunFilter, SqliteStore, Store};
 use agentflow::time::Timestamp;
-use agentflow_testing::{ScriptedModel, Turn, test_runtime};
+use agentflow_testing::{ScriptedModel, Turn, test_runtime, within};
 use agentflow_tests::journal::started;
 
 /// Letters alone, so that an index of words keeps it as it is.
@@ -87,9 +87,12 @@ async fn of_a_request_and_its_outcome() {
     let runtime = test_runtime().store(store.clone()).agent(&agent).build();
     let run = runtime.start_agent("deleted_staller", "go").await.unwrap();
     let sent = store.send(run.run_id(), json!({"nobody_knows": SECRET.repeat(3000)}).to_string()).await.unwrap();
-    while store.outcome(sent).await.unwrap().is_none() {
-        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
-    }
+    within("the message to be answered", async {
+        while store.outcome(sent).await.unwrap().is_none() {
+            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+        }
+    })
+    .await;
     assert!(!found(folder.path()).is_empty(), "the test looks where it is");
     store.withdraw(sent).await.unwrap();
     run.cancel("enough").await.unwrap();

@@ -10,7 +10,7 @@ use agentflow::event::{Event, RunId};
 use agentflow::prelude::*;
 use agentflow::runtime::UndoStatus;
 use agentflow::store::{MemoryStore, RunFilter, RunStatus, SqliteStore, Store, StoreErrorKind};
-use agentflow_testing::test_runtime;
+use agentflow_testing::{test_runtime, within};
 use rusqlite::Connection;
 use serde_json::json;
 
@@ -40,9 +40,12 @@ async fn at_rest(store: impl Store + Clone, compensate: bool) -> RunId {
     let start = if compensate { start.compensate() } else { start };
     let run = start.await.unwrap();
     let id = run.run_id().clone();
-    while runtime.run_record(&id).await.unwrap().status != RunStatus::Paused {
-        tokio::task::yield_now().await;
-    }
+    within("the run to ask", async {
+        while runtime.run_record(&id).await.unwrap().status != RunStatus::Paused {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
     runtime.drain(Duration::ZERO).await;
     id
 }
@@ -149,9 +152,12 @@ async fn a_run_of_a_newer_release_with_nothing_to_undo_is_cancelled_and_says_wha
     let first = test_runtime().store(store.clone()).build();
     let run = first.start(deletion_only_asks::workflow(), "a boat".to_owned()).compensate().await.unwrap();
     let id = run.run_id().clone();
-    while first.run_record(&id).await.unwrap().status != RunStatus::Paused {
-        tokio::task::yield_now().await;
-    }
+    within("the run to ask", async {
+        while first.run_record(&id).await.unwrap().status != RunStatus::Paused {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
     first.drain(Duration::ZERO).await;
     with_newer_event(&store, &id).await;
     let runtime = test_runtime().store(store).build();

@@ -3,15 +3,16 @@
 //! The other process is this test program; its environment says which part it plays. It prints what the store
 //! acknowledged.
 
-use std::io::{BufRead, BufReader, Lines, Write};
+use std::io::Write;
 use std::path::Path;
-use std::process::{Child, ChildStdout, Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::Barrier;
 
 use agentflow::RunId;
 use agentflow::store::{Append, SqliteStore, Store, StoreError, StoreErrorKind};
+use agentflow_testing::within;
 use agentflow_tests::journal::{noted, notes, started};
-use agentflow_tests::test_as_process;
+use agentflow_tests::{lines_of, test_as_process};
 
 const FILE: &str = "AGENTFLOW_TEST_STORE";
 const TASK: &str = "AGENTFLOW_TEST_TASK";
@@ -19,7 +20,7 @@ const TASK: &str = "AGENTFLOW_TEST_TASK";
 /// Another process at work on a store. It is killed when this is dropped.
 struct Other {
     child: Child,
-    said: Lines<BufReader<ChildStdout>>,
+    said: Box<dyn Iterator<Item = String>>,
 }
 
 impl Other {
@@ -31,13 +32,13 @@ impl Other {
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
-        let said = BufReader::new(child.stdout.take().unwrap()).lines();
+        let said = Box::new(lines_of(child.stdout.take().unwrap()));
         Self { child, said }
     }
 
     /// The next thing it says about its task.
     fn next(&mut self) -> Option<String> {
-        self.said.by_ref().map(Result::unwrap).find_map(|line| line.split_once("> ").map(|(_, said)| said.to_owned()))
+        self.said.by_ref().find_map(|line| line.split_once("> ").map(|(_, said)| said.to_owned()))
     }
 
     /// Kills it as `kill -9` does, and gives what it had said.
@@ -122,7 +123,7 @@ fn open_at_once(path: &Path, threads: usize) -> Vec<Result<(), StoreError>> {
     let open = || {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         start.wait();
-        runtime.block_on(SqliteStore::open(path)).map(drop)
+        runtime.block_on(within("the store to open", SqliteStore::open(path))).map(drop)
     };
     std::thread::scope(|scope| {
         let opening: Vec<_> = (0..threads).map(|_| scope.spawn(open)).collect();
@@ -153,14 +154,16 @@ async fn compete(store: &SqliteStore, who: &str) -> Vec<String> {
     let mut acknowledged = Vec::new();
     let mut rounds = 0;
     while rounds < 30 {
-        let epoch = match store.open(&run()).await {
-            Ok(epoch) => epoch,
-            Err(error) => {
-                assert_eq!(error.kind(), StoreErrorKind::Busy, "{error}");
+        let free = async {
+            loop {
+                match store.open(&run()).await {
+                    Ok(epoch) => return epoch,
+                    Err(error) => assert_eq!(error.kind(), StoreErrorKind::Busy, "{error}"),
+                }
                 tokio::task::yield_now().await;
-                continue;
             }
         };
+        let epoch = within("the run to be free", free).await;
         let mut after = store.record(&run()).await.unwrap().unwrap().events;
         for _ in 0..3 {
             let text = format!("{who} {rounds} {after}");

@@ -11,7 +11,7 @@ use agentflow::prelude::*;
 use agentflow::run::Approval;
 use agentflow::store::{MemoryStore, SqliteStore, Store};
 use agentflow::{Error, Result, RunId};
-use agentflow_testing::{CrashTest, EffectLog, ScriptedModel, Turn, check_events, test_runtime, trace};
+use agentflow_testing::{CrashTest, EffectLog, ScriptedModel, Turn, check_events, test_runtime, trace, within};
 use futures_util::StreamExt;
 
 /// Sends a letter; nobody knows what a second one does.
@@ -142,7 +142,7 @@ async fn refunds(cx: &Context, cents: u64) -> Result<((u64, u64), u64)> {
 /// Waits until a call has asked.
 async fn asked<T>(handle: &agentflow::run::RunHandle<T>, path: &str) {
     let mut events = handle.events();
-    while let Some(event) = events.next().await {
+    while let Some(event) = within("the next event", events.next()).await {
         if matches!(event.kind, EventKind::ApprovalRequested(_)) && event.path.to_string() == path {
             return;
         }
@@ -309,19 +309,19 @@ async fn restarted<Out: agentflow::value::NodeValue + std::fmt::Debug>(
         let runtime = describe(1).store(store.clone()).build();
         let handle = runtime.start(workflow.clone(), 7).run_id(run.clone()).await.unwrap();
         let mut events = handle.events();
-        while let Some(event) = events.next().await {
+        while let Some(event) = within("the next event", events.next()).await {
             if matches!(event.kind, EventKind::ToolCompleted { .. } | EventKind::ToolFailed { .. }) {
                 break;
             }
         }
         handle.abandon();
-        while events.next().await.is_some() {}
+        while within("the next event", events.next()).await.is_some() {}
     }
     let runtime = describe(2).store(store.clone()).build();
     let handle = runtime.resume_as(&run, workflow).await.unwrap();
     let mut events = handle.events();
     let paused = async {
-        while let Some(event) = events.next().await {
+        while let Some(event) = within("the next event", events.next()).await {
             if matches!(event.kind, EventKind::RunPaused { .. }) {
                 return;
             }

@@ -14,7 +14,7 @@ use agentflow::store::MemoryStore;
 use agentflow::tool::ToolError;
 use agentflow::workflow::{Node, NodePolicy, RetryPolicy, StepFailure};
 use agentflow::{Approval, Error, Workflow};
-use agentflow_testing::{ScriptedModel, Turn, check_events, test_runtime};
+use agentflow_testing::{ScriptedModel, Turn, check_events, test_runtime, within};
 
 type Boxed = Box<dyn std::error::Error + Send + Sync>;
 
@@ -163,9 +163,12 @@ async fn who_has_denied_is_not_asked_again() {
     let runtime = test_runtime().store(MemoryStore::new()).build();
     let handle = runtime.start(flow, ()).await.unwrap();
     let run = handle.run_id().clone();
-    while !handle.recorded().iter().any(|event| matches!(event.kind, EventKind::ApprovalRequested(_))) {
-        tokio::time::sleep(Duration::from_millis(1)).await;
-    }
+    within("the run to ask", async {
+        while !handle.recorded().iter().any(|event| matches!(event.kind, EventKind::ApprovalRequested(_))) {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    })
+    .await;
     runtime.approve(&run, "step/pay", Approval::denied("too much"), "ada").await.unwrap();
     let error = handle.result().await.unwrap_err();
     assert_eq!((error.kind(), error.is_retryable()), (FailureKind::Denied, false));

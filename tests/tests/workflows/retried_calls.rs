@@ -10,7 +10,7 @@ use agentflow::prelude::*;
 use agentflow::run::Approval;
 use agentflow::store::{MemoryStore, Store};
 use agentflow::{Error, Result, RunId};
-use agentflow_testing::{CrashTest, EffectLog, check_events, test_runtime, trace};
+use agentflow_testing::{CrashTest, EffectLog, check_events, test_runtime, trace, within};
 use futures_util::StreamExt;
 
 use crate::calls::run_of;
@@ -122,7 +122,7 @@ where
     let runtime = test_runtime().resource(EffectLog::new()).store(MemoryStore::new()).build();
     let handle = runtime.start(workflow.clone(), 7).await.unwrap();
     let mut events = handle.events();
-    while let Some(event) = events.next().await {
+    while let Some(event) = within("the next event", events.next()).await {
         if matches!(event.kind, EventKind::ApprovalRequested(_)) {
             assert_eq!(event.path.to_string(), path);
             break;
@@ -225,7 +225,7 @@ async fn a_denied_call_is_not_routed_around() {
     let handle = runtime.start(routed_to_tool::workflow(), 7).await.unwrap();
     let path = "shipped/ship_asked/tool#1.ship_asked";
     let mut events = handle.events();
-    while let Some(event) = events.next().await {
+    while let Some(event) = within("the next event", events.next()).await {
         if matches!(event.kind, EventKind::ApprovalRequested(_)) {
             break;
         }
@@ -371,7 +371,7 @@ async fn what_a_time_limit_stopped_in_the_middle_is_not_done_again_by_itself() {
         let handle = runtime.start(workflow.clone(), 7).run_id(RunId::new("run-1")).await.unwrap();
         let mut events = handle.events();
         let paused = async {
-            while let Some(event) = events.next().await {
+            while let Some(event) = within("the next event", events.next()).await {
                 if matches!(event.kind, EventKind::RunPaused { .. }) {
                     return;
                 }
