@@ -34,6 +34,7 @@ pub mod message;
 pub mod middleware;
 pub mod model;
 mod on_timeout;
+mod panics;
 pub mod path;
 #[cfg(feature = "dynamic")]
 pub mod pipeline;

@@ -37,6 +37,8 @@ pub use self::tool::*;
 pub use self::workflow::*;
 pub use crate::context::Context;
 pub use crate::linked::{Linked, function_id};
+/// For the tests of the workspace.
+pub use crate::panics::assume_abort;
 /// For the lines of agentflow-testing.
 pub use crate::text::OneLine;
 pub use crate::tool::probe::{Probe, Probed};

@@ -23,6 +23,7 @@ use crate::error::{ControlError, Result};
 use crate::event::{EventSink, RunId};
 use crate::future::BoxFuture;
 use crate::model::{EnvSecrets, Model, ModelRef, ModelRefError, ModelSource, SecretProvider};
+use crate::panics;
 use crate::resource::Resources;
 use crate::store::{Store, StoreError};
 use crate::time::{Clock, SystemClock};
@@ -77,6 +78,7 @@ pub(crate) struct Host {
 
 impl Default for Host {
     fn default() -> Self {
+        panics::warn_once();
         Self {
             clock: Arc::new(SystemClock),
             ids: None,

@@ -15,7 +15,9 @@ use tracing::{Instrument, Span};
 
 use super::call_decision::Decided;
 use super::call_forms::{ArgumentForm, ChangedArguments, Ways};
-use super::call_record::{Forms, OpenCall, Outcome, failure_of, lost, read, read_instead, unreadable_answer};
+use super::call_record::{
+    Forms, OpenCall, Outcome, error_instead, failure_of, lost, read, read_instead, unreadable_answer,
+};
 use super::call_retry::{is_worth_another, pause_after};
 use super::history::{Known, RecordedCall, RecordedOutcome, arguments_of};
 use super::invoke::{Overrun, scope_refusal, slot, within_limit, within_size};
@@ -30,6 +32,7 @@ use crate::event::EventKind;
 use crate::failure::{Failure, FailureKind};
 use crate::message::{ToolCall, ToolStatus};
 use crate::middleware::{HookedAnswer, HookedCall, ToolHooks, ToolStep};
+use crate::panics;
 use crate::path::StepPath;
 use crate::run::{Around, Host, unless_failed_as_cancelled};
 use crate::store::StoreError;
@@ -44,6 +47,8 @@ pub struct CallInStep {
     place: Arc<StepPlace>,
     function: TypeId,
     definition: Arc<ToolDefinition>,
+    /// Missing scope: the call is not made.
+    refused: Option<Failure>,
     /// The step consists of it.
     direct: bool,
     hooks: Option<ToolHooks>,
@@ -56,6 +61,7 @@ pub struct KnownCall {
     pub(super) place: Arc<StepPlace>,
     function: TypeId,
     pub(super) definition: Arc<ToolDefinition>,
+    refused: Option<Failure>,
     /// `null` when they have no JSON form.
     pub(super) arguments: Value,
     pub(super) known: Known,
@@ -81,18 +87,19 @@ impl CallInStep {
             }
         };
         let definition = definition();
-        refuse_without_scopes(&place, &definition);
+        let refused = missing_scope(&place.cx, &definition);
         let direct = place.takes_direct(function);
+        let is_plain = direct && refused.is_none();
         // The call of a tool finds the tool's own function below it.
-        if direct && place.is_call() {
+        if is_plain && place.is_call() {
             return None;
         }
-        if direct && !call_has_events(place.cx.host(), &definition) {
+        if is_plain && !call_has_events(place.cx.host(), &definition) {
             return None;
         }
         let hooks = ToolHooks::of_host(place.cx.host());
         let stand_in = StandIn::of(place.cx.host(), ReplacedKind::Tool, &definition.name);
-        Some(Self { place, function, definition, direct, hooks, stand_in })
+        Some(Self { place, function, definition, refused, direct, hooks, stand_in })
     }
 
     /// The call of a tool that was found by its name, when a step polls the caller; `function` is the function behind it.
@@ -102,7 +109,8 @@ impl CallInStep {
         let hooks = ToolHooks::of_host(place.cx.host());
         let stand_in = StandIn::of(place.cx.host(), ReplacedKind::Tool, &definition.name);
         let function = function.unwrap_or(TypeId::of::<Self>());
-        Some(Self { place, function, definition, direct: false, hooks, stand_in })
+        // The scopes of a call by name were checked before.
+        Some(Self { place, function, definition, refused: None, direct: false, hooks, stand_in })
     }
 
     /// Finds what is recorded of the call.
@@ -123,7 +131,7 @@ impl CallInStep {
 
     /// The same with arguments that are JSON.
     pub(super) fn known(self, arguments: Value) -> KnownCall {
-        let Self { place, function, definition, direct, hooks, stand_in } = self;
+        let Self { place, function, definition, refused, direct, hooks, stand_in } = self;
         let recorded = as_recorded(&place, &definition, &arguments);
         let mut known =
             place.with_calls(|calls| calls.history.take(&calls.base, &definition.name, &recorded, &definition.policy));
@@ -137,7 +145,7 @@ impl CallInStep {
             // Of earlier attempts, the node has judged.
             known.earlier = None;
         }
-        KnownCall { place, function, definition, arguments, known, before, direct, hooks, stand_in }
+        KnownCall { place, function, definition, refused, arguments, known, before, direct, hooks, stand_in }
     }
 }
 
@@ -149,14 +157,7 @@ pub(crate) fn call_has_events(host: &Host, definition: &ToolDefinition) -> bool 
         || StandIn::of(host, ReplacedKind::Tool, &definition.name).is_some()
 }
 
-/// A step calls a tool only with the scopes that its runtime grants. The step ends, whatever the tool returns.
-fn refuse_without_scopes(place: &StepPlace, definition: &ToolDefinition) {
-    if let Some(failure) = missing_scope(&place.cx, definition) {
-        EndsStep::unwind(failure);
-    }
-}
-
-/// The failure of a step that is not granted what a tool needs.
+/// Returns the failure of a step that lacks a scope of a tool. The step ends with it for every return type.
 pub(crate) fn missing_scope(cx: &Context, definition: &ToolDefinition) -> Option<Failure> {
     let message = scope_refusal(definition, cx.grants(), definition.catalogue_name())?;
     Some(Failure::new(FailureKind::Unauthorized, message))
@@ -243,7 +244,7 @@ impl KnownCall {
         T: Future<Output = (O, ToolAnswer)>,
     {
         let place = Arc::clone(&self.place);
-        match self.call(resources, (arguments, ways), body, forms, true).await {
+        match self.call(resources, (arguments, ways), body, &forms, true).await {
             Ok(value) => value,
             // Whoever polls the step drops this.
             Err(Stop::Ends(failure)) => {
@@ -277,9 +278,10 @@ impl KnownCall {
             }
         };
         let ways = Ways { again: |_| None, changed };
-        match at_once(self.call(resources, (arguments, ways), body, forms, false)) {
-            Some(Ok(value)) => value,
-            Some(Err(Stop::Ends(failure))) => EndsStep::unwind(failure),
+        let place = Arc::clone(&self.place);
+        let failure = match at_once(self.call(resources, (arguments, ways), body, &forms, false)) {
+            Some(Ok(value)) => return value,
+            Some(Err(Stop::Ends(failure))) => failure,
             Some(Err(Stop::Panics(panic))) => std::panic::resume_unwind(panic),
             None if definition.policy.concurrency.is_some() => {
                 let message = format!(
@@ -287,7 +289,7 @@ impl KnownCall {
                      `async`, so it cannot wait within an expression; make it `async`",
                     definition.name
                 );
-                EndsStep::unwind(Failure::new(FailureKind::Build, message))
+                Failure::new(FailureKind::Build, message)
             }
             None => {
                 let message = format!(
@@ -295,8 +297,16 @@ impl KnownCall {
                      expression; make it `async`",
                     definition.name
                 );
-                EndsStep::unwind(Failure::new(FailureKind::Build, message))
+                Failure::new(FailureKind::Build, message)
             }
+        };
+        match error_instead(&forms, &failure).filter(|_| panics::abort()) {
+            // The rest of the step is executed, calls no tool, and its result does not count.
+            Some(error) => {
+                place.end_step(failure);
+                error
+            }
+            None => EndsStep::unwind(failure),
         }
     }
 
@@ -307,16 +317,19 @@ impl KnownCall {
         resources: Option<Context>,
         (arguments, ways): (A, Ways<A>),
         body: F,
-        forms: Forms<O>,
+        forms: &Forms<O>,
         waits: bool,
     ) -> Result<O, Stop>
     where
         F: FnMut(Context, A) -> T,
         T: Future<Output = (O, ToolAnswer)>,
     {
-        let (path, key, asked, answer, fresh) = match self.decide(|outcome| read(&forms, outcome).is_some()) {
+        if let Some(failure) = self.refused.take().or_else(|| self.place.ended_without_unwinding()) {
+            return Err(failure.into());
+        }
+        let (path, key, asked, answer, fresh) = match self.decide(|outcome| read(forms, outcome).is_some()) {
             Decided::Over(outcome) => {
-                return match read(&forms, &outcome) {
+                return match read(forms, &outcome) {
                     Some(Outcome::Value(value)) => Ok(value),
                     Some(Outcome::Ends(failure)) => Err(failure.into()),
                     None => Err(lost("a recorded outcome changed").into()),
@@ -365,7 +378,7 @@ impl KnownCall {
             (None, Ok(arguments)) => {
                 let span = self.span(&open);
                 let (call, way) = (open.call(), (arguments, ways.again));
-                let made = self.attempts(&cx, (&call, &forms), way, body, fresh).instrument(span.clone()).await;
+                let made = self.attempts(&cx, (&call, forms), way, body, fresh).instrument(span.clone()).await;
                 // One that cannot wait was not stopped in the middle.
                 unless_failed_as_cancelled(cx.run(), waits && made.answer.is_err()).await;
                 if let Err(problem) = &made.answer {
@@ -374,7 +387,7 @@ impl KnownCall {
                 Ended::Made(made)
             }
         };
-        self.finish(open, hooked, made, &forms).await
+        self.finish(open, hooked, made, forms).await
     }
 
     /// Whoever stands around the call, or in its place, sees its arguments.

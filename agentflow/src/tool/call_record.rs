@@ -39,6 +39,12 @@ pub(super) fn read<O>((answer, error_form): &Forms<O>, outcome: &RecordedOutcome
     }
 }
 
+/// Makes an error of the function's own type for a call that was denied. Returns `None` if the type cannot be decoded from
+/// the text of the failure.
+pub(super) fn error_instead<O>((_, error_form): &Forms<O>, failure: &Failure) -> Option<O> {
+    (error_form.read)(Encoded::new(&failure.message).ok().as_ref(), failure.clone())
+}
+
 /// What stood in a function's place gave this: the function's value, where its type can be read from that.
 pub(super) fn read_instead<O>(
     forms: &Forms<O>,

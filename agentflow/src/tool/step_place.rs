@@ -15,6 +15,7 @@ use crate::context::Context;
 use crate::error::Error;
 use crate::failure::{Failure, FailureKind};
 use crate::middleware::ToolHooks;
+use crate::panics;
 use crate::path::StepPath;
 use crate::run::{Around, Host};
 
@@ -191,6 +192,11 @@ impl StepPlace {
         locked(&self.of_whole().said.get()?.failure).take()
     }
 
+    /// Returns the failure that ended the step, if panics abort: the rest of the step is executed then.
+    pub(super) fn ended_without_unwinding(&self) -> Option<Failure> {
+        if panics::abort() { locked(&self.of_whole().said.get()?.failure).clone() } else { None }
+    }
+
     /// A call of ours failed at the caller's place.
     pub(crate) fn note_failure(failure: impl FnOnce() -> Failure) {
         if Around::has_place()
@@ -233,6 +239,9 @@ impl ValuePlace {
 impl EndsStep {
     /// Ends the step of a call that cannot wait.
     pub(super) fn unwind(failure: Failure) -> ! {
+        if panics::abort() {
+            tracing::error!(error = %failure.message, "a step cannot be ended without a panic, which ends the process");
+        }
         std::panic::resume_unwind(Box::new(Self(failure)))
     }
 
