@@ -53,7 +53,7 @@ struct Serving {
     store: PathBuf,
     /// Where the tools of another container are.
     mcp: Option<String>,
-    /// What clients must send, and what the other container is sent.
+    /// The token of clients, which the other container is sent as well.
     token: Option<String>,
 }
 
@@ -184,7 +184,7 @@ async fn serve(serving: Serving) -> Result<(), Box<dyn std::error::Error>> {
     let stopped = async move {
         let _ = stopped.wait_for(|draining| *draining).await;
     };
-    // With the addresses of peers, of which none has all requests.
+    // With the addresses of peers, so that no address has all requests.
     let service = health.merge(agents).into_make_service_with_connect_info::<SocketAddr>();
     let server = tokio::spawn(axum::serve(listener, service).with_graceful_shutdown(stopped).into_future());
     asked_to_end.recv().await;
