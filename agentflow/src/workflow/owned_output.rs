@@ -6,6 +6,7 @@
 
 #![allow(missing_docs, missing_debug_implementations, reason = "named by expansions only")]
 
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 use std::path::Path;
 
 use super::node_handle::Handle;
@@ -17,7 +18,7 @@ pub struct Output<'h, H>(pub &'h H);
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is borrowed, and what a workflow binds is recorded, so it owns its data",
     label = "record a copy with `.to_owned()`, or borrow where it is read",
-    note = "within an `Option`, write `.map(str::to_owned)`; of a tuple or a list, copy each part",
+    note = "within an `Option`, write `.map(str::to_owned)`; of a tuple, a list, a set or a map, copy each part",
     note = "a function of your own returns `String` for `&str`"
 )]
 pub trait OwnedOutput {}
@@ -38,19 +39,29 @@ impl<T: ReadAsBorrow + ?Sized> Borrowing for &T {
     type Itself = Self;
 }
 
-impl<T: ReadAsBorrow + ?Sized> Borrowing for Option<&T> {
-    type Itself = Self;
+/// Collections of borrows are borrows.
+macro_rules! of_what_it_holds {
+    ($($collection:ty where $($param:ident),*;)*) => {
+        $(impl<T: Borrowing $(, $param)*> Borrowing for $collection {
+            type Itself = Self;
+        })*
+    };
 }
 
-impl<T: ReadAsBorrow + ?Sized> Borrowing for Vec<&T> {
-    type Itself = Self;
+of_what_it_holds! {
+    Option<T> where;
+    Vec<T> where;
+    VecDeque<T> where;
+    BTreeSet<T> where;
+    HashSet<T, S> where S;
+    BTreeMap<T, V> where V;
+    HashMap<T, V, S> where V, S;
+    BTreeMap<String, T> where;
+    HashMap<String, T, S> where S;
+    (T, U) where U;
 }
 
-impl<T: ReadAsBorrow + ?Sized, U: ReadAsBorrow + ?Sized> Borrowing for (&T, &U) {
-    type Itself = Self;
-}
-
-impl<T: ReadAsBorrow + ?Sized, U: ReadAsBorrow + ?Sized> Borrowing for Option<(&T, &U)> {
+impl<T: Borrowing, const N: usize> Borrowing for [T; N] {
     type Itself = Self;
 }
 
