@@ -5,7 +5,9 @@ use proc_macro2::{Delimiter, Group, Ident, Span, TokenStream, TokenTree};
 use quote::{ToTokens, quote};
 use syn::ext::IdentExt;
 use syn::parse::{ParseStream, Parser};
-use syn::{Attribute, FnArg, Signature, Token, Type, Visibility};
+use syn::punctuated::Pair;
+use syn::visit_mut::{self, VisitMut};
+use syn::{Attribute, FnArg, Signature, Token, Type, TypeParamBound, TypePath, Visibility};
 
 use crate::errors::Errors;
 use crate::scope;
@@ -18,11 +20,38 @@ pub(crate) struct Function {
     /// `{ .. }` and whatever follows; empty for a function that ends in `;`.
     pub(crate) body: TokenStream,
     pub(crate) semicolon: Option<Token![;]>,
+    /// The places of each `+` after a type, which makes it a trait object. The signature has the type without it.
+    plus: Vec<Span>,
+}
+
+impl Function {
+    /// Reports each `+` after a type. The compiler would report a trait at every use of the type in the expansion.
+    pub(crate) fn plus_after_type(&self, errors: &mut Errors) {
+        for span in &self.plus {
+            errors.at_span(*span, "unexpected `+` after a type; remove it, or write `dyn` before a list of traits");
+        }
+    }
+}
+
+/// Takes each `+` from behind a type.
+struct Plus(Vec<Span>);
+
+impl VisitMut for Plus {
+    fn visit_type_mut(&mut self, ty: &mut Type) {
+        if let Type::TraitObject(object) = ty
+            && object.dyn_token.is_none()
+            && let Some(Pair::Punctuated(TypeParamBound::Trait(bound), plus)) = object.bounds.pairs().next()
+        {
+            self.0.push(plus.span);
+            *ty = Type::Path(TypePath { attrs: Vec::new(), qself: None, path: bound.path.clone() });
+        }
+        visit_mut::visit_type_mut(self, ty);
+    }
 }
 
 impl ToTokens for Function {
     fn to_tokens(&self, tokens: &mut TokenStream) {
-        let Self { attrs, vis, signature, body, semicolon } = self;
+        let Self { attrs, vis, signature, body, semicolon, .. } = self;
         // We report a missing body where one is needed, so the compiler gets one that it accepts.
         let body = if semicolon.is_some() { quote!({ loop {} }) } else { body.clone() };
         tokens.extend(quote!(#(#attrs)* #vis #signature #body));
@@ -35,11 +64,13 @@ pub(crate) fn function(item: TokenStream, expected: &str) -> syn::Result<Functio
         let attrs = input.call(Attribute::parse_outer)?;
         let vis = input.parse()?;
         let ahead = input.fork();
-        let Ok(signature) = input.parse::<Signature>() else {
+        let Ok(mut signature) = input.parse::<Signature>() else {
             return Err(not_a_function(&ahead, expected));
         };
+        let mut plus = Plus(Vec::new());
+        plus.visit_signature_mut(&mut signature);
         let semicolon = input.parse()?;
-        Ok(Function { attrs, vis, signature, body: input.parse()?, semicolon })
+        Ok(Function { attrs, vis, signature, body: input.parse()?, semicolon, plus: plus.0 })
     };
     parse.parse2(item)
 }

@@ -1,6 +1,9 @@
 //! Paths to tools, in `tools![..]` and in `#[agent(tools = [..])]`. Whether a path names a tool is left to the compiler.
 
-use proc_macro2::{TokenStream, TokenTree};
+use std::collections::BTreeSet;
+use std::sync::{Mutex, PoisonError};
+
+use proc_macro2::{Ident, TokenStream, TokenTree};
 use quote::{quote, quote_spanned};
 use syn::parse::Parser;
 use syn::punctuated::Punctuated;
@@ -8,6 +11,22 @@ use syn::{Path, PathArguments, Token};
 
 use crate::errors::Errors;
 use crate::function::ends;
+
+/// The tools of the library.
+const OF_AGENTFLOW: [&str; 5] = ["ask_user", "exit_loop", "forget", "recall", "remember"];
+
+/// The names of the tools that were expanded before.
+static TOOLS: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
+
+/// Notes the name of a tool, for the messages about others.
+pub(crate) fn add_tool(name: &Ident) {
+    TOOLS.lock().unwrap_or_else(PoisonError::into_inner).insert(name.to_string());
+}
+
+/// Returns true if a tool of this name was expanded before.
+fn is_tool(name: &Ident) -> bool {
+    TOOLS.lock().unwrap_or_else(PoisonError::into_inner).contains(&name.to_string())
+}
 
 /// Expands `tools![..]`: `($crate) path, path` becomes a list of `ToolRef`s.
 pub(crate) fn tool_refs(input: TokenStream) -> TokenStream {
@@ -47,11 +66,23 @@ pub(crate) fn linked(path: &Path, private: &TokenStream, errors: &mut Errors) ->
 /// Something of the tool of a path, as an expression.
 pub(crate) fn item(path: &Path, private: &TokenStream, item: &TokenStream) -> TokenStream {
     let span = ends(path).0;
-    quote_spanned! {span=> {
-        #[allow(unused_imports)]
-        use #path as PlainFunction;
+    let fallback = quote! {
         #[allow(unused_imports, clippy::wildcard_imports)]
         use #private::plain::*;
+    };
+    let found = quote_spanned! {span=>
+        #[allow(unused_imports)]
+        use #path as PlainFunction;
         <PlainFunction as #private::PathTool>::#item
-    }}
+    };
+    match path.get_ident() {
+        // Our message about a plain function names the import of this one.
+        Some(name) if OF_AGENTFLOW.iter().any(|known| name == known) => quote_spanned!(span=> { #fallback #found }),
+        // Of an import that fails, the compiler suggests no similar name; of a value, it does. The inner block keeps an
+        // import that fails from meaning the plain function.
+        Some(name) if !is_tool(name) && !name.to_string().starts_with(char::is_uppercase) => {
+            quote_spanned!(span=> { #fallback { let _ = #name; #found } })
+        }
+        _ => quote_spanned!(span=> { #fallback { #found } }),
+    }
 }

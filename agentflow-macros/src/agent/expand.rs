@@ -45,6 +45,7 @@ pub(super) fn agent(agent: &Agent, function: &Function, errors: &mut Errors) -> 
     let takes = takes(agent, &made_of(agent, ident, &output, &private), &output, &private);
     let options = options(&agent.options, &returned(function), takes, &private, errors);
     let known_model = known_model(&agent.options, &private);
+    let old: Vec<_> = attrs.iter().filter(|attr| attr.path().is_ident("deprecated")).collect();
     quote! {
         // The documentation is what the model reads, and the arguments are the call's.
         #(#attrs)*
@@ -57,7 +58,7 @@ pub(super) fn agent(agent: &Agent, function: &Function, errors: &mut Errors) -> 
         #[allow(non_camel_case_types, dead_code, missing_debug_implementations, missing_copy_implementations)]
         #vis struct #ident {}
 
-        #[allow(deprecated, clippy::needless_update)]
+        #[allow(clippy::needless_update)]
         const _: () = {
             static __AGENTFLOW_AGENT: #private::AgentDefinition = #private::agent_definition(
                 #name,
@@ -65,8 +66,10 @@ pub(super) fn agent(agent: &Agent, function: &Function, errors: &mut Errors) -> 
                 (#private::file!(), #private::line!()),
                 #options,
             );
+            #[allow(deprecated)]
             impl #ident {
                 /// What this agent is: its name, its instruction, its tools.
+                #(#old)*
                 #[allow(dead_code)]
                 #vis fn definition() -> &'static #private::AgentDefinition {
                     &__AGENTFLOW_AGENT
@@ -82,8 +85,14 @@ pub(super) fn agent(agent: &Agent, function: &Function, errors: &mut Errors) -> 
             }
             #private::inventory::submit! {
                 #private::Linked {
-                    function: || #private::function_id(&#ident),
-                    item: || #private::Box::new(<#ident>::definition()),
+                    function: || {
+                        #[allow(deprecated)]
+                        #private::function_id(&#ident)
+                    },
+                    item: || {
+                        #[allow(deprecated)]
+                        #private::Box::new(<#ident>::definition())
+                    },
                 }
             }
             #known_model

@@ -31,6 +31,7 @@ pub(crate) fn expand(options: TokenStream, item: TokenStream) -> TokenStream {
             return quote!(#item #errors #stub);
         }
     };
+    function.plus_after_type(&mut errors);
     // With a wrong option or placeholder the agent is still written, so that the compiler checks its types in the same
     // pass.
     let mut shape = Errors::default();

@@ -12,7 +12,7 @@ use proc_macro2::TokenStream;
 use quote::quote;
 
 use crate::errors::Errors;
-use crate::{fallback, function, place};
+use crate::{fallback, function, paths, place};
 
 const EXPECTED: &str = "`#[tool]` goes on a function; write `fn` or `async fn` with a body";
 
@@ -29,6 +29,8 @@ pub(crate) fn expand(options: TokenStream, item: TokenStream) -> TokenStream {
             return quote!(#item #errors #stub);
         }
     };
+    function.plus_after_type(&mut errors);
+    paths::add_tool(&function.signature.ident);
     // With a wrong option the tool is still written, so that the compiler checks its types in the same pass.
     let mut shape = Errors::default();
     let tool = model::tool(options, &mut function, &mut errors, &mut shape);

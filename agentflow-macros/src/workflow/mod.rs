@@ -52,6 +52,7 @@ pub(crate) fn expand(options: TokenStream, item: TokenStream) -> TokenStream {
             return quote!(#item #errors #stub);
         }
     };
+    function.plus_after_type(&mut errors);
     let associated = place::refuse_associated(&function, "a workflow", &mut errors);
     let before = errors.len();
     let (context, inputs, patterns) = signature::parameters(&function, &mut errors);

@@ -13,7 +13,7 @@ async fn judge(customer: String, limit: u8) -> Result<String> {
     missing_copy_implementations
 )]
 struct judge {}
-#[allow(deprecated, clippy::needless_update)]
+#[allow(clippy::needless_update)]
 const _: () = {
     static __AGENTFLOW_AGENT: __private::AgentDefinition = __private::agent_definition(
         "judge",
@@ -46,6 +46,7 @@ const _: () = {
             ..__private::AgentOptions::DEFAULT
         },
     );
+    #[allow(deprecated)]
     impl judge {
         /// What this agent is: its name, its instruction, its tools.
         #[allow(dead_code)]
@@ -72,7 +73,8 @@ const _: () = {
         }
     }
     __private::inventory::submit! {
-        __private::Linked { function : || __private::function_id(& judge), item : ||
-        __private::Box::new(< judge > ::definition()), }
+        __private::Linked { function : || { #[allow(deprecated)] __private::function_id(&
+        judge) }, item : || { #[allow(deprecated)] __private::Box::new(< judge >
+        ::definition()) }, }
     }
 };

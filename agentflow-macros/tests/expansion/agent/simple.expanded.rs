@@ -12,7 +12,7 @@ async fn answer(question: String) -> Result<String> {
     missing_copy_implementations
 )]
 struct answer {}
-#[allow(deprecated, clippy::needless_update)]
+#[allow(clippy::needless_update)]
 const _: () = {
     static __AGENTFLOW_AGENT: __private::AgentDefinition = __private::agent_definition(
         "answer",
@@ -42,6 +42,7 @@ const _: () = {
             ..__private::AgentOptions::DEFAULT
         },
     );
+    #[allow(deprecated)]
     impl answer {
         /// What this agent is: its name, its instruction, its tools.
         #[allow(dead_code)]
@@ -62,7 +63,8 @@ const _: () = {
         }
     }
     __private::inventory::submit! {
-        __private::Linked { function : || __private::function_id(& answer), item : ||
-        __private::Box::new(< answer > ::definition()), }
+        __private::Linked { function : || { #[allow(deprecated)] __private::function_id(&
+        answer) }, item : || { #[allow(deprecated)] __private::Box::new(< answer >
+        ::definition()) }, }
     }
 };

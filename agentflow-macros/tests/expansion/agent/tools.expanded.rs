@@ -16,7 +16,7 @@ pub async fn judge(cx: &Context, change: Change, limit: u32) -> Result<Risk> {
     missing_copy_implementations
 )]
 pub struct judge {}
-#[allow(deprecated, clippy::needless_update)]
+#[allow(clippy::needless_update)]
 const _: () = {
     static __AGENTFLOW_AGENT: __private::AgentDefinition = __private::agent_definition(
         "judge",
@@ -25,18 +25,23 @@ const _: () = {
         __private::AgentOptions {
             tools: || __private::linked_tools([
                 {
-                    #[allow(unused_imports)]
-                    use incidents as PlainFunction;
                     #[allow(unused_imports, clippy::wildcard_imports)]
                     use __private::plain::*;
-                    <PlainFunction as __private::PathTool>::tool()
+                    {
+                        let _ = incidents;
+                        #[allow(unused_imports)]
+                        use incidents as PlainFunction;
+                        <PlainFunction as __private::PathTool>::tool()
+                    }
                 },
                 {
-                    #[allow(unused_imports)]
-                    use orders::find as PlainFunction;
                     #[allow(unused_imports, clippy::wildcard_imports)]
                     use __private::plain::*;
-                    <PlainFunction as __private::PathTool>::tool()
+                    {
+                        #[allow(unused_imports)]
+                        use orders::find as PlainFunction;
+                        <PlainFunction as __private::PathTool>::tool()
+                    }
                 },
             ]),
             temperature: __private::Some(0.2),
@@ -67,6 +72,7 @@ const _: () = {
             ..__private::AgentOptions::DEFAULT
         },
     );
+    #[allow(deprecated)]
     impl judge {
         /// What this agent is: its name, its instruction, its tools.
         #[allow(dead_code)]
@@ -94,7 +100,8 @@ const _: () = {
         }
     }
     __private::inventory::submit! {
-        __private::Linked { function : || __private::function_id(& judge), item : ||
-        __private::Box::new(< judge > ::definition()), }
+        __private::Linked { function : || { #[allow(deprecated)] __private::function_id(&
+        judge) }, item : || { #[allow(deprecated)] __private::Box::new(< judge >
+        ::definition()) }, }
     }
 };
