@@ -1,5 +1,5 @@
-//! Names from patterns: those that a pattern binds, and the name of an arm. It guesses nothing but that a name that does not
-//! begin with a capital is a binding.
+//! Names from patterns: those that a pattern binds, and the name of an arm. A pattern that always matches binds every name
+//! in it. Of any other pattern, a name that does not begin with a capital is a binding.
 
 use proc_macro2::Ident;
 use quote::ToTokens;
@@ -12,13 +12,34 @@ use syn::{Expr, Lit, Pat, PatIdent};
 /// Only the compiler knows whether a bare name is a binding or a constant. By convention, a constant or a variant begins
 /// with a capital.
 pub(crate) fn binds(pat: &Pat) -> Vec<Ident> {
-    #[derive(Default)]
-    struct Binds(Vec<Ident>);
-    impl<'a> Visit<'a> for Binds {
+    names_in(pat, &is_certain)
+}
+
+/// The names that a pattern of a `let`, a loop or a closure binds, each once. A name with a capital is a variable there too:
+/// a constant would not always match.
+pub(crate) fn names(pat: &Pat) -> Vec<Ident> {
+    names_in(pat, &|pat| is_certain(pat) || pat.ident != "None")
+}
+
+/// The names with a capital that a pattern may bind: variables, constants or variants.
+pub(crate) fn uncertain(pat: &Pat) -> Vec<Ident> {
+    names_in(pat, &|pat| !is_certain(pat) && pat.ident != "None")
+}
+
+/// The names that a pattern binds as `mut`, which can change in the code that reads them.
+pub(crate) fn mutable(pat: &Pat) -> Vec<Ident> {
+    names_in(pat, &|pat| pat.mutability.is_some())
+}
+
+fn names_in(pat: &Pat, is: &dyn Fn(&PatIdent) -> bool) -> Vec<Ident> {
+    struct Names<'i> {
+        found: Vec<Ident>,
+        is: &'i dyn Fn(&PatIdent) -> bool,
+    }
+    impl<'a> Visit<'a> for Names<'_> {
         fn visit_pat_ident(&mut self, pat: &'a PatIdent) {
-            let sure = pat.by_ref.is_some() || pat.mutability.is_some() || pat.subpat.is_some();
-            if (sure || is_variable(&pat.ident)) && !self.0.contains(&pat.ident) {
-                self.0.push(pat.ident.clone());
+            if (self.is)(pat) && !self.found.contains(&pat.ident) {
+                self.found.push(pat.ident.clone());
             }
             if let Some((_, inner)) = &pat.subpat {
                 self.visit_pat(inner);
@@ -27,9 +48,13 @@ pub(crate) fn binds(pat: &Pat) -> Vec<Ident> {
 
         fn visit_expr(&mut self, _: &'a Expr) {}
     }
-    let mut binds = Binds::default();
-    binds.visit_pat(pat);
-    binds.0
+    let mut names = Names { found: Vec::new(), is };
+    names.visit_pat(pat);
+    names.found
+}
+
+fn is_certain(pat: &PatIdent) -> bool {
+    pat.by_ref.is_some() || pat.mutability.is_some() || pat.subpat.is_some() || is_variable(&pat.ident)
 }
 
 /// A letter without case, as in many scripts, begins a variable too.
@@ -44,18 +69,27 @@ pub(crate) fn has_bindings(pat: &Pat) -> bool {
 
 /// The names that `if let` and its chains bind for their block.
 pub(crate) fn binds_of_condition(condition: &Expr) -> Vec<Ident> {
-    match condition {
-        Expr::Let(test) => binds(&test.pat),
-        Expr::Binary(both) if matches!(both.op, syn::BinOp::And(_)) => {
-            let mut all = binds_of_condition(&both.left);
-            for bind in binds_of_condition(&both.right) {
-                if !all.contains(&bind) {
-                    all.push(bind);
-                }
+    let mut all = Vec::new();
+    for pat in patterns_of(condition) {
+        for bind in binds(pat) {
+            if !all.contains(&bind) {
+                all.push(bind);
             }
+        }
+    }
+    all
+}
+
+/// The patterns of an `if let` and its chains.
+pub(crate) fn patterns_of(condition: &Expr) -> Vec<&Pat> {
+    match condition {
+        Expr::Let(test) => vec![&test.pat],
+        Expr::Binary(both) if matches!(both.op, syn::BinOp::And(_)) => {
+            let mut all = patterns_of(&both.left);
+            all.extend(patterns_of(&both.right));
             all
         }
-        Expr::Group(group) => binds_of_condition(&group.expr),
+        Expr::Group(group) => patterns_of(&group.expr),
         _ => Vec::new(),
     }
 }

@@ -2,7 +2,7 @@
 //! word counts as a name, and so does a `{name}` in a string: one too many costs an edge that is not needed, one too few
 //! would not compile.
 
-use proc_macro2::{Span, TokenStream, TokenTree};
+use proc_macro2::{Ident, Span, TokenStream, TokenTree};
 use quote::ToTokens;
 use syn::ext::IdentExt;
 use syn::parse::Parser;
@@ -12,7 +12,7 @@ use syn::{
     Arm, Block, Expr, ExprCall, ExprClosure, ExprForLoop, ExprIf, ExprPath, ExprWhile, Item, Local, Macro, Stmt, Token,
 };
 
-use crate::patterns::{binds, binds_of_condition};
+use crate::patterns::{binds, binds_of_condition, names};
 
 /// The names read, in the order of their first reading.
 pub(crate) fn of_expr(expr: &Expr) -> Vec<String> {
@@ -26,6 +26,18 @@ pub(crate) fn of_let(local: &Local) -> Vec<String> {
     let mut reads = Reads::default();
     reads.visit_let(local);
     reads.free
+}
+
+/// The names that the rules of a macro may read.
+pub(crate) fn of_macro(rules: &Macro) -> Vec<String> {
+    let mut reads = Reads::default();
+    reads.tokens(rules.tokens.clone());
+    reads.free
+}
+
+/// The name under which a macro that is defined in the body is read.
+pub(crate) fn macro_name(ident: &Ident) -> String {
+    format!("{}!", ident.unraw())
 }
 
 /// Where a block certainly reads a free name: unknown macros are not searched, and a name that is called may be a function.
@@ -79,8 +91,8 @@ impl Reads {
         }
     }
 
-    fn bind(&mut self, pat: &syn::Pat) {
-        self.bound.extend(binds(pat).iter().map(|ident| ident.unraw().to_string()));
+    fn bind(&mut self, names: &[Ident]) {
+        self.bound.extend(names.iter().map(|ident| ident.unraw().to_string()));
     }
 
     /// Forgets, at its end, the names that were bound within.
@@ -102,7 +114,7 @@ impl Reads {
     }
 
     fn bind_condition(&mut self, condition: &Expr) {
-        self.bound.extend(binds_of_condition(condition).iter().map(|ident| ident.unraw().to_string()));
+        self.bind(&binds_of_condition(condition));
     }
 
     fn tokens(&mut self, tokens: TokenStream) {
@@ -170,6 +182,9 @@ impl<'a> Visit<'a> for Reads {
             }
             return;
         }
+        if let Some(ident) = mac.path.get_ident() {
+            self.read(macro_name(ident));
+        }
         self.tokens(mac.tokens.clone());
     }
 
@@ -179,7 +194,7 @@ impl<'a> Visit<'a> for Reads {
                 match statement {
                     Stmt::Local(local) => {
                         this.visit_let(local);
-                        this.bind(&local.pat);
+                        this.bind(&names(&local.pat));
                     }
                     other => this.visit_stmt(other),
                 }
@@ -191,7 +206,7 @@ impl<'a> Visit<'a> for Reads {
         self.scope(|this| {
             for input in &closure.inputs {
                 this.visit_pat(input);
-                this.bind(input);
+                this.bind(&names(input));
             }
             this.visit_expr(&closure.body);
         });
@@ -199,7 +214,7 @@ impl<'a> Visit<'a> for Reads {
 
     fn visit_arm(&mut self, arm: &'a Arm) {
         self.scope(|this| {
-            this.bind(&arm.pat);
+            this.bind(&binds(&arm.pat));
             this.visit_pat(&arm.pat);
             this.visit_expr(&arm.body);
         });
@@ -225,13 +240,19 @@ impl<'a> Visit<'a> for Reads {
     fn visit_expr_for_loop(&mut self, repeated: &'a ExprForLoop) {
         self.visit_expr(&repeated.expr);
         self.scope(|this| {
-            this.bind(&repeated.pat);
+            this.bind(&names(&repeated.pat));
             this.visit_block(&repeated.body);
         });
     }
 
-    /// An item sees nothing of what is around it.
-    fn visit_item(&mut self, _: &'a Item) {}
+    /// Only a macro sees the variables around it: its rules may name those that are bound above it.
+    fn visit_item(&mut self, item: &'a Item) {
+        if let Item::Macro(item) = item
+            && self.certain.is_none()
+        {
+            self.tokens(item.mac.tokens.clone());
+        }
+    }
 
     fn visit_expr(&mut self, expr: &'a Expr) {
         match expr {
@@ -282,6 +303,9 @@ mod tests {
             ("x.map(|y| y.z(w))", "x w"),
             ("async { a.b.await }", "a"),
             ("{ fn g() -> u8 { a } b }", "b"),
+            ("{ macro_rules! m { () => { a } } b }", "a b"),
+            ("{ let (A, B) = a; f(A, B) }", "a f"),
+            ("f(|(A, b)| A + b)", "f"),
             ("[a; N]", "a N"),
             ("a as T", "a"),
             ("&mut a[b..c]", "a b c"),
@@ -324,8 +348,8 @@ mod tests {
     #[test]
     fn format_strings_read_their_names() {
         let text = r#"format!("{a} {b:?} {{c}} {0} {d:>width$.prec$} {f:0size$} {}", e)"#;
-        assert_eq!(reads(text), "a b c d width prec f size e");
-        assert_eq!(reads(r#"vec![a, f(b)]"#), "a f b");
+        assert_eq!(reads(text), "format! a b c d width prec f size e");
+        assert_eq!(reads(r#"vec![a, f(b)]"#), "vec! a f b");
     }
 
     #[test]

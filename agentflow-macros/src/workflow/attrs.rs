@@ -203,6 +203,48 @@ pub(super) fn is_lint(attr: &Attribute) -> bool {
         && matches!(attr.meta, Meta::List(_))
 }
 
+/// Lints about a function's signature or its use. All others are about the code of a body.
+const OF_SIGNATURE: [&str; 15] = [
+    "async_fn_in_trait",
+    "dead_code",
+    "missing_docs",
+    "missing_errors_doc",
+    "missing_panics_doc",
+    "module_name_repetitions",
+    "must_use_candidate",
+    "needless_pass_by_value",
+    "private_bounds",
+    "private_interfaces",
+    "too_many_arguments",
+    "type_complexity",
+    "unreachable_pub",
+    "unused_async",
+    "wrong_self_convention",
+];
+
+/// Lints that may occur in either, so that they are allowed in both.
+const OF_BOTH: [&str; 2] = ["deprecated", "non_snake_case"];
+
+/// Divides the lints of an `#[expect(..)]` into lints of the signature, lints of the body, and lints of either.
+pub(super) fn expected(attr: &Attribute) -> Option<[Option<Attribute>; 3]> {
+    let Meta::List(list) = &attr.meta else { return None };
+    let lints = Punctuated::<Meta, Token![,]>::parse_terminated;
+    let lints = list.parse_args_with(lints).ok().filter(|_| attr.path().is_ident("expect"))?;
+    let (reasons, lints): (Vec<Meta>, Vec<Meta>) = lints.into_iter().partition(|meta| meta.path().is_ident("reason"));
+    let is_one_of = |lint: &Meta, names: &[&str]| {
+        lint.path().segments.last().is_some_and(|last| names.iter().any(|name| last.ident == name))
+    };
+    let (both, lints): (Vec<Meta>, Vec<Meta>) = lints.into_iter().partition(|lint| is_one_of(lint, &OF_BOTH));
+    let (signature, body): (Vec<Meta>, Vec<Meta>) = lints.into_iter().partition(|lint| is_one_of(lint, &OF_SIGNATURE));
+    let with = |lints: Vec<Meta>| {
+        let mut list = list.clone();
+        let all: Vec<&Meta> = lints.iter().chain(&reasons).collect();
+        list.tokens = quote::quote!(#(#all),*);
+        (!lints.is_empty()).then(|| Attribute { meta: Meta::List(list), ..attr.clone() })
+    };
+    Some([with(signature), with(body), with(both)])
+}
+
 /// Whether it decides whether there is a statement at all.
 pub(super) fn is_cfg(attr: &Attribute) -> bool {
     attr.path().is_ident("cfg")

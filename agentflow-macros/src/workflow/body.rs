@@ -5,7 +5,7 @@ use proc_macro2::Span;
 use quote::{format_ident, quote};
 use syn::ext::IdentExt;
 use syn::spanned::Spanned;
-use syn::{Attribute, Block, Expr, Item, Local, Pat, Stmt, Type};
+use syn::{Attribute, Block, Expr, Item, ItemMacro, Local, Pat, Stmt, Type};
 
 use super::model::{Branch, BranchBody, Input, Node, Policy, Seq, Statement, Work};
 use super::names::NodeNames;
@@ -16,14 +16,15 @@ use super::syntax::{
 };
 use super::{attrs, forms, loops, refuse};
 use crate::errors::Errors;
-use crate::patterns::{as_name, binds};
+use crate::patterns::{self, as_name};
+use crate::scope;
 
 /// The body, and the number of mistakes that are statements and control flow refused in a workflow.
 pub(super) fn body(block: Block, inputs: &[Input], errors: &mut Errors) -> (Seq, usize) {
     let mut block = block;
     loops::keep_groups(&mut block);
     let flow = errors.len();
-    let mut reader = Reader { errors, scope: Vec::new(), borrowed: Vec::new(), unset: Vec::new(), flow, parts: 0 };
+    let mut reader = Reader { errors, scope: Vec::new(), borrowed: Vec::new(), reported: Vec::new(), flow, parts: 0 };
     let mut names = NodeNames::default();
     for input in inputs {
         names.input(input.ident.unraw().to_string());
@@ -40,8 +41,8 @@ pub(super) struct Reader<'e> {
     pub(super) scope: Vec<(String, bool)>,
     /// The places in `scope` of names that are references by their pattern.
     pub(super) borrowed: Vec<usize>,
-    /// Names that are declared without a value, which is reported.
-    unset: Vec<String>,
+    /// Names that are declared without a value or as `mut`, which is reported.
+    pub(super) reported: Vec<String>,
     /// The number of mistakes that are refused statements and control flow.
     flow: usize,
     /// How many parts of expressions have been given names of their own.
@@ -75,6 +76,7 @@ impl Reader<'_> {
         for statement in statements {
             match statement {
                 Stmt::Local(local) => self.binding(local, &mut names, &mut all),
+                Stmt::Item(Item::Macro(rules)) if self.is_read_by(&rules) => all.push(Statement::Rules(rules)),
                 Stmt::Item(item) => items.push(item),
                 Stmt::Expr(expr, _) => self.statement(expr, &mut names, &mut all),
                 Stmt::Macro(mac) => {
@@ -91,6 +93,12 @@ impl Reader<'_> {
         names.rest(&mut all, &mut tail, tail_name);
         self.leave(outside);
         Seq { items, statements: all, tail: Box::new(tail) }
+    }
+
+    /// Returns true if the rules of a macro name variables of the body.
+    fn is_read_by(&self, rules: &ItemMacro) -> bool {
+        let names = scope::of_macro(&rules.mac);
+        rules.ident.is_some() && self.scope.iter().any(|(name, _)| names.contains(name))
     }
 
     /// Forgets the names of a scope that has ended.
@@ -139,7 +147,7 @@ impl Reader<'_> {
                 &local,
                 "a `let` in a workflow needs a value; add `= ..`, as in `let x = if .. { .. } else { .. };`",
             );
-            self.unset.extend(binds(&local.pat).iter().map(ToString::to_string));
+            self.reported.extend(patterns::names(&local.pat).iter().map(ToString::to_string));
             return;
         };
         let diverge = init.diverge.take().map(|(_, diverge)| *diverge);
@@ -172,7 +180,7 @@ impl Reader<'_> {
             {
                 self.borrowed.push(self.scope.len());
             }
-            self.scope.extend(binds(&local.pat).iter().map(|ident| (ident.unraw().to_string(), false)));
+            self.scope.extend(patterns::names(&local.pat).iter().map(|ident| (ident.unraw().to_string(), false)));
             return out.push(Statement::View(local));
         }
         if given.ours.is_none()
@@ -204,8 +212,8 @@ impl Reader<'_> {
         let conditional = others.iter().any(attrs::is_cfg);
         let Some((work, calls)) = self.work(expr, Value::Plain, &mut policy, out) else { return };
         self.check_policy(&policy, &work, ours.as_ref());
-        refuse::mutable(&pat, self.errors);
-        let bound = binds(&pat);
+        refuse::mutable(&pat, &mut self.reported, self.errors);
+        let bound = patterns::names(&pat);
         if conditional && !matches!(pat, Pat::Ident(_) | Pat::Wild(_)) {
             self.errors.at(
                 &pat,
@@ -251,7 +259,7 @@ impl Reader<'_> {
         let given = attrs::read(before, self.errors);
         self.check_after(&given.policy);
         let errors = self.errors.len();
-        let is_rust = refuse::statement(&expr, &self.unset, self.errors);
+        let is_rust = refuse::statement(&expr, &self.reported, self.errors);
         if self.errors.len() > errors {
             self.flow += if is_rust { self.errors.len() - errors } else { 0 };
             return;

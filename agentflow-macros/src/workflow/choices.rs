@@ -1,7 +1,7 @@
 //! Reads choices: `if`, `match` and `let .. else` with steps in their arms, and ends of the workflow among them. A value
 //! that is matched is computed once, before the choice. It writes nothing.
 
-use proc_macro2::{Ident, Span};
+use proc_macro2::{Ident, Span, TokenStream, TokenTree};
 use quote::{format_ident, quote};
 use syn::ext::IdentExt;
 use syn::spanned::Spanned;
@@ -16,7 +16,7 @@ use super::stable::{PartialView, is_stable};
 use super::syntax::{
     awaits, block_diverges, block_has_nodes, calls, diverges, has_nodes, leaves, macro_diverges, plain, written,
 };
-use crate::patterns::{arm_name, binds, binds_of_condition, has_bindings, unguarded};
+use crate::patterns::{self, arm_name, binds, has_bindings, mutable, patterns_of, uncertain, unguarded};
 
 impl Reader<'_> {
     /// Reads a choice whose arms hold steps; `None` for every other expression, also for a choice that is one step or one
@@ -45,15 +45,17 @@ impl Reader<'_> {
         let mut arms = Vec::new();
         let mut next = test;
         loop {
-            let binds = binds_of_condition(&next.cond);
-            let condition = self.condition(*next.cond, out);
+            let head = ArmHead::of_if(&next);
+            let condition = self.condition(*next.cond, head.uncertain, out);
             let name = if arms.is_empty() { "then".to_owned() } else { format!("else_if_{}", arms.len()) };
-            arms.push(self.arm(ArmHead { name, binds, ..ArmHead::default() }, next.then_branch, value));
+            arms.push(self.arm(ArmHead { name, ..head }, next.then_branch, value));
             conditions.push(condition);
             let other = next.else_branch.map(|(_, other)| *other);
             match other {
                 // A condition that awaits is only asked when those before it do not hold.
-                Some(Expr::If(other)) if !needs_computing(&other.cond) => next = other,
+                Some(Expr::If(other)) if !needs_computing(&other.cond, ArmHead::of_if(&other).uncertain) => {
+                    next = other
+                }
                 Some(Expr::If(other)) => {
                     let other = block_of(Expr::If(other));
                     arms.push(self.arm(ArmHead::of("else"), other, value));
@@ -81,11 +83,11 @@ impl Reader<'_> {
         Some(Route { head: Head::If(conditions), arms })
     }
 
-    /// The condition, with what must be computed once in nodes of its own.
-    fn condition(&mut self, condition: Expr, out: &mut Vec<Statement>) -> Expr {
+    /// Replaces the parts of a condition that are computed once, in nodes before it. With `binds`, its patterns bind names.
+    fn condition(&mut self, condition: Expr, binds: bool, out: &mut Vec<Statement>) -> Expr {
         match condition {
             Expr::Let(mut test) => {
-                if has_bindings(&test.pat) || awaits(&test.expr).is_some() {
+                if binds || has_bindings(&test.pat) || awaits(&test.expr).is_some() {
                     *test.expr = self.computed_before(*test.expr, out);
                 }
                 Expr::Let(test)
@@ -93,11 +95,16 @@ impl Reader<'_> {
             Expr::Binary(mut both)
                 if matches!(both.op, syn::BinOp::And(_)) && holds_let(&Expr::Binary(both.clone())) =>
             {
-                *both.left = self.condition(*both.left, out);
+                *both.left = self.condition(*both.left, binds, out);
                 refuse::later_condition(&both.right, self.errors);
                 Expr::Binary(both)
             }
-            Expr::Paren(paren) => self.condition(*paren.expr, out),
+            // A condition in parentheses may begin with a struct literal.
+            Expr::Paren(mut paren) if awaits(&paren.expr).is_none() => {
+                *paren.expr = self.condition(*paren.expr, binds, out);
+                Expr::Paren(paren)
+            }
+            Expr::Paren(paren) => self.condition(*paren.expr, binds, out),
             condition if awaits(&condition).is_some() => {
                 // As a whole, since the right side of an `&&` or `||` is not always awaited.
                 match self.part(condition.clone(), out) {
@@ -111,8 +118,9 @@ impl Reader<'_> {
 
     /// Computes a whole expression before the choice.
     fn part(&mut self, expr: Expr, out: &mut Vec<Statement>) -> Option<Ident> {
-        // A block is never stable.
-        let whole: Expr = syn::parse_quote_spanned!(expr.span()=> { #expr });
+        // A block is never stable. It is built, not parsed: `match .. {} > 2` at the beginning of a block is a statement.
+        let block = block_of(expr.clone());
+        let whole = Expr::Block(syn::ExprBlock { attrs: Vec::new(), label: None, block });
         let computed = self.computed_before(whole, out);
         if let Some(Statement::Node(node)) = out.last_mut()
             && let Work::Step(step) = &mut node.work
@@ -126,8 +134,8 @@ impl Reader<'_> {
     }
 
     fn route_match(&mut self, mut cases: ExprMatch, value: Value, out: &mut Vec<Statement>) -> Option<Route> {
-        let binds_any = cases.arms.iter().any(|arm| has_bindings(unguarded(&arm.pat)));
-        if binds_any || awaits(&cases.expr).is_some() {
+        let binds_any = |arm: &syn::Arm| !ArmHead::of_arm(arm).binds.is_empty();
+        if cases.arms.iter().any(binds_any) || awaits(&cases.expr).is_some() {
             *cases.expr = self.computed_before(*cases.expr, out);
         }
         if cases.arms.is_empty() {
@@ -138,6 +146,7 @@ impl Reader<'_> {
         let mut arms = Vec::new();
         for arm in &mut cases.arms {
             refuse::guard(&arm.pat, self.errors);
+            let head = ArmHead::of_arm(arm);
             let mut before = std::mem::take(&mut arm.attrs);
             let block = match &*arm.body {
                 Expr::Block(block) if block.label.is_none() => {
@@ -156,15 +165,14 @@ impl Reader<'_> {
                 true => names.free(&arm_name(&arm.pat)),
                 false => arm_name(&arm.pat),
             };
-            let binds = bindings(&arm.pat);
             let lints = others.into_iter().filter(attrs::is_lint).map(attrs::before_statement).collect();
-            arms.push(self.arm(ArmHead { name, binds, cfgs, lints }, block, value));
+            arms.push(self.arm(ArmHead { name, cfgs, lints, ..head }, block, value));
         }
         Some(Route { head: Head::Match(cases), arms })
     }
 
     fn arm(&mut self, head: ArmHead, mut block: Block, value: Value) -> Arm {
-        let ArmHead { name, binds, cfgs, lints } = head;
+        let ArmHead { name, binds, mutable, uncertain, cfgs, lints } = head;
         let outside = self.scope.len();
         self.scope.extend(binds.iter().map(|ident| (ident.unraw().to_string(), false)));
         let end = block.brace_token.span.close();
@@ -197,7 +205,7 @@ impl Reader<'_> {
             self.seq(block.stmts, end, value, NodeNames::default())
         };
         self.scope.truncate(outside);
-        Arm { name, binds, cfgs, lints, returns, body }
+        Arm { name, binds, mutable, uncertain, cfgs, lints, returns, body }
     }
 
     /// Reads a `let` of a view that may not be there: whether it is, is checked once, and each reader looks at it again.
@@ -210,7 +218,7 @@ impl Reader<'_> {
         names: &mut NodeNames,
         out: &mut Vec<Statement>,
     ) {
-        refuse::mutable(&pat, self.errors);
+        refuse::mutable(&pat, &mut self.reported, self.errors);
         let (span, others) = (expr.span(), given.others.clone());
         let ty = ty.map(|ty| quote!(: #ty));
         let mut views: Vec<Stmt> = Vec::new();
@@ -230,7 +238,7 @@ impl Reader<'_> {
             }
         };
         self.check(check, given, names, out);
-        self.scope.extend(binds(&pat).iter().map(|ident| (ident.unraw().to_string(), false)));
+        self.scope.extend(patterns::names(&pat).iter().map(|ident| (ident.unraw().to_string(), false)));
         out.extend(views.into_iter().filter_map(|view| match view {
             Stmt::Local(view) => Some(Statement::View(view)),
             _ => None,
@@ -247,7 +255,7 @@ impl Reader<'_> {
         names: &mut NodeNames,
         out: &mut Vec<Statement>,
     ) {
-        refuse::mutable(&pat, self.errors);
+        refuse::mutable(&pat, &mut self.reported, self.errors);
         if has_nodes(&diverge) && !ends(&diverge) {
             self.errors.at(
                 &diverge,
@@ -268,7 +276,7 @@ impl Reader<'_> {
                 true => self.node((syn::parse_quote!(_), None), whole, given, names, out),
                 false => self.check(whole, given, names, out),
             }
-            self.scope.extend(binds(&pat).iter().map(|name| (name.unraw().to_string(), false)));
+            self.scope.extend(patterns::names(&pat).iter().map(|name| (name.unraw().to_string(), false)));
             let Stmt::Local(view) = syn::parse_quote!(let #pat = #expr else #diverge;) else { return };
             return out.push(Statement::View(view));
         }
@@ -285,8 +293,14 @@ impl Reader<'_> {
         if has_nodes(&diverge) {
             // With steps, or an end of the workflow, in the `else`: what is bound is computed first, if it is there.
             let span = expr.span();
+            // In parentheses, since it may begin with a struct literal.
+            let head = Expr::Paren(syn::ExprParen {
+                attrs: Vec::new(),
+                paren_token: syn::token::Paren(Span::mixed_site()),
+                expr: Box::new(expr.clone()),
+            });
             let whole: Expr = syn::parse_quote_spanned!(span=> {
-                match #expr { #pat => ::core::option::Option::Some(#value), _ => ::core::option::Option::None }
+                match #head { #pat => ::core::option::Option::Some(#value), _ => ::core::option::Option::None }
             });
             let part = self.part_of(whole, calls(&expr), out);
             let found: Pat = match &bound[..] {
@@ -325,6 +339,8 @@ fn inner(value: Value) -> Value {
 struct ArmHead {
     name: String,
     binds: Vec<Ident>,
+    mutable: Vec<Ident>,
+    uncertain: bool,
     cfgs: Vec<syn::Attribute>,
     lints: Vec<syn::Attribute>,
 }
@@ -333,15 +349,48 @@ impl ArmHead {
     fn of(name: &str) -> Self {
         Self { name: name.to_owned(), ..Self::default() }
     }
+
+    /// The names that the condition of an `if` binds.
+    fn of_if(test: &ExprIf) -> Self {
+        let (condition, block) = (&test.cond, &test.then_branch);
+        Self::reading(patterns_of(condition), &quote!(#condition #block))
+    }
+
+    /// The names that an arm's pattern and its guard bind.
+    fn of_arm(arm: &syn::Arm) -> Self {
+        let mut pats = vec![unguarded(&arm.pat)];
+        if let Pat::Guard(guard) = &arm.pat {
+            pats.extend(patterns_of(&guard.guard));
+        }
+        Self::reading(pats, &quote!(#arm))
+    }
+
+    /// The names that patterns bind. A name with a capital is one of a variable only if the code of the arm names it a second time.
+    fn reading(pats: Vec<&Pat>, arm: &TokenStream) -> Self {
+        let mut head = Self::default();
+        for pat in pats {
+            for name in binds(pat) {
+                if !head.binds.contains(&name) {
+                    head.binds.push(name);
+                }
+            }
+            head.mutable.extend(mutable(pat));
+            let read: Vec<Ident> = uncertain(pat).into_iter().filter(|name| count(arm.clone(), name) > 1).collect();
+            head.uncertain |= !read.is_empty();
+            head.binds.extend(read);
+        }
+        head
+    }
 }
 
-/// The names that an arm's pattern and its guard bind.
-fn bindings(pat: &Pat) -> Vec<Ident> {
-    let mut all = binds(unguarded(pat));
-    if let Pat::Guard(guard) = pat {
-        all.extend(binds_of_condition(&guard.guard));
-    }
-    all
+/// How often a word occurs.
+fn count(tokens: TokenStream, word: &Ident) -> usize {
+    let one = |token| match token {
+        TokenTree::Ident(ident) => usize::from(ident == *word),
+        TokenTree::Group(group) => count(group.stream(), word),
+        _ => 0,
+    };
+    tokens.into_iter().map(one).sum()
 }
 
 fn block_of(expr: Expr) -> Block {
@@ -357,11 +406,13 @@ fn holds_let(condition: &Expr) -> bool {
     }
 }
 
-/// Whether a condition has parts that are computed in nodes before it.
-fn needs_computing(condition: &Expr) -> bool {
+/// Returns true for a condition with parts that are computed in nodes before it. With `binds`, its patterns bind names.
+fn needs_computing(condition: &Expr, binds: bool) -> bool {
     match condition {
-        Expr::Let(test) => awaits(&test.expr).is_some() || has_bindings(&test.pat) && !is_stable(&test.expr),
-        Expr::Binary(both) if holds_let(condition) => needs_computing(&both.left) || needs_computing(&both.right),
+        Expr::Let(test) => awaits(&test.expr).is_some() || (binds || has_bindings(&test.pat)) && !is_stable(&test.expr),
+        Expr::Binary(both) if holds_let(condition) => {
+            needs_computing(&both.left, binds) || needs_computing(&both.right, binds)
+        }
         other => awaits(other).is_some(),
     }
 }

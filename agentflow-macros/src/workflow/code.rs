@@ -11,7 +11,7 @@ use syn::visit::{self, Visit};
 use syn::{Attribute, Expr, PatIdent};
 
 use super::env::Env;
-use crate::scope::placeholders;
+use crate::scope::{macro_name, placeholders};
 
 /// FNV-1a with 64 bits: the same between machines and for ever.
 pub(super) fn fnv(text: &str) -> u64 {
@@ -101,7 +101,12 @@ impl Normal<'_> {
                     };
                     // A field, a method, a part of a path, a macro or the name of a field is no variable.
                     let is_variable = before != '.' && before != ':' && !matches!(next, ':' | '!');
-                    let name = if is_variable { self.name(&name) } else { name };
+                    let name = match next {
+                        // A macro of the body means its rules.
+                        '!' => self.env.meaning(&macro_name(&ident)).unwrap_or(name),
+                        _ if is_variable => self.name(&name),
+                        _ => name,
+                    };
                     self.text.push_str(&name);
                     self.text.push(' ');
                     before = ' ';

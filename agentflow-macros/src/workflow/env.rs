@@ -4,12 +4,15 @@
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{format_ident, quote};
 use syn::ext::IdentExt;
-use syn::{Attribute, Expr, Local, Pat};
+use syn::{Attribute, Expr, ItemMacro, Local, Pat};
 
 use super::code;
 use super::model::Borrowed;
-use crate::patterns::binds;
+use crate::patterns::names;
 use crate::scope;
+
+/// The length of the longest tuple with `Reads`.
+const MAX_READS: usize = 16;
 
 /// The bindings so far, in the order of the source; a later one shadows an earlier one of its name.
 #[derive(Default)]
@@ -27,8 +30,9 @@ struct Binding {
     readers: usize,
     /// The names among those that it binds that something below has read.
     read: Vec<String>,
-    /// Where it says `mut`.
-    mutable: Option<Span>,
+    /// The names among them that are bound as `mut`, and how many nodes have read one of those.
+    mutable: Vec<Ident>,
+    changed: usize,
 }
 
 enum Kind {
@@ -45,13 +49,16 @@ enum Kind {
 pub(super) enum Before {
     Statement(TokenStream),
     /// The reader's code stands in the arm of a `match`, so that what the pattern binds may borrow from temporaries.
+    /// `is_changed` is true if it reads a name that is bound as `mut`.
     InMatch {
         value: TokenStream,
         pat: TokenStream,
+        is_changed: bool,
     },
     /// The same for the conditions of an `if let`.
     InIf {
         condition: TokenStream,
+        is_changed: bool,
     },
 }
 
@@ -65,8 +72,8 @@ pub(super) struct Needs {
     pub(super) before: Vec<Before>,
     /// The context's name, if it is read.
     pub(super) context: Option<Ident>,
-    /// Where a variable is declared `mut` that a node has read before this one.
-    pub(super) changed: Vec<(Ident, Span)>,
+    /// Variables that are declared `mut` and that a node has read before this one.
+    pub(super) changed: Vec<Ident>,
 }
 
 impl Env {
@@ -94,8 +101,9 @@ impl Env {
         self.push(Kind::Output { name, handle, node: node.to_owned() });
     }
 
-    /// A `let` that is another view of values, which every reader repeats.
-    pub(super) fn view(&mut self, local: &Local, private: &TokenStream) {
+    /// A `let` that is another view of values, which every reader repeats. `one_type` is the variable that gives it one type
+    /// in all of them.
+    pub(super) fn view(&mut self, local: &Local, one_type: Option<Ident>, private: &TokenStream) {
         let mut local = local.clone();
         let mut meaning = String::new();
         if let Some(init) = &mut local.init {
@@ -107,7 +115,21 @@ impl Env {
             }
         }
         let needs = self.resolve(&scope::of_let(&local));
-        self.push(Kind::View { binds: binds(&local.pat), code: Before::Statement(quote!(#local)), needs, meaning });
+        if let (Some(one_type), Some(init)) = (one_type, &mut local.init) {
+            let value = &init.expr;
+            init.expr = syn::parse_quote!(#one_type.same(#value));
+        }
+        self.push(Kind::View { binds: names(&local.pat), code: Before::Statement(quote!(#local)), needs, meaning });
+    }
+
+    /// A macro whose rules name variables of the body: each reader defines it again, where they mean its own.
+    pub(super) fn macro_rules(&mut self, rules: &ItemMacro) {
+        let needs = self.resolve(&scope::of_macro(&rules.mac));
+        let meaning = code::normal(&rules.mac.tokens, self);
+        self.push(Kind::View { binds: Vec::new(), code: Before::Statement(quote!(#rules)), needs, meaning });
+        if let (Some(last), Some(ident)) = (self.bindings.last_mut(), &rules.ident) {
+            last.names.push(scope::macro_name(ident));
+        }
     }
 
     /// A pattern that destructures the output bound last; with `borrowed`, a reference to it.
@@ -120,14 +142,14 @@ impl Env {
         let value = borrowed.of(handle);
         let attrs = attrs.iter().filter(|attr| !super::attrs::is_cfg(attr));
         let code = Before::Statement(quote!(#(#attrs)* let #pat = #value;));
-        self.push(Kind::View { binds: binds(pat), code, needs: vec![last], meaning });
+        self.push(Kind::View { binds: names(pat), code, needs: vec![last], meaning });
     }
 
     /// The names of an arm's pattern: `code` matches the router's value again.
     pub(super) fn arm(
         &mut self,
         binds: Vec<Ident>,
-        mutable: Option<Span>,
+        mutable: Vec<Ident>,
         reads: &[String],
         code: Before,
         of: &dyn quote::ToTokens,
@@ -142,7 +164,7 @@ impl Env {
 
     /// These names, of those bound last, are read by what binds them.
     pub(super) fn is_read(&mut self, names: impl Iterator<Item = String>) {
-        if let Some(last) = self.bindings.last_mut().filter(|last| last.mutable.is_none()) {
+        if let Some(last) = self.bindings.last_mut().filter(|last| last.mutable.is_empty()) {
             last.read.extend(names);
         }
     }
@@ -154,7 +176,8 @@ impl Env {
             Kind::Output { name, handle, .. } => (name.iter().map(text).collect(), handle.to_string()),
             Kind::View { binds, .. } => (binds.iter().map(text).collect(), String::new()),
         };
-        self.bindings.push(Binding { kind, names, handle, readers: 0, read: Vec::new(), mutable: None });
+        let binding = Binding { kind, names, handle, readers: 0, read: Vec::new(), mutable: Vec::new(), changed: 0 };
+        self.bindings.push(binding);
     }
 
     /// The beginning of a scope, for [`leave`](Self::leave).
@@ -262,33 +285,42 @@ impl Env {
                 _ => false,
             })
             .collect();
-        (!unread.is_empty()).then(|| self.needed(unread.clone(), &unread))
+        (!unread.is_empty()).then(|| self.needed(&unread, &[], &unread))
     }
 
     /// What an expression with these free names needs.
     pub(super) fn needs(&mut self, names: &[String]) -> Needs {
         let read = self.resolve(names);
-        self.needed(read, &[])
+        self.needed(&read, names, &[])
     }
 
     /// The code of views in `loud` is written without `allow`, so that the compiler warns about unused names.
-    fn needed(&mut self, mut open: Vec<usize>, loud: &[usize]) -> Needs {
+    fn needed(&mut self, read: &[usize], names: &[String], loud: &[usize]) -> Needs {
+        let mut open = read.to_vec();
         let mut wanted = vec![false; self.bindings.len()];
-        let mut changed = Vec::new();
+        let mut in_view = wanted.clone();
         while let Some(at) = open.pop() {
             if std::mem::replace(&mut wanted[at], true) {
                 continue;
             }
             let binding = &mut self.bindings[at];
             binding.readers += usize::from(loud.is_empty());
-            if let Kind::View { needs, binds, .. } = &binding.kind {
+            if let Kind::View { needs, .. } = &binding.kind {
+                needs.iter().for_each(|need| in_view[*need] = true);
                 open.extend(needs);
-                if let (Some(span), true, Some(name)) = (binding.mutable, binding.readers == 2, binds.first()) {
-                    changed.push((name.clone(), span));
-                }
             }
         }
         let wanted: Vec<usize> = (0..wanted.len()).filter(|at| wanted[*at]).collect();
+        let (mut changed, mut changing) = (Vec::new(), Vec::new());
+        for at in wanted.iter().filter(|_| loud.is_empty()) {
+            let binding = &mut self.bindings[*at];
+            let is_read = |name: &&Ident| in_view[*at] || names.contains(&name.unraw().to_string());
+            if let Some(name) = binding.mutable.iter().find(is_read) {
+                binding.changed += 1;
+                changing.push(*at);
+                changed.extend((binding.changed == 2).then(|| name.clone()));
+            }
+        }
         // When a name is bound twice, each value gets the name at its place in the order of the source.
         let mut seen = Vec::new();
         let mut twice = false;
@@ -331,7 +363,13 @@ impl Env {
                     Before::Statement(statement) => {
                         Before::Statement(quote!(#[allow(unused_variables, unused_mut)] #statement))
                     }
-                    code => code.clone(),
+                    Before::InMatch { value, pat, .. } => {
+                        let (value, pat) = (value.clone(), pat.clone());
+                        Before::InMatch { value, pat, is_changed: changing.contains(&at) }
+                    }
+                    Before::InIf { condition, .. } => {
+                        Before::InIf { condition: condition.clone(), is_changed: changing.contains(&at) }
+                    }
                 }),
             }
         }
@@ -358,24 +396,43 @@ impl Borrowed {
     }
 }
 
+/// A tuple of any length, as pairs of tuples above the longest that the library has.
+pub(super) fn nested(all: &[Ident], tuple: &dyn Fn(&[Ident]) -> TokenStream, and: &TokenStream) -> TokenStream {
+    if all.len() <= MAX_READS {
+        return tuple(all);
+    }
+    let (first, rest) = all.split_at(MAX_READS);
+    let (first, rest) = (tuple(first), nested(rest, tuple, and));
+    match and.is_empty() {
+        true => quote!((#first, #rest)),
+        false => quote!(#and::And(#first, #rest)),
+    }
+}
+
 /// The code with what it needs before it.
 pub(super) fn after(before: &[Before], private: &TokenStream, code: TokenStream) -> TokenStream {
     let ended = Ident::new("ended", Span::mixed_site());
     before.iter().rev().fold(code, |code, before| match before {
         Before::Statement(statement) => quote!(#statement #code),
-        Before::InMatch { value, pat } => quote! {
+        Before::InMatch { value, pat, is_changed } => {
+            let unused_mut = (!is_changed).then(|| quote!(unused_mut,));
+            quote! {
             #[allow(
-                unused_variables, unused_mut, unreachable_patterns, clippy::let_and_return, clippy::single_match_else,
+                unused_variables, #unused_mut unreachable_patterns, clippy::let_and_return, clippy::single_match_else,
                 clippy::match_wildcard_for_single_variants
             )]
             let #ended = match #value { #pat => { #code } _ => #private::not_this_arm() };
             #ended
-        },
-        Before::InIf { condition } => quote! {
-            #[allow(unused_variables, unused_mut, irrefutable_let_patterns, clippy::let_and_return)]
+            }
+        }
+        Before::InIf { condition, is_changed } => {
+            let unused_mut = (!is_changed).then(|| quote!(unused_mut,));
+            quote! {
+            #[allow(unused_variables, #unused_mut irrefutable_let_patterns, clippy::let_and_return)]
             let #ended = if #condition { #code } else { #private::not_this_arm() };
             #ended
-        },
+            }
+        }
     })
 }
 

@@ -5,12 +5,14 @@
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{ToTokens, format_ident, quote};
 use syn::ext::IdentExt;
+use syn::{Attribute, FnArg, Signature};
 
-use super::attrs::{FirstQuestion, before_statement, is_lint};
+use super::attrs::{FirstQuestion, before_statement, expected, is_lint};
 use super::env::Env;
 use super::model::{Input, Seq, Statement, Workflow};
 use super::nodes::Writer;
 use super::spans::{located, own};
+use super::syntax;
 use crate::errors::Errors;
 use crate::function::{Function, ends};
 use crate::unanswered::Unanswered;
@@ -26,7 +28,7 @@ pub(super) fn workflow(workflow: &Workflow, function: &Function, errors: &mut Er
     let names: Vec<_> = workflow.inputs.iter().map(|Input { ident, .. }| ident).collect();
     let count = names.len();
     let strings = names.iter().map(|ident| ident.unraw().to_string());
-    let letters = ('A'..).take(types.len()).map(|letter| format_ident!("{letter}"));
+    let letters: Vec<_> = ('A'..).take(types.len()).map(|letter| format_ident!("{letter}")).collect();
     let at_output = ends(output).0;
     let returned = located(&quote!(<#output as #private::WorkflowReturn>), at_output);
     let (ok, fails) = (located(&quote!(#returned::Ok), at_output), located(&quote!(#returned::Error), at_output));
@@ -37,7 +39,7 @@ pub(super) fn workflow(workflow: &Workflow, function: &Function, errors: &mut Er
     let context = context(workflow, &private);
     let steps = own("steps", Span::mixed_site());
     let settings = settings(workflow, &steps, &private);
-    let mut writer = Writer::new(&private, workflow, errors);
+    let mut writer = Writer::new(&private, workflow, syntax::awaited_names(function.body.clone()), errors);
     let mut env = Env::default();
     if let Some(ident) = workflow.context.as_ref().and_then(|context| context.ident.clone()) {
         env.context(ident);
@@ -62,7 +64,9 @@ pub(super) fn workflow(workflow: &Workflow, function: &Function, errors: &mut Er
         .iter()
         .filter(|input| !input.lints.is_empty())
         .map(|Input { ident, lints, .. }| quote!(#(#lints)* let #ident = #ident;));
-    let lints = lints(attrs);
+    let (attrs, lints) = divided(attrs);
+    let old: Vec<_> = attrs.iter().filter(|attr| attr.path().is_ident("deprecated")).collect();
+    let signature = quiet_inputs(signature);
     quote! {
         #(#attrs)*
         #[allow(clippy::used_underscore_binding)]
@@ -74,14 +78,16 @@ pub(super) fn workflow(workflow: &Workflow, function: &Function, errors: &mut Er
         #[allow(non_camel_case_types, dead_code, missing_debug_implementations, missing_copy_implementations)]
         #vis struct #ident {}
 
-        #[allow(deprecated)]
         const _: () = {
+            #[allow(deprecated)]
             impl #private::WorkflowTypes for #ident {
                 type Ok = #ok;
                 type Error = #fails;
             }
+            #[allow(deprecated)]
             impl #ident {
                 /// The workflow, to start it on a runtime or to look at its graph; built when it is first asked for.
+                #(#old)*
                 #[must_use]
                 #[allow(dead_code)]
                 #vis fn workflow() -> #private::Workflow<(#(#types,)*), #ok_of> {
@@ -89,11 +95,13 @@ pub(super) fn workflow(workflow: &Workflow, function: &Function, errors: &mut Er
                 }
             }
             impl #private::#of_arity for #ident {
-                #(type #letters = #types;)*
+                // A deprecated type is reported in the signature, and a deprecated function in `nodes`.
+                #(#[allow(deprecated)] type #letters = #types;)*
                 type Return = #result;
                 const NAME: &'static str = #name;
                 const INPUTS: [&'static str; #count] = [#(#strings),*];
 
+                #[allow(deprecated)]
                 fn cell() -> &'static #private::OnceLock<#private::Workflow<(#(#types,)*), #ok_of>> {
                     static WORKFLOW: #private::OnceLock<#private::Workflow<(#(#types,)*), #ok_of>> =
                         #private::OnceLock::new();
@@ -114,10 +122,13 @@ pub(super) fn workflow(workflow: &Workflow, function: &Function, errors: &mut Er
                 #lints
                 fn nodes(
                     #steps: &mut #private::Steps<'_, #error_of>,
-                    (#(#names,)*): (#(#private::Handle<#types>,)*),
+                    (#(#names,)*): (#(#private::Handle<Self::#letters>,)*),
                 ) -> #private::Handle<#ok_of> {
                     #[allow(unused_imports)]
-                    use #private::{FutureTried as _, OptionTried as _, OtherOutput as _, OtherTried as _, PlainStep as _};
+                    use #private::{
+                        AnyOutput as _, FutureOutput as _, FutureTried as _, OptionTried as _, OtherOutput as _,
+                        OtherTried as _, PlainStep as _, UnawaitedValue as _,
+                    };
                     type __AgentflowError = #error_of;
                     #(#quiet)*
                     #settings
@@ -126,7 +137,10 @@ pub(super) fn workflow(workflow: &Workflow, function: &Function, errors: &mut Er
             }
             #private::inventory::submit! {
                 #private::Linked {
-                    function: || #private::function_id(&#ident),
+                    function: || {
+                        #[allow(deprecated)]
+                        #private::function_id(&#ident)
+                    },
                     item: || #private::Box::new(#private::LinkedWorkflow::new(
                         #name, (#private::file!(), #private::line!()), #itself::GRAPH
                     )),
@@ -184,7 +198,41 @@ fn settings(workflow: &Workflow, steps: &Ident, private: &TokenStream) -> TokenS
     settings
 }
 
-/// The function's lint levels, for its steps.
-fn lints(attrs: &[syn::Attribute]) -> TokenStream {
-    attrs.iter().filter(|attr| is_lint(attr)).cloned().map(before_statement).map(ToTokens::into_token_stream).collect()
+/// The attributes of the function, and its lint levels for the steps. An expected lint occurs in one of both.
+fn divided(attrs: &[Attribute]) -> (Vec<Attribute>, TokenStream) {
+    let (mut outer, mut inner) = (Vec::new(), TokenStream::new());
+    for attr in attrs {
+        match expected(attr) {
+            Some([of_signature, of_body, of_both]) => {
+                let of_both = of_both.map(before_statement);
+                let elsewhere = of_signature.clone().map(before_statement);
+                inner.extend(
+                    elsewhere
+                        .into_iter()
+                        .chain(of_body.clone())
+                        .chain(of_both.clone())
+                        .map(ToTokens::into_token_stream),
+                );
+                outer.extend(of_body.map(before_statement).into_iter().chain(of_signature).chain(of_both));
+            }
+            None => {
+                inner.extend(is_lint(attr).then(|| before_statement(attr.clone()).into_token_stream()));
+                outer.push(attr.clone());
+            }
+        }
+    }
+    (outer, inner)
+}
+
+/// The signature, whose inputs are all used. A lint that is expected there occurs where the steps read the input.
+fn quiet_inputs(signature: &Signature) -> Signature {
+    let mut signature = signature.clone();
+    for input in &mut signature.inputs {
+        if let FnArg::Typed(input) = input {
+            let attrs = std::mem::take(&mut input.attrs);
+            input.attrs =
+                attrs.into_iter().map(|attr| if is_lint(&attr) { before_statement(attr) } else { attr }).collect();
+        }
+    }
+    signature
 }

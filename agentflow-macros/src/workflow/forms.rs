@@ -16,7 +16,7 @@ use super::names::NodeNames;
 use super::syntax::{awaits, block_awaits, called, calls, form, plain};
 use super::{attrs, refuse};
 use crate::errors::{Errors, nearest};
-use crate::patterns::{as_name, binds};
+use crate::patterns::{as_name, names};
 
 /// The node that the form is; `None` when `errors` holds its mistakes.
 pub(super) fn read(reader: &mut Reader<'_>, name: &str, mac: &Macro, policy: &mut Policy) -> Option<Work> {
@@ -298,9 +298,9 @@ fn lambda(reader: &mut Reader<'_>, expr: Option<Expr>, form: &str, at: &syn::Pat
                 reader.errors.at(ty, "a step's closure has no return type; remove it, or give the `let` a type");
             }
             let pat = Punctuated::into_iter(inputs).next()?;
-            refuse::mutable(&pat, reader.errors);
+            refuse::mutable(&pat, &mut reader.reported, reader.errors);
             if let Some(block) = block_of_steps(&step) {
-                let seq = body(reader, block, &binds(&pat));
+                let seq = body(reader, block, &names(&pat));
                 return Some(Lambda { pat, step: LambdaBody::Seq(seq) });
             }
             refuse_await_of_form(&step, reader.errors);

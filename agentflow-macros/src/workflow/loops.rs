@@ -11,7 +11,7 @@ use super::model::{Borrowed, Items, Work};
 use super::names::NodeNames;
 use super::refuse;
 use super::stable::is_stable;
-use crate::patterns::binds;
+use crate::patterns::names;
 
 impl Reader<'_> {
     /// A `for` with steps.
@@ -20,7 +20,8 @@ impl Reader<'_> {
         let outside = self.scope.len();
         self.scope.iter_mut().for_each(|(_, node)| *node = false);
         let items = self.items(*repeated.expr.clone());
-        let bound = binds(&repeated.pat);
+        let bound = names(&repeated.pat);
+        refuse::mutable(&repeated.pat, &mut self.reported, self.errors);
         if items.borrowed != Borrowed::No {
             self.borrowed.extend(outside..outside + bound.len());
         }
@@ -33,7 +34,6 @@ impl Reader<'_> {
         let end = repeated.body.brace_token.span.close();
         let body = self.seq(repeated.body.stmts, end, Value::Plain, NodeNames::default());
         self.leave(outside);
-        refuse::mutable(&repeated.pat, self.errors);
         Work::For { items, pat: *repeated.pat, body }
     }
 

@@ -1,7 +1,7 @@
 //! A workflow as data: inputs, nodes in the order of the source, output. Written by `body` and `attrs`, read by `expand`.
 
 use proc_macro2::{Ident, Span, TokenStream};
-use syn::{Attribute, Expr, Item, LitInt, Local, Pat, Path, Type};
+use syn::{Attribute, Expr, Item, ItemMacro, LitInt, Local, Pat, Path, Type};
 
 use super::attrs::FirstQuestion;
 use crate::unanswered::Unanswered;
@@ -51,6 +51,8 @@ pub(super) struct Seq {
 pub(super) enum Statement {
     /// A `let` that is another view of values above it, such as `let name = &order.name;`: each reader repeats it.
     View(Local),
+    /// A macro whose rules name variables of the body.
+    Rules(ItemMacro),
     Node(Node),
 }
 
@@ -169,6 +171,10 @@ pub(super) struct Arm {
     pub(super) name: String,
     /// The names that its pattern binds.
     pub(super) binds: Vec<Ident>,
+    /// The names among them that are `mut`.
+    pub(super) mutable: Vec<Ident>,
+    /// True if some of them may be constants.
+    pub(super) uncertain: bool,
     /// `#[cfg(..)]` before it.
     pub(super) cfgs: Vec<Attribute>,
     /// The lint levels before it.

@@ -9,19 +9,17 @@ use syn::{Expr, Pat, Type};
 
 use super::calls::{self, Calls};
 use super::code::fingerprint;
-use super::env::{self, Env, Needs};
+use super::env::{self, Env, Needs, nested};
 use super::judged::{Judged, judged};
 use super::model::{Borrowed, Node, Seq, Statement, Work, Workflow};
 use super::outside;
+use super::rounds;
 use super::spans::{located, own};
-use super::syntax::{awaits, has_check, is_assertion, plain};
+use super::syntax::{awaits, has_check, is_assertion, is_let_else, is_untyped_none, plain};
 use crate::errors::Errors;
 use crate::function::{ends, named_context};
 use crate::placeholders::{FieldPath, Part, parts};
 use crate::{patterns, scope};
-
-/// The length of the longest tuple with `Reads`.
-const MAX_READS: usize = 16;
 
 const NO_CONTEXT: &str =
     "nothing is awaited here, so there is no context; bind what needs it to a `let` with a step before";
@@ -29,6 +27,8 @@ const NO_CONTEXT: &str =
 pub(super) struct Writer<'a> {
     pub(super) private: &'a TokenStream,
     output: &'a Type,
+    /// The variables that the body awaits below, which are futures on purpose.
+    awaited: Vec<Ident>,
     /// The context's type, when its name is not `Context`.
     context: Option<&'a Type>,
     pub(super) errors: &'a mut Errors,
@@ -52,13 +52,15 @@ pub(super) struct Ending<'a> {
     pub(super) future: bool,
     /// Whether the expression is a `Result`.
     pub(super) wrapped: bool,
+    /// The expression is the value of a `let`, which may be a future by mistake.
+    pub(super) bound: bool,
     pub(super) ty: &'a TokenStream,
 }
 
 impl<'a> Writer<'a> {
-    pub(super) fn new(private: &'a TokenStream, of: &'a Workflow, errors: &'a mut Errors) -> Self {
+    pub(super) fn new(private: &'a TokenStream, of: &'a Workflow, awaited: Vec<Ident>, errors: &'a mut Errors) -> Self {
         let context = of.context.as_ref().map(|context| &context.ty).filter(|ty| !named_context(ty));
-        Self { private, output: &of.output, context, errors, bound: Vec::new() }
+        Self { private, output: &of.output, awaited, context, errors, bound: Vec::new() }
     }
 
     /// The library's path and the variable with the builder, with errors at the span.
@@ -85,7 +87,15 @@ impl<'a> Writer<'a> {
         let mut written = TokenStream::new();
         for (at, statement) in statements.iter().enumerate() {
             match statement {
-                Statement::View(local) => env.view(local, self.private),
+                Statement::View(local) => {
+                    let one_type = is_untyped_none(local).then(|| env.hidden("one_type"));
+                    written.extend(one_type.as_ref().map(|one_type| {
+                        let private = located(self.private, local.pat.span());
+                        quote_spanned!(local.pat.span()=> let #one_type = #private::one_type();)
+                    }));
+                    env.view(local, one_type, self.private);
+                }
+                Statement::Rules(rules) => env.macro_rules(rules),
                 Statement::Node(node) => {
                     written.extend(self.bound(node, env));
                     if node.leaves {
@@ -173,9 +183,9 @@ impl<'a> Writer<'a> {
 
     fn opened(&mut self, needs: Needs) -> Opened {
         let Needs { handles, values, before, context, changed } = needs;
-        for (name, at) in changed {
-            self.errors.at_span(
-                at,
+        for name in changed {
+            self.errors.at(
+                &name,
                 format!(
                     "`{name}` can change, and several steps read it, each a copy of its own; read it in one step, or \
                      remove `mut`"
@@ -262,7 +272,7 @@ impl<'a> Writer<'a> {
         let (_, steps) = self.at(node.span);
         // Without `?`, the output may be a `Result` by mistake.
         let is_plain = !future && !node.wrapped && !matches!(plain(expr), Expr::Try(_));
-        let ending = Ending { future, wrapped: node.wrapped, ty };
+        let ending = Ending { future, wrapped: node.wrapped, bound: false, ty };
         let mut calls = calls::of(expr, env);
         if node.is_statement {
             // Its value is dropped, and the compiler warns if it must be used.
@@ -341,10 +351,17 @@ impl<'a> Writer<'a> {
 
     fn ending(&self, expr: &Expr, ending: &Ending<'_>, span: Span) -> TokenStream {
         let (private, _) = self.at(span);
-        let Ending { future, wrapped, ty } = *ending;
+        let Ending { future, wrapped, bound, ty } = *ending;
         let expr = match future {
+            false if bound => {
+                let value = self.tried(expr);
+                quote_spanned!(span=> #private::LetOutput(#value).bound().value())
+            }
             false => self.tried(expr),
-            true => quote_spanned!(span=> #private::FormStep(#expr.await).failing::<__AgentflowError>()?),
+            true => {
+                let awaited = rounds::awaited(expr);
+                quote_spanned!(span=> #private::FormStep(#awaited).failing::<__AgentflowError>()?)
+            }
         };
         if wrapped && !future {
             self.output(&expr, span)
@@ -403,8 +420,15 @@ impl<'a> Writer<'a> {
         let span = node.span.resolved_at(Span::mixed_site());
         let calls = calls::of(expr, env);
         let reads = &opened.reads;
+        let bound = match (&node.pat, plain(expr)) {
+            (Some(Pat::Ident(pat)), Expr::Call(_) | Expr::MethodCall(_)) => {
+                node.ty.is_none() && judged(expr).is_none() && !self.awaited.contains(&pat.ident)
+            }
+            _ => false,
+        };
+        let ending = Ending { future: false, wrapped: node.wrapped, bound, ty };
         if calls.functions.is_empty() {
-            let end = self.ending(expr, &Ending { future: false, wrapped: node.wrapped, ty }, span);
+            let end = self.ending(expr, &ending, span);
             let closure = self.pure(&opened, &end, span);
             let method = match node.pat.is_some() {
                 true if judged(expr) == Some(Judged::Guard) => "guarded_value",
@@ -415,8 +439,7 @@ impl<'a> Writer<'a> {
             return quote_spanned!(span=> #steps.#method::<_, #ty, _>(#meta, #reads, #closure));
         }
         let direct = calls.direct.as_ref().map(|text| quote!(.direct().text(#text)));
-        let closure =
-            self.body(&calls, &opened, &Ending { future: false, wrapped: node.wrapped, ty }, None, expr.span());
+        let closure = self.body(&calls, &opened, &ending, None, expr.span());
         let is_clock = judged(expr) == Some(Judged::Clock);
         let method = Ident::new(if is_clock { "clock_value" } else { "value_call" }, span);
         quote_spanned!(span=> #steps.#method::<_, #ty, _, _>(#meta #direct, #reads, #closure))
@@ -435,11 +458,10 @@ impl<'a> Writer<'a> {
         let statement = &calls.expr;
         // As a statement, so that the compiler warns about what must be used.
         let statement = quote!(#statement;);
+        // Its readers match the pattern of a `let .. else` again, and the compiler warns there.
+        let matched = is_let_else(expr).then(|| quote!(unused_variables,));
         let end = quote_spanned! {span=>
-            #[allow(
-                unused_variables, unused_mut, clippy::let_unit_value, clippy::let_underscore_must_use,
-                clippy::let_underscore_untyped
-            )]
+            #[allow(#matched clippy::let_unit_value, clippy::let_underscore_must_use, clippy::let_underscore_untyped)]
             { #statement }
             #private::Ok::<(), __AgentflowError>(())
         };
@@ -561,17 +583,4 @@ fn shown(text: &syn::LitStr, errors: &mut Errors) -> (syn::LitStr, TokenStream) 
 pub(super) fn ends_of(node: &Node) -> (Ident, Ident, Ident) {
     let at = node.span;
     (own("router_with_ends", at), own("returned", at), own("returns", Span::call_site()))
-}
-
-/// A tuple of any length, as pairs of tuples above the longest that the library has.
-pub(super) fn nested(all: &[Ident], tuple: &dyn Fn(&[Ident]) -> TokenStream, and: &TokenStream) -> TokenStream {
-    if all.len() <= MAX_READS {
-        return tuple(all);
-    }
-    let (first, rest) = all.split_at(MAX_READS);
-    let (first, rest) = (tuple(first), nested(rest, tuple, and));
-    match and.is_empty() {
-        true => quote!((#first, #rest)),
-        false => quote!(#and::And(#first, #rest)),
-    }
 }

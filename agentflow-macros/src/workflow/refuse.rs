@@ -8,7 +8,7 @@ use syn::{Block, Expr, ExprAsync, ExprCall, ExprClosure, Item, Pat, PatIdent};
 use super::stable::is_stable;
 use super::syntax::{awaits, form, future, leaves, plain};
 use crate::errors::Errors;
-use crate::patterns::{binds, has_bindings, unguarded};
+use crate::patterns::{self, binds, has_bindings, unguarded};
 
 pub(super) const RETURN: &str = "`return` can end a workflow only in a statement of its own, or in an arm of an `if`, a \
                                  `match` or a `let .. else`; move it there";
@@ -240,8 +240,9 @@ pub(super) fn spawned(expr: &Expr, errors: &mut Errors) {
     Spawned(errors).visit_expr(expr);
 }
 
-/// Reports variables that could change after they are bound.
-pub(super) fn mutable(pat: &Pat, errors: &mut Errors) {
+/// Reports variables that could change after they are bound, and adds them to those that are reported.
+pub(super) fn mutable(pat: &Pat, reported: &mut Vec<String>, errors: &mut Errors) {
+    reported.extend(patterns::mutable(pat).iter().map(ToString::to_string));
     struct Mutable<'e>(&'e mut Errors);
     impl<'a> Visit<'a> for Mutable<'_> {
         fn visit_pat_ident(&mut self, pat: &'a PatIdent) {

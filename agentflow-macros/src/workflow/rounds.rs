@@ -5,12 +5,12 @@ use proc_macro2::{Span, TokenStream};
 use quote::{ToTokens, quote, quote_spanned};
 use syn::ext::IdentExt;
 use syn::spanned::Spanned;
-use syn::{Expr, Pat, Type};
+use syn::{Expr, Pat, Token, Type};
 
 use super::calls;
-use super::env::{self, Env};
+use super::env::{self, Env, nested};
 use super::model::{Borrowed, Branch, BranchBody, Items, Lambda, LambdaBody, Node, Seq};
-use super::nodes::{Ending, Writer, nested};
+use super::nodes::{Ending, Writer};
 use super::spans::own;
 use crate::{patterns, scope};
 
@@ -138,8 +138,13 @@ impl Writer<'_> {
                     let out = quote_spanned!(span=> _);
                     let future = matches!(branch.step, BranchBody::Future(_));
                     let calls = calls::of(expr, env);
-                    let closure =
-                        self.body(&calls, &opened, &Ending { future, wrapped: false, ty: &out }, None, expr.span());
+                    let closure = self.body(
+                        &calls,
+                        &opened,
+                        &Ending { future, wrapped: false, bound: false, ty: &out },
+                        None,
+                        expr.span(),
+                    );
                     let reads = &opened.reads;
                     quote_spanned!(span=> #steps.branch::<_, #out, _, _>(#name, #reads, #closure))
                 }
@@ -170,7 +175,7 @@ impl Writer<'_> {
         also: &[&dyn ToTokens],
         env: &mut Env,
     ) -> (TokenStream, TokenStream, TokenStream) {
-        let bound: Vec<String> = patterns::binds(pat).iter().map(|ident| ident.unraw().to_string()).collect();
+        let bound: Vec<String> = patterns::names(pat).iter().map(|ident| ident.unraw().to_string()).collect();
         let mut names = scope::of_expr(expr);
         names.retain(|name| !bound.contains(name));
         let opened = self.open(&names, env);
@@ -181,7 +186,7 @@ impl Writer<'_> {
         code.extend(also);
         let mut meta = self.meta(node, &code, env);
         let shadowed = env.enter();
-        for name in patterns::binds(pat) {
+        for name in patterns::names(pat) {
             env.output(Some(name.clone()), name, "");
         }
         let calls = calls::of(expr, env);
@@ -192,7 +197,7 @@ impl Writer<'_> {
         let one = own("item", expr.span());
         let value = borrowed.of(&one);
         let item = quote!(let #pat = #value;);
-        let ending = Ending { future: true, wrapped: false, ty: out };
+        let ending = Ending { future: true, wrapped: false, bound: false, ty: out };
         let closure = self.body(&calls, &opened, &ending, Some(&item), expr.span());
         (opened.reads, closure, meta)
     }
@@ -247,6 +252,14 @@ impl Writer<'_> {
             None => handle,
         }
     }
+}
+
+/// The expression with `.await`, in parentheses where it needs them.
+pub(super) fn awaited(expr: &Expr) -> TokenStream {
+    let at = expr.span().resolved_at(Span::mixed_site());
+    let base = Box::new(expr.clone());
+    let (dot_token, await_token) = (Token![.](at), Token![await](at));
+    Expr::Await(syn::ExprAwait { attrs: Vec::new(), base, dot_token, await_token }).into_token_stream()
 }
 
 /// In the fingerprint, whether items are borrowed.

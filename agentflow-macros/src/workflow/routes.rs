@@ -92,8 +92,8 @@ impl Writer<'_> {
         let outside = env.enter();
         if !arm.binds.is_empty() {
             let (code, pat): (Before, TokenStream) = match &route.head {
-                Head::If(conditions) => again_if(&conditions[index], &arm.binds, self.private),
-                Head::Match(cases) => again_match(cases, index, &arm.binds, self.private),
+                Head::If(conditions) => again_if(&conditions[index], arm, self.private),
+                Head::Match(cases) => again_match(cases, index, arm, self.private),
             };
             let of_head = match &route.head {
                 Head::If(conditions) => conditions[index].to_token_stream(),
@@ -102,7 +102,7 @@ impl Writer<'_> {
             // What the condition or the guard reads is used.
             let used = arm.binds.iter().filter(|bind| words(&of_head).filter(|word| word == *bind).count() > 1);
             let used: Vec<String> = used.map(|bind| bind.unraw().to_string()).collect();
-            env.arm(arm.binds.clone(), mutable(&pat), reads, code, &pat);
+            env.arm(arm.binds.clone(), arm.mutable.clone(), reads, code, &pat);
             env.is_read(used.into_iter());
         }
         let nodes = self.seq(&arm.body, env, outside);
@@ -143,13 +143,14 @@ fn pick_match(cases: &ExprMatch, names: &[&String]) -> TokenStream {
 }
 
 /// Binds what the conditions of an arm bind, once more. Conditions that bind nothing have held already.
-fn again_if(condition: &Expr, binds: &[Ident], private: &TokenStream) -> (Before, TokenStream) {
+fn again_if(condition: &Expr, arm: &Arm, private: &TokenStream) -> (Before, TokenStream) {
+    let binds = &arm.binds;
     let mut lets = Vec::new();
     collect_lets(condition, &mut lets);
     let condition = quote!(#(#lets)&&*);
     let temporaries = lets.iter().any(|test| matches!(test, Expr::Let(test) if has_temporaries(&test.expr)));
-    let code = match temporaries {
-        true => Before::InIf { condition: condition.clone() },
+    let code = match temporaries || arm.is_within() {
+        true => Before::InIf { condition: condition.clone(), is_changed: false },
         false => Before::Statement(quote! {
             #[allow(
                 unreachable_patterns, irrefutable_let_patterns, clippy::manual_let_else, clippy::question_mark
@@ -173,7 +174,8 @@ fn collect_lets<'e>(condition: &'e Expr, lets: &mut Vec<&'e Expr>) {
 }
 
 /// The same for an arm of a `match`. Its guard has held already; it is asked again only where it says what is bound.
-fn again_match(cases: &ExprMatch, index: usize, binds: &[Ident], private: &TokenStream) -> (Before, TokenStream) {
+fn again_match(cases: &ExprMatch, index: usize, arm: &Arm, private: &TokenStream) -> (Before, TokenStream) {
+    let binds = &arm.binds;
     let (value, whole) = (&cases.expr, &cases.arms[index].pat);
     let pat = match whole {
         Pat::Guard(guard) => {
@@ -189,8 +191,8 @@ fn again_match(cases: &ExprMatch, index: usize, binds: &[Ident], private: &Token
         whole => quote!(#whole),
     };
     let of = quote!(#value => #pat);
-    let code = match has_temporaries(value) {
-        true => Before::InMatch { value: value.to_token_stream(), pat },
+    let code = match has_temporaries(value) || arm.is_within() {
+        true => Before::InMatch { value: value.to_token_stream(), pat, is_changed: false },
         false => Before::Statement(quote! {
             #[allow(
                 unreachable_patterns, clippy::single_match_else, clippy::match_wildcard_for_single_variants,
@@ -202,9 +204,12 @@ fn again_match(cases: &ExprMatch, index: usize, binds: &[Ident], private: &Token
     (code, of)
 }
 
-/// Where a pattern says `mut`.
-fn mutable(pat: &TokenStream) -> Option<Span> {
-    words(pat).find(|word| *word == "mut").map(|word| word.span())
+impl Arm {
+    /// Returns true if the pattern itself binds the names for a reader's code. Names that are bound again would not be
+    /// `mut`, and constants among them would be matched.
+    fn is_within(&self) -> bool {
+        !self.mutable.is_empty() || self.uncertain
+    }
 }
 
 fn words(tokens: &TokenStream) -> impl Iterator<Item = Ident> {

@@ -5,7 +5,7 @@ use proc_macro2::{Ident, Span};
 use quote::ToTokens;
 use syn::{FnArg, GenericParam, Pat, PatType, ReturnType, Safety, Type};
 
-use super::attrs::{before_statement, is_lint};
+use super::attrs::is_lint;
 use super::model::{ContextParam, Input};
 use crate::errors::Errors;
 use crate::function::{Function, bare, borrows, has_impl, has_reference, is_plain, mutable_context, named_context};
@@ -76,7 +76,7 @@ fn input_of(typed: &PatType, errors: &mut Errors) -> Input {
                     ),
                 );
             }
-            let lints = typed.attrs.iter().filter(|attr| is_lint(attr)).cloned().map(before_statement).collect();
+            let lints = typed.attrs.iter().filter(|attr| is_lint(attr)).cloned().collect();
             Input { ident: pat.ident.clone(), ty: (*typed.ty).clone(), lints }
         }
         pattern => {

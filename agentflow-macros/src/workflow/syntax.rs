@@ -1,7 +1,7 @@
 //! Questions about the shape of the user's code, asked by all that read or write a body: where an expression awaits, what it
 //! calls, which macro is a form, whether it leaves the workflow. It reports nothing and changes nothing.
 
-use proc_macro2::{Span, TokenStream, TokenTree};
+use proc_macro2::{Ident, Span, TokenStream, TokenTree};
 use quote::ToTokens;
 use syn::ext::IdentExt;
 use syn::visit::{self, Visit};
@@ -409,6 +409,45 @@ impl<'a> Visit<'a> for Awaits {
     fn visit_expr_closure(&mut self, _: &'a ExprClosure) {}
 
     fn visit_item(&mut self, _: &'a Item) {}
+}
+
+/// Returns true for a block that is one `let .. else`.
+pub(super) fn is_let_else(expr: &Expr) -> bool {
+    let Expr::Block(block) = expr else { return false };
+    let is_else = |local: &syn::Local| local.init.as_ref().is_some_and(|init| init.diverge.is_some());
+    matches!(&block.block.stmts[..], [Stmt::Local(local)] if is_else(local))
+}
+
+/// Returns true for a `let` of a `None` whose type follows from its readers.
+pub(super) fn is_untyped_none(local: &syn::Local) -> bool {
+    let init = local.init.as_ref().map(|init| plain(&init.expr));
+    matches!(local.pat, syn::Pat::Ident(_)) && matches!(init, Some(Expr::Path(path)) if path.path.is_ident("None"))
+}
+
+/// The variables that are awaited by their name, and those within a macro that awaits its arguments.
+pub(super) fn awaited_names(tokens: TokenStream) -> Vec<Ident> {
+    let tokens: Vec<TokenTree> = tokens.into_iter().collect();
+    let mut names = Vec::new();
+    for (at, token) in tokens.iter().enumerate() {
+        match (token, tokens.get(at + 1..at + 3)) {
+            (TokenTree::Ident(name), Some([TokenTree::Punct(dot), TokenTree::Ident(word)])) => {
+                names.extend((dot.as_char() == '.' && word == "await").then(|| name.clone()));
+            }
+            (TokenTree::Group(group), _) => names.extend(awaited_names(group.stream())),
+            _ => {}
+        }
+        if let (TokenTree::Ident(name), Some([TokenTree::Punct(mark), TokenTree::Group(group)])) =
+            (token, tokens.get(at + 1..at + 3))
+            && mark.as_char() == '!'
+            && AWAITING.iter().any(|known| name == known)
+        {
+            names.extend(group.stream().into_iter().filter_map(|token| match token {
+                TokenTree::Ident(name) => Some(name),
+                _ => None,
+            }));
+        }
+    }
+    names
 }
 
 fn await_in(tokens: TokenStream) -> Option<Span> {

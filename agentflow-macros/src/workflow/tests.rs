@@ -147,7 +147,6 @@ fn every_mistake_is_reported() {
         "a value is recorded, so it owns its data",
         "a workflow ends with its output",
         "a value cannot change in a workflow",
-        "a value cannot change in a workflow",
         "nothing after this `return`",
         "there is no node `z`",
         "add `.await?` after the form",

@@ -7,6 +7,7 @@ pub use crate::workflow::expansion::{
     WorkflowFn4, WorkflowFn5, WorkflowFn6, WorkflowFn7, WorkflowFn8, WorkflowFn9, WorkflowFn10, WorkflowFn11,
     WorkflowFn12, WorkflowReturn, WorkflowTypes, never, not_this_arm, of_type, returns,
 };
+pub use crate::workflow::let_output::{AnyOutput, FutureOutput, LetOutput, UnawaitedValue, one_type};
 pub use crate::workflow::node_handle::And;
 pub use crate::workflow::one_order::{GoneThrough, Ordered};
 pub use crate::workflow::owned_output::{OtherOutput, Output};

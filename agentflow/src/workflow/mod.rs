@@ -58,6 +58,7 @@ pub(crate) mod input_object;
 mod input_schema;
 pub(crate) mod inputs;
 mod judged_steps;
+pub(crate) mod let_output;
 pub(crate) mod linked_workflow;
 mod machine;
 #[cfg_attr(not(feature = "dynamic"), allow(dead_code, reason = "graphs are executed with the feature `dynamic`"))]

@@ -10,19 +10,25 @@ struct Lint {
     issues: u32,
 }
 
-async fn lint(diff: String) -> Result<Lint> {
+async fn lint(diff: &str) -> Result<Lint> {
     Ok(Lint { issues: diff.len() as u32 })
 }
 
-async fn report(text: String) -> Result<String> {
-    Ok(text)
+async fn title(diff: &str) -> String {
+    diff.to_owned()
+}
+
+async fn report(text: &str, found: &Lint) -> Result<String> {
+    Ok(format!("{text}: {}", found.issues))
 }
 
 #[workflow]
 async fn review(diff: String) -> Result<String> {
-    let found = lint(diff);
-    let text = report(found.issues.to_string()).await?;
-    Ok(text)
+    let found = lint(&diff);
+    let title = title(&diff);
+    let text = report(&title, &found).await?;
+    let more = report(&found.issues.to_string(), &found).await?;
+    Ok(text + &more)
 }
 
 fn main() {}

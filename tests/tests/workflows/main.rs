@@ -18,6 +18,7 @@ mod remedies;
 mod retried_calls;
 mod sync_calls;
 mod typed_edges;
+mod unusual;
 mod workflow;
 mod workflow_macro;
 mod workflow_properties;

@@ -17,8 +17,8 @@ use agentflow::prelude::*;
 use agentflow::schemars::JsonSchema;
 use agentflow::serde::{Deserialize, Serialize};
 
-type Failed = Box<dyn std::error::Error + Send + Sync>;
-type Outcome = (Result<u32, String>, Vec<String>);
+pub(super) type Failed = Box<dyn std::error::Error + Send + Sync>;
+pub(super) type Outcome = (Result<u32, String>, Vec<String>);
 
 tokio::task_local! {
     static EFFECTS: Arc<Mutex<Vec<String>>>;
@@ -30,7 +30,7 @@ fn note(what: String) {
 }
 
 /// The result and the effects. The text of a panic is not compared: the run says which step it was.
-async fn outcome(run: impl Future<Output = Result<u32, Failed>> + Send + 'static) -> Outcome {
+pub(super) async fn outcome(run: impl Future<Output = Result<u32, Failed>> + Send + 'static) -> Outcome {
     let effects = Arc::<Mutex<Vec<String>>>::default();
     let of_run = EFFECTS.scope(Arc::clone(&effects), run);
     let ended = match tokio::spawn(of_run).await {
@@ -107,6 +107,7 @@ fn known(text: &str) -> bool {
     !text.contains('4')
 }
 
+/// Writes each body as a function and as a workflow, and compares them.
 macro_rules! twins {
     ($n:ident, $list:ident; $($name:ident $body:tt)*) => {
         twins!(@ $($name ($n, $list) $body)*);
@@ -138,6 +139,8 @@ macro_rules! twins {
         }
     };
 }
+
+pub(super) use twins;
 
 twins! {
     n, list;

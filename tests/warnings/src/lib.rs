@@ -408,3 +408,49 @@ pub async fn lints(#[allow(unused_variables)] unread: u32, value: u32) -> agentf
     #[node(id = "end", retry = 1)]
     Ok(outdated(picked).await?.0)
 }
+
+/// A lint that is expected occurs in the steps, or in the signature.
+///
+/// # Errors
+/// When a step fails.
+#[workflow]
+#[expect(unused_parens, clippy::double_parens, clippy::too_many_arguments, reason = "what a plain function would have")]
+pub async fn expected_lints(
+    #[expect(unused_variables)] unread: u32,
+    one: u32,
+    two: u32,
+    three: u32,
+    four: u32,
+    five: u32,
+    six: u32,
+    seven: u32,
+) -> agentflow::Result<u32> {
+    let sum = weigh((one + two + three + four + five + six)).await?;
+    weigh(sum + seven).await
+}
+
+/// A condition in parentheses, a binding that changes, a macro of the body, a condition that begins with a block.
+///
+/// # Errors
+/// When a step fails.
+#[workflow]
+pub async fn unusual(base: u32, left: Option<u32>) -> agentflow::Result<u32> {
+    macro_rules! plus {
+        ($n:literal) => {
+            base + $n
+        };
+    }
+    let more = match left {
+        Some(mut left) => {
+            weigh({
+                left += 1;
+                left
+            })
+            .await?
+        }
+        None => weigh(plus!(2)).await?,
+    };
+    let limit = None;
+    let none = limit.or(left).is_none();
+    if none && limit.is_none() { Ok(more) } else { weigh(plus!(3)).await }
+}

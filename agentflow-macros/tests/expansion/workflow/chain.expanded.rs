@@ -11,12 +11,13 @@ async fn look_at(url: String) -> Result<usize> {
     missing_copy_implementations
 )]
 struct look_at {}
-#[allow(deprecated)]
 const _: () = {
+    #[allow(deprecated)]
     impl __private::WorkflowTypes for look_at {
         type Ok = <Result<usize> as __private::WorkflowReturn>::Ok;
         type Error = <Result<usize> as __private::WorkflowReturn>::Error;
     }
+    #[allow(deprecated)]
     impl look_at {
         /// The workflow, to start it on a runtime or to look at its graph; built when it is first asked for.
         #[must_use]
@@ -26,6 +27,7 @@ const _: () = {
         }
     }
     impl __private::WorkflowFn1 for look_at {
+        #[allow(deprecated)]
         type A = String;
         type Return = __private::Result<
             <look_at as __private::WorkflowTypes>::Ok,
@@ -33,6 +35,7 @@ const _: () = {
         >;
         const NAME: &'static str = "look_at";
         const INPUTS: [&'static str; 1usize] = ["url"];
+        #[allow(deprecated)]
         fn cell() -> &'static __private::OnceLock<
             __private::Workflow<(String,), <look_at as __private::WorkflowTypes>::Ok>,
         > {
@@ -59,12 +62,12 @@ const _: () = {
         )]
         fn nodes(
             steps: &mut __private::Steps<'_, <look_at as __private::WorkflowTypes>::Error>,
-            (url,): (__private::Handle<String>,),
+            (url,): (__private::Handle<Self::A>,),
         ) -> __private::Handle<<look_at as __private::WorkflowTypes>::Ok> {
             #[allow(unused_imports)]
             use __private::{
-                FutureTried as _, OptionTried as _, OtherOutput as _, OtherTried as _,
-                PlainStep as _,
+                AnyOutput as _, FutureOutput as _, FutureTried as _, OptionTried as _,
+                OtherOutput as _, OtherTried as _, PlainStep as _, UnawaitedValue as _,
             };
             type __AgentflowError = <look_at as __private::WorkflowTypes>::Error;
             steps.describe("Looks at a page.");
@@ -100,7 +103,7 @@ const _: () = {
                     move |values| {
                         #[allow(unused_variables, unused_mut, clippy::let_unit_value)]
                         let (page,) = values;
-                        __private::Ok::<_, __AgentflowError>(page.split(' '))
+                        __private::Ok::<_, __AgentflowError>(__private::LetOutput(page.split(' ')).bound().value())
                     },
                 );
             let words = bound_2;
@@ -149,7 +152,8 @@ const _: () = {
         }
     }
     __private::inventory::submit! {
-        __private::Linked { function : || __private::function_id(& look_at), item : ||
+        __private::Linked { function : || { #[allow(deprecated)] __private::function_id(&
+        look_at) }, item : ||
         __private::Box::new(__private::LinkedWorkflow::new("look_at",
         (__private::file!(), __private::line!()), < look_at as __private::WorkflowFn1 >
         ::GRAPH)), }

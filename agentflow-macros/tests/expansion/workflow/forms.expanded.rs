@@ -11,12 +11,13 @@ async fn forms(draft: String) -> Result<String> {
     missing_copy_implementations
 )]
 struct forms {}
-#[allow(deprecated)]
 const _: () = {
+    #[allow(deprecated)]
     impl __private::WorkflowTypes for forms {
         type Ok = <Result<String> as __private::WorkflowReturn>::Ok;
         type Error = <Result<String> as __private::WorkflowReturn>::Error;
     }
+    #[allow(deprecated)]
     impl forms {
         /// The workflow, to start it on a runtime or to look at its graph; built when it is first asked for.
         #[must_use]
@@ -26,6 +27,7 @@ const _: () = {
         }
     }
     impl __private::WorkflowFn1 for forms {
+        #[allow(deprecated)]
         type A = String;
         type Return = __private::Result<
             <forms as __private::WorkflowTypes>::Ok,
@@ -33,6 +35,7 @@ const _: () = {
         >;
         const NAME: &'static str = "forms";
         const INPUTS: [&'static str; 1usize] = ["draft"];
+        #[allow(deprecated)]
         fn cell() -> &'static __private::OnceLock<
             __private::Workflow<(String,), <forms as __private::WorkflowTypes>::Ok>,
         > {
@@ -59,12 +62,12 @@ const _: () = {
         )]
         fn nodes(
             steps: &mut __private::Steps<'_, <forms as __private::WorkflowTypes>::Error>,
-            (draft,): (__private::Handle<String>,),
+            (draft,): (__private::Handle<Self::A>,),
         ) -> __private::Handle<<forms as __private::WorkflowTypes>::Ok> {
             #[allow(unused_imports)]
             use __private::{
-                FutureTried as _, OptionTried as _, OtherOutput as _, OtherTried as _,
-                PlainStep as _,
+                AnyOutput as _, FutureOutput as _, FutureTried as _, OptionTried as _,
+                OtherOutput as _, OtherTried as _, PlainStep as _, UnawaitedValue as _,
             };
             type __AgentflowError = <forms as __private::WorkflowTypes>::Error;
             steps.describe("The other forms.");
@@ -244,8 +247,9 @@ const _: () = {
         }
     }
     __private::inventory::submit! {
-        __private::Linked { function : || __private::function_id(& forms), item : ||
-        __private::Box::new(__private::LinkedWorkflow::new("forms", (__private::file!(),
-        __private::line!()), < forms as __private::WorkflowFn1 > ::GRAPH)), }
+        __private::Linked { function : || { #[allow(deprecated)] __private::function_id(&
+        forms) }, item : || __private::Box::new(__private::LinkedWorkflow::new("forms",
+        (__private::file!(), __private::line!()), < forms as __private::WorkflowFn1 >
+        ::GRAPH)), }
     }
 };

@@ -11,12 +11,13 @@ async fn merge(change: Change) -> Result<String> {
     missing_copy_implementations
 )]
 struct merge {}
-#[allow(deprecated)]
 const _: () = {
+    #[allow(deprecated)]
     impl __private::WorkflowTypes for merge {
         type Ok = <Result<String> as __private::WorkflowReturn>::Ok;
         type Error = <Result<String> as __private::WorkflowReturn>::Error;
     }
+    #[allow(deprecated)]
     impl merge {
         /// The workflow, to start it on a runtime or to look at its graph; built when it is first asked for.
         #[must_use]
@@ -26,6 +27,7 @@ const _: () = {
         }
     }
     impl __private::WorkflowFn1 for merge {
+        #[allow(deprecated)]
         type A = Change;
         type Return = __private::Result<
             <merge as __private::WorkflowTypes>::Ok,
@@ -33,6 +35,7 @@ const _: () = {
         >;
         const NAME: &'static str = "merge";
         const INPUTS: [&'static str; 1usize] = ["change"];
+        #[allow(deprecated)]
         fn cell() -> &'static __private::OnceLock<
             __private::Workflow<(Change,), <merge as __private::WorkflowTypes>::Ok>,
         > {
@@ -59,12 +62,12 @@ const _: () = {
         )]
         fn nodes(
             steps: &mut __private::Steps<'_, <merge as __private::WorkflowTypes>::Error>,
-            (change,): (__private::Handle<Change>,),
+            (change,): (__private::Handle<Self::A>,),
         ) -> __private::Handle<<merge as __private::WorkflowTypes>::Ok> {
             #[allow(unused_imports)]
             use __private::{
-                FutureTried as _, OptionTried as _, OtherOutput as _, OtherTried as _,
-                PlainStep as _,
+                AnyOutput as _, FutureOutput as _, FutureTried as _, OptionTried as _,
+                OtherOutput as _, OtherTried as _, PlainStep as _, UnawaitedValue as _,
             };
             type __AgentflowError = <merge as __private::WorkflowTypes>::Error;
             steps.describe("Asks a person, and follows the answer.");
@@ -213,8 +216,9 @@ const _: () = {
         }
     }
     __private::inventory::submit! {
-        __private::Linked { function : || __private::function_id(& merge), item : ||
-        __private::Box::new(__private::LinkedWorkflow::new("merge", (__private::file!(),
-        __private::line!()), < merge as __private::WorkflowFn1 > ::GRAPH)), }
+        __private::Linked { function : || { #[allow(deprecated)] __private::function_id(&
+        merge) }, item : || __private::Box::new(__private::LinkedWorkflow::new("merge",
+        (__private::file!(), __private::line!()), < merge as __private::WorkflowFn1 >
+        ::GRAPH)), }
     }
 };

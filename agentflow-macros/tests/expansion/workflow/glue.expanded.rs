@@ -12,12 +12,13 @@ async fn glue(a: String, b: u32) -> Result<String> {
     missing_copy_implementations
 )]
 struct glue {}
-#[allow(deprecated)]
 const _: () = {
+    #[allow(deprecated)]
     impl __private::WorkflowTypes for glue {
         type Ok = <Result<String> as __private::WorkflowReturn>::Ok;
         type Error = <Result<String> as __private::WorkflowReturn>::Error;
     }
+    #[allow(deprecated)]
     impl glue {
         /// The workflow, to start it on a runtime or to look at its graph; built when it is first asked for.
         #[must_use]
@@ -27,7 +28,9 @@ const _: () = {
         }
     }
     impl __private::WorkflowFn2 for glue {
+        #[allow(deprecated)]
         type A = String;
+        #[allow(deprecated)]
         type B = u32;
         type Return = __private::Result<
             <glue as __private::WorkflowTypes>::Ok,
@@ -35,6 +38,7 @@ const _: () = {
         >;
         const NAME: &'static str = "glue";
         const INPUTS: [&'static str; 2usize] = ["a", "b"];
+        #[allow(deprecated)]
         fn cell() -> &'static __private::OnceLock<
             __private::Workflow<(String, u32), <glue as __private::WorkflowTypes>::Ok>,
         > {
@@ -61,12 +65,12 @@ const _: () = {
         )]
         fn nodes(
             steps: &mut __private::Steps<'_, <glue as __private::WorkflowTypes>::Error>,
-            (a, b): (__private::Handle<String>, __private::Handle<u32>),
+            (a, b): (__private::Handle<Self::A>, __private::Handle<Self::B>),
         ) -> __private::Handle<<glue as __private::WorkflowTypes>::Ok> {
             #[allow(unused_imports)]
             use __private::{
-                FutureTried as _, OptionTried as _, OtherOutput as _, OtherTried as _,
-                PlainStep as _,
+                AnyOutput as _, FutureOutput as _, FutureTried as _, OptionTried as _,
+                OtherOutput as _, OtherTried as _, PlainStep as _, UnawaitedValue as _,
             };
             type __AgentflowError = <glue as __private::WorkflowTypes>::Error;
             steps
@@ -96,7 +100,7 @@ const _: () = {
                     move |values| {
                         #[allow(unused_variables, unused_mut, clippy::let_unit_value)]
                         let (a,) = values;
-                        __private::Ok::<_, __AgentflowError>(a.len())
+                        __private::Ok::<_, __AgentflowError>(__private::LetOutput(a.len()).bound().value())
                     },
                 );
             let unread = bound_3;
@@ -216,8 +220,9 @@ const _: () = {
         }
     }
     __private::inventory::submit! {
-        __private::Linked { function : || __private::function_id(& glue), item : ||
-        __private::Box::new(__private::LinkedWorkflow::new("glue", (__private::file!(),
-        __private::line!()), < glue as __private::WorkflowFn2 > ::GRAPH)), }
+        __private::Linked { function : || { #[allow(deprecated)] __private::function_id(&
+        glue) }, item : || __private::Box::new(__private::LinkedWorkflow::new("glue",
+        (__private::file!(), __private::line!()), < glue as __private::WorkflowFn2 >
+        ::GRAPH)), }
     }
 };

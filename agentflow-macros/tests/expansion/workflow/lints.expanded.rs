@@ -12,12 +12,13 @@ async fn lints(#[allow(unused)] a: u32) -> Result<u32> {
     missing_copy_implementations
 )]
 struct lints {}
-#[allow(deprecated)]
 const _: () = {
+    #[allow(deprecated)]
     impl __private::WorkflowTypes for lints {
         type Ok = <Result<u32> as __private::WorkflowReturn>::Ok;
         type Error = <Result<u32> as __private::WorkflowReturn>::Error;
     }
+    #[allow(deprecated)]
     impl lints {
         /// The workflow, to start it on a runtime or to look at its graph; built when it is first asked for.
         #[must_use]
@@ -27,6 +28,7 @@ const _: () = {
         }
     }
     impl __private::WorkflowFn1 for lints {
+        #[allow(deprecated)]
         type A = u32;
         type Return = __private::Result<
             <lints as __private::WorkflowTypes>::Ok,
@@ -34,6 +36,7 @@ const _: () = {
         >;
         const NAME: &'static str = "lints";
         const INPUTS: [&'static str; 1usize] = ["a"];
+        #[allow(deprecated)]
         fn cell() -> &'static __private::OnceLock<
             __private::Workflow<(u32,), <lints as __private::WorkflowTypes>::Ok>,
         > {
@@ -61,12 +64,12 @@ const _: () = {
         #[allow(clippy::pedantic)]
         fn nodes(
             steps: &mut __private::Steps<'_, <lints as __private::WorkflowTypes>::Error>,
-            (a,): (__private::Handle<u32>,),
+            (a,): (__private::Handle<Self::A>,),
         ) -> __private::Handle<<lints as __private::WorkflowTypes>::Ok> {
             #[allow(unused_imports)]
             use __private::{
-                FutureTried as _, OptionTried as _, OtherOutput as _, OtherTried as _,
-                PlainStep as _,
+                AnyOutput as _, FutureOutput as _, FutureTried as _, OptionTried as _,
+                OtherOutput as _, OtherTried as _, PlainStep as _, UnawaitedValue as _,
             };
             type __AgentflowError = <lints as __private::WorkflowTypes>::Error;
             #[allow(unused)]
@@ -225,8 +228,9 @@ const _: () = {
         }
     }
     __private::inventory::submit! {
-        __private::Linked { function : || __private::function_id(& lints), item : ||
-        __private::Box::new(__private::LinkedWorkflow::new("lints", (__private::file!(),
-        __private::line!()), < lints as __private::WorkflowFn1 > ::GRAPH)), }
+        __private::Linked { function : || { #[allow(deprecated)] __private::function_id(&
+        lints) }, item : || __private::Box::new(__private::LinkedWorkflow::new("lints",
+        (__private::file!(), __private::line!()), < lints as __private::WorkflowFn1 >
+        ::GRAPH)), }
     }
 };

@@ -15,12 +15,13 @@ async fn local(cx: &Context, a: Client) -> Result<String> {
     missing_copy_implementations
 )]
 struct local {}
-#[allow(deprecated)]
 const _: () = {
+    #[allow(deprecated)]
     impl __private::WorkflowTypes for local {
         type Ok = <Result<String> as __private::WorkflowReturn>::Ok;
         type Error = <Result<String> as __private::WorkflowReturn>::Error;
     }
+    #[allow(deprecated)]
     impl local {
         /// The workflow, to start it on a runtime or to look at its graph; built when it is first asked for.
         #[must_use]
@@ -30,6 +31,7 @@ const _: () = {
         }
     }
     impl __private::WorkflowFn1 for local {
+        #[allow(deprecated)]
         type A = Client;
         type Return = __private::Result<
             <local as __private::WorkflowTypes>::Ok,
@@ -37,6 +39,7 @@ const _: () = {
         >;
         const NAME: &'static str = "local";
         const INPUTS: [&'static str; 1usize] = ["a"];
+        #[allow(deprecated)]
         fn cell() -> &'static __private::OnceLock<
             __private::Workflow<(Client,), <local as __private::WorkflowTypes>::Ok>,
         > {
@@ -63,12 +66,12 @@ const _: () = {
         )]
         fn nodes(
             steps: &mut __private::Steps<'_, <local as __private::WorkflowTypes>::Error>,
-            (a,): (__private::Handle<Client>,),
+            (a,): (__private::Handle<Self::A>,),
         ) -> __private::Handle<<local as __private::WorkflowTypes>::Ok> {
             #[allow(unused_imports)]
             use __private::{
-                FutureTried as _, OptionTried as _, OtherOutput as _, OtherTried as _,
-                PlainStep as _,
+                AnyOutput as _, FutureOutput as _, FutureTried as _, OptionTried as _,
+                OtherOutput as _, OtherTried as _, PlainStep as _, UnawaitedValue as _,
             };
             type __AgentflowError = <local as __private::WorkflowTypes>::Error;
             steps
@@ -137,8 +140,9 @@ const _: () = {
         }
     }
     __private::inventory::submit! {
-        __private::Linked { function : || __private::function_id(& local), item : ||
-        __private::Box::new(__private::LinkedWorkflow::new("local", (__private::file!(),
-        __private::line!()), < local as __private::WorkflowFn1 > ::GRAPH)), }
+        __private::Linked { function : || { #[allow(deprecated)] __private::function_id(&
+        local) }, item : || __private::Box::new(__private::LinkedWorkflow::new("local",
+        (__private::file!(), __private::line!()), < local as __private::WorkflowFn1 >
+        ::GRAPH)), }
     }
 };

@@ -11,12 +11,13 @@ async fn notes(files: Vec<String>, rules: Rules) -> Result<Vec<Note>> {
     missing_copy_implementations
 )]
 struct notes {}
-#[allow(deprecated)]
 const _: () = {
+    #[allow(deprecated)]
     impl __private::WorkflowTypes for notes {
         type Ok = <Result<Vec<Note>> as __private::WorkflowReturn>::Ok;
         type Error = <Result<Vec<Note>> as __private::WorkflowReturn>::Error;
     }
+    #[allow(deprecated)]
     impl notes {
         /// The workflow, to start it on a runtime or to look at its graph; built when it is first asked for.
         #[must_use]
@@ -26,7 +27,9 @@ const _: () = {
         }
     }
     impl __private::WorkflowFn2 for notes {
+        #[allow(deprecated)]
         type A = Vec<String>;
+        #[allow(deprecated)]
         type B = Rules;
         type Return = __private::Result<
             <notes as __private::WorkflowTypes>::Ok,
@@ -34,6 +37,7 @@ const _: () = {
         >;
         const NAME: &'static str = "notes";
         const INPUTS: [&'static str; 2usize] = ["files", "rules"];
+        #[allow(deprecated)]
         fn cell() -> &'static __private::OnceLock<
             __private::Workflow<(Vec<String>, Rules), <notes as __private::WorkflowTypes>::Ok>,
         > {
@@ -60,12 +64,12 @@ const _: () = {
         )]
         fn nodes(
             steps: &mut __private::Steps<'_, <notes as __private::WorkflowTypes>::Error>,
-            (files, rules): (__private::Handle<Vec<String>>, __private::Handle<Rules>),
+            (files, rules): (__private::Handle<Self::A>, __private::Handle<Self::B>),
         ) -> __private::Handle<<notes as __private::WorkflowTypes>::Ok> {
             #[allow(unused_imports)]
             use __private::{
-                FutureTried as _, OptionTried as _, OtherOutput as _, OtherTried as _,
-                PlainStep as _,
+                AnyOutput as _, FutureOutput as _, FutureTried as _, OptionTried as _,
+                OtherOutput as _, OtherTried as _, PlainStep as _, UnawaitedValue as _,
             };
             type __AgentflowError = <notes as __private::WorkflowTypes>::Error;
             steps.describe("A step for each file.");
@@ -125,8 +129,9 @@ const _: () = {
         }
     }
     __private::inventory::submit! {
-        __private::Linked { function : || __private::function_id(& notes), item : ||
-        __private::Box::new(__private::LinkedWorkflow::new("notes", (__private::file!(),
-        __private::line!()), < notes as __private::WorkflowFn2 > ::GRAPH)), }
+        __private::Linked { function : || { #[allow(deprecated)] __private::function_id(&
+        notes) }, item : || __private::Box::new(__private::LinkedWorkflow::new("notes",
+        (__private::file!(), __private::line!()), < notes as __private::WorkflowFn2 >
+        ::GRAPH)), }
     }
 };

@@ -11,12 +11,13 @@ async fn answer(question: Question) -> Result<String> {
     missing_copy_implementations
 )]
 struct answer {}
-#[allow(deprecated)]
 const _: () = {
+    #[allow(deprecated)]
     impl __private::WorkflowTypes for answer {
         type Ok = <Result<String> as __private::WorkflowReturn>::Ok;
         type Error = <Result<String> as __private::WorkflowReturn>::Error;
     }
+    #[allow(deprecated)]
     impl answer {
         /// The workflow, to start it on a runtime or to look at its graph; built when it is first asked for.
         #[must_use]
@@ -26,6 +27,7 @@ const _: () = {
         }
     }
     impl __private::WorkflowFn1 for answer {
+        #[allow(deprecated)]
         type A = Question;
         type Return = __private::Result<
             <answer as __private::WorkflowTypes>::Ok,
@@ -33,6 +35,7 @@ const _: () = {
         >;
         const NAME: &'static str = "answer";
         const INPUTS: [&'static str; 1usize] = ["question"];
+        #[allow(deprecated)]
         fn cell() -> &'static __private::OnceLock<
             __private::Workflow<(Question,), <answer as __private::WorkflowTypes>::Ok>,
         > {
@@ -59,12 +62,12 @@ const _: () = {
         )]
         fn nodes(
             steps: &mut __private::Steps<'_, <answer as __private::WorkflowTypes>::Error>,
-            (question,): (__private::Handle<Question>,),
+            (question,): (__private::Handle<Self::A>,),
         ) -> __private::Handle<<answer as __private::WorkflowTypes>::Ok> {
             #[allow(unused_imports)]
             use __private::{
-                FutureTried as _, OptionTried as _, OtherOutput as _, OtherTried as _,
-                PlainStep as _,
+                AnyOutput as _, FutureOutput as _, FutureTried as _, OptionTried as _,
+                OtherOutput as _, OtherTried as _, PlainStep as _, UnawaitedValue as _,
             };
             type __AgentflowError = <answer as __private::WorkflowTypes>::Error;
             steps.describe("An `if` in an arm of a `match`, with steps in both.");
@@ -305,8 +308,9 @@ const _: () = {
         }
     }
     __private::inventory::submit! {
-        __private::Linked { function : || __private::function_id(& answer), item : ||
-        __private::Box::new(__private::LinkedWorkflow::new("answer", (__private::file!(),
-        __private::line!()), < answer as __private::WorkflowFn1 > ::GRAPH)), }
+        __private::Linked { function : || { #[allow(deprecated)] __private::function_id(&
+        answer) }, item : || __private::Box::new(__private::LinkedWorkflow::new("answer",
+        (__private::file!(), __private::line!()), < answer as __private::WorkflowFn1 >
+        ::GRAPH)), }
     }
 };

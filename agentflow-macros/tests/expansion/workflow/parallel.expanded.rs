@@ -15,12 +15,13 @@ async fn review(cx: &Context, change: Change) -> Result<Verdict> {
     missing_copy_implementations
 )]
 struct review {}
-#[allow(deprecated)]
 const _: () = {
+    #[allow(deprecated)]
     impl __private::WorkflowTypes for review {
         type Ok = <Result<Verdict> as __private::WorkflowReturn>::Ok;
         type Error = <Result<Verdict> as __private::WorkflowReturn>::Error;
     }
+    #[allow(deprecated)]
     impl review {
         /// The workflow, to start it on a runtime or to look at its graph; built when it is first asked for.
         #[must_use]
@@ -30,6 +31,7 @@ const _: () = {
         }
     }
     impl __private::WorkflowFn1 for review {
+        #[allow(deprecated)]
         type A = Change;
         type Return = __private::Result<
             <review as __private::WorkflowTypes>::Ok,
@@ -37,6 +39,7 @@ const _: () = {
         >;
         const NAME: &'static str = "review";
         const INPUTS: [&'static str; 1usize] = ["change"];
+        #[allow(deprecated)]
         fn cell() -> &'static __private::OnceLock<
             __private::Workflow<(Change,), <review as __private::WorkflowTypes>::Ok>,
         > {
@@ -63,12 +66,12 @@ const _: () = {
         )]
         fn nodes(
             steps: &mut __private::Steps<'_, <review as __private::WorkflowTypes>::Error>,
-            (change,): (__private::Handle<Change>,),
+            (change,): (__private::Handle<Self::A>,),
         ) -> __private::Handle<<review as __private::WorkflowTypes>::Ok> {
             #[allow(unused_imports)]
             use __private::{
-                FutureTried as _, OptionTried as _, OtherOutput as _, OtherTried as _,
-                PlainStep as _,
+                AnyOutput as _, FutureOutput as _, FutureTried as _, OptionTried as _,
+                OtherOutput as _, OtherTried as _, PlainStep as _, UnawaitedValue as _,
             };
             type __AgentflowError = <review as __private::WorkflowTypes>::Error;
             steps
@@ -187,8 +190,9 @@ const _: () = {
         }
     }
     __private::inventory::submit! {
-        __private::Linked { function : || __private::function_id(& review), item : ||
-        __private::Box::new(__private::LinkedWorkflow::new("review", (__private::file!(),
-        __private::line!()), < review as __private::WorkflowFn1 > ::GRAPH)), }
+        __private::Linked { function : || { #[allow(deprecated)] __private::function_id(&
+        review) }, item : || __private::Box::new(__private::LinkedWorkflow::new("review",
+        (__private::file!(), __private::line!()), < review as __private::WorkflowFn1 >
+        ::GRAPH)), }
     }
 };

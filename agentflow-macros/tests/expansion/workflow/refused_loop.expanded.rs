@@ -11,12 +11,13 @@ async fn crawl(urls: Vec<String>) -> Result<()> {
     missing_copy_implementations
 )]
 struct crawl {}
-#[allow(deprecated)]
 const _: () = {
+    #[allow(deprecated)]
     impl __private::WorkflowTypes for crawl {
         type Ok = <Result<()> as __private::WorkflowReturn>::Ok;
         type Error = <Result<()> as __private::WorkflowReturn>::Error;
     }
+    #[allow(deprecated)]
     impl crawl {
         /// The workflow, to start it on a runtime or to look at its graph; built when it is first asked for.
         #[must_use]
@@ -26,6 +27,7 @@ const _: () = {
         }
     }
     impl __private::WorkflowFn1 for crawl {
+        #[allow(deprecated)]
         type A = Vec<String>;
         type Return = __private::Result<
             <crawl as __private::WorkflowTypes>::Ok,
@@ -33,6 +35,7 @@ const _: () = {
         >;
         const NAME: &'static str = "crawl";
         const INPUTS: [&'static str; 1usize] = ["urls"];
+        #[allow(deprecated)]
         fn cell() -> &'static __private::OnceLock<
             __private::Workflow<(Vec<String>,), <crawl as __private::WorkflowTypes>::Ok>,
         > {
@@ -59,12 +62,12 @@ const _: () = {
         )]
         fn nodes(
             steps: &mut __private::Steps<'_, <crawl as __private::WorkflowTypes>::Error>,
-            (urls,): (__private::Handle<Vec<String>>,),
+            (urls,): (__private::Handle<Self::A>,),
         ) -> __private::Handle<<crawl as __private::WorkflowTypes>::Ok> {
             #[allow(unused_imports)]
             use __private::{
-                FutureTried as _, OptionTried as _, OtherOutput as _, OtherTried as _,
-                PlainStep as _,
+                AnyOutput as _, FutureOutput as _, FutureTried as _, OptionTried as _,
+                OtherOutput as _, OtherTried as _, PlainStep as _, UnawaitedValue as _,
             };
             type __AgentflowError = <crawl as __private::WorkflowTypes>::Error;
             steps.describe("Not a workflow, since a loop has no fixed graph.");
@@ -148,8 +151,9 @@ const _: () = {
         }
     }
     __private::inventory::submit! {
-        __private::Linked { function : || __private::function_id(& crawl), item : ||
-        __private::Box::new(__private::LinkedWorkflow::new("crawl", (__private::file!(),
-        __private::line!()), < crawl as __private::WorkflowFn1 > ::GRAPH)), }
+        __private::Linked { function : || { #[allow(deprecated)] __private::function_id(&
+        crawl) }, item : || __private::Box::new(__private::LinkedWorkflow::new("crawl",
+        (__private::file!(), __private::line!()), < crawl as __private::WorkflowFn1 >
+        ::GRAPH)), }
     }
 };
