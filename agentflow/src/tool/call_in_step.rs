@@ -109,8 +109,8 @@ impl CallInStep {
         let hooks = ToolHooks::of_host(place.cx.host());
         let stand_in = StandIn::of(place.cx.host(), ReplacedKind::Tool, &definition.name);
         let function = function.unwrap_or(TypeId::of::<Self>());
-        // The scopes of a call by name were checked before.
-        Some(Self { place, function, definition, refused: None, direct: false, hooks, stand_in })
+        let refused = missing_scope(&place.cx, &definition);
+        Some(Self { place, function, definition, refused, direct: false, hooks, stand_in })
     }
 
     /// Finds what is recorded of the call.
