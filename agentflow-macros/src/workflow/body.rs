@@ -2,14 +2,14 @@
 //! `choices`, the forms in `forms`, refusals in `refuse`. It writes nothing.
 
 use proc_macro2::Span;
-use quote::{format_ident, quote};
+use quote::quote;
 use syn::ext::IdentExt;
 use syn::spanned::Spanned;
 use syn::{Attribute, Block, Expr, Item, ItemMacro, Local, Pat, Stmt, Type};
 
 use super::model::{Branch, BranchBody, Input, Node, Policy, Seq, Statement, Work};
 use super::names::NodeNames;
-use super::stable::{hoisted, is_stable, is_view, partial_view};
+use super::stable::{calls_methods, is_view, partial_view};
 use super::syntax::{
     awaits, block_has_nodes, called, calls, diverges, form, form_within, future, has_nodes, in_ok, is_form, is_route,
     leaves, macro_diverges, plain,
@@ -174,6 +174,9 @@ impl Reader<'_> {
             return self.push_statement(Work::Check(dropped), calls, given, span, names, out);
         }
         if is_view(&expr) && given.ours.is_none() && !is_mutable(&pat) {
+            if calls_methods(&expr) && !given.others.iter().any(attrs::is_cfg) {
+                return self.look((pat, ty), expr, given.others, out);
+            }
             local.attrs = given.others;
             if let (Expr::Reference(whole), Pat::Ident(_)) = (plain(&expr), &pat)
                 && loops::root(&whole.expr).is_some()
@@ -186,7 +189,7 @@ impl Reader<'_> {
         if given.ours.is_none()
             && let Some(partial) = partial_view(&expr)
         {
-            return self.partial_view((pat, ty), &expr, partial, given, names, out);
+            return self.partial_view((pat, ty), expr, partial, given, names, out);
         }
         refuse::value(&expr, self.errors);
         refuse::borrowed(ty.as_ref(), self.errors);
@@ -439,42 +442,6 @@ impl Reader<'_> {
             let end = if wrapped { ".await" } else { ".await?" };
             self.errors.at(expr, format!("add `{end}` after the form, as in `{name}!(..){end}`"));
         }
-    }
-
-    /// An expression whose parts that are not stable are computed before it, each once.
-    pub(super) fn computed_before(&mut self, expr: Expr, out: &mut Vec<Statement>) -> Expr {
-        let mut parts = Vec::new();
-        let number = &mut self.parts;
-        let stable = hoisted(expr, &mut |part| {
-            *number += 1;
-            let name = format_ident!("agentflow_part_{number}", span = part.span().resolved_at(Span::mixed_site()));
-            parts.push((name.clone(), part));
-            name
-        });
-        for (name, part) in parts {
-            let span = part.span();
-            let mut policy = Policy::default();
-            let Some((work, calls)) = self.work(part, Value::Plain, &mut policy, out) else { continue };
-            let pat = Some(Pat::Ident(syn::PatIdent {
-                attrs: Vec::new(),
-                by_ref: None,
-                mutability: None,
-                ident: name,
-                subpat: None,
-            }));
-            out.push(Statement::Node(Node { pat, calls, policy, is_part: true, ..Node::tail(work, span, false) }));
-        }
-        debug_assert!(is_stable(&stable) || leaves(&stable).is_some(), "what is left gives the same value each time");
-        stable
-    }
-
-    /// A whole expression that is computed before, by the name of its node.
-    pub(super) fn part_of(&mut self, expr: Expr, calls: String, out: &mut Vec<Statement>) -> Expr {
-        let part = self.computed_before(expr, out);
-        if let Some(Statement::Node(node)) = out.last_mut() {
-            node.calls = calls;
-        }
-        part
     }
 }
 

@@ -36,6 +36,15 @@ pub(super) struct Calls {
     pub(super) expr: Expr,
     /// The call that the expression is, if it is nothing else: as written. It is the first of the functions.
     pub(super) direct: Option<String>,
+    /// Code that stands before the expression.
+    pub(super) first: TokenStream,
+}
+
+/// Finds the calls of an expression with questions to the compiler in it; `expr` is the user's own.
+pub(super) fn asking(expr: &Expr, asking: &Expr, env: &Env) -> Calls {
+    let mut calls = of(asking, env);
+    calls.direct = direct(expr, env).filter(|_| !calls.functions.is_empty());
+    calls
 }
 
 /// Finds the calls of an expression.
@@ -47,7 +56,7 @@ pub(super) fn of(expr: &Expr, env: &Env) -> Calls {
     let functions = found.functions;
     // Of a call with others in its arguments, the call itself is met first.
     let direct = direct.filter(|_| !functions.is_empty());
-    Calls { functions, expr, direct }
+    Calls { functions, expr, direct, first: TokenStream::new() }
 }
 
 /// The statements that bind the functions.

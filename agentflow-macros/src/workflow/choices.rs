@@ -5,14 +5,14 @@ use proc_macro2::{Ident, Span, TokenStream, TokenTree};
 use quote::{format_ident, quote};
 use syn::ext::IdentExt;
 use syn::spanned::Spanned;
-use syn::{Block, Expr, ExprIf, ExprMatch, Pat, Stmt, Type};
+use syn::{Block, Expr, ExprGroup, ExprIf, ExprMatch, ExprParen, ExprTry, Pat, Stmt, Type};
 
 use super::attrs;
 use super::body::{Reader, Value, is_choice_of_ends};
 use super::model::{Arm, Head, Node, Route, Seq, Statement, Work};
 use super::names::NodeNames;
 use super::refuse;
-use super::stable::{PartialView, is_stable};
+use super::stable::{PartialView, calls_methods, is_stable};
 use super::syntax::{
     awaits, block_diverges, block_has_nodes, calls, diverges, has_nodes, leaves, macro_diverges, plain, written,
 };
@@ -212,8 +212,8 @@ impl Reader<'_> {
     pub(super) fn partial_view(
         &mut self,
         (pat, ty): (Pat, Option<Type>),
-        expr: &Expr,
-        partial: PartialView<'_>,
+        expr: Expr,
+        partial: PartialView,
         given: attrs::StatementAttrs,
         names: &mut NodeNames,
         out: &mut Vec<Statement>,
@@ -221,13 +221,15 @@ impl Reader<'_> {
         refuse::mutable(&pat, &mut self.reported, self.errors);
         let (span, others) = (expr.span(), given.others.clone());
         let ty = ty.map(|ty| quote!(: #ty));
+        let expr = self.looked_into(expr, out);
         let mut views: Vec<Stmt> = Vec::new();
         let check = match partial {
             PartialView::Unwrapped => {
                 views.push(syn::parse_quote!(#(#others)* let #pat #ty = #expr;));
                 syn::parse_quote_spanned!(span=> assert!({ let _ = #expr; true }))
             }
-            PartialView::Tried { of, view } => {
+            PartialView::Tried { of } => {
+                let view = tried_view(&expr, of);
                 self.parts += 1;
                 let part = format_ident!("agentflow_view_{}", self.parts, span = span.resolved_at(Span::mixed_site()));
                 self.scope.push((part.to_string(), false));
@@ -243,6 +245,22 @@ impl Reader<'_> {
             Stmt::Local(view) => Some(Statement::View(view)),
             _ => None,
         }));
+    }
+
+    /// The same expression, where what is looked into is a name.
+    fn looked_into(&mut self, mut expr: Expr, out: &mut Vec<Statement>) -> Expr {
+        match &mut expr {
+            Expr::Try(ExprTry { expr: inner, .. })
+            | Expr::Paren(ExprParen { expr: inner, .. })
+            | Expr::Group(ExprGroup { expr: inner, .. }) => {
+                **inner = self.looked_into(std::mem::replace(&mut **inner, Expr::PLACEHOLDER), out);
+            }
+            Expr::MethodCall(call) => {
+                *call.receiver = self.looked(std::mem::replace(&mut *call.receiver, Expr::PLACEHOLDER), out);
+            }
+            _ => {}
+        }
+        expr
     }
 
     /// `let pattern = value else { .. };`
@@ -264,6 +282,7 @@ impl Reader<'_> {
             return;
         }
         if is_stable(&expr) {
+            let expr = self.looked(expr, out);
             // What it binds is a part of a value that is there: whether it is of this form is asked once, and each reader
             // looks at it again.
             let whole: Expr = match has_nodes(&diverge) {
@@ -312,6 +331,15 @@ impl Reader<'_> {
         let ty = ty.map(|ty| quote!(: #ty));
         let whole: Expr = syn::parse_quote!({ let #pat #ty = #expr else #diverge; #value });
         self.node((bound_as, None), whole, given, names, out);
+    }
+}
+
+/// What a `?` looks into: the receiver of `ok_or`, or the `Result` of `context`.
+fn tried_view<'e>(expr: &'e Expr, of: &str) -> &'e Expr {
+    let Expr::Try(tried) = plain(expr) else { return expr };
+    match plain(&tried.expr) {
+        Expr::MethodCall(call) if of == "Some" => &call.receiver,
+        whole => whole,
     }
 }
 
@@ -409,7 +437,10 @@ fn holds_let(condition: &Expr) -> bool {
 /// Returns true for a condition with parts that are computed in nodes before it. With `binds`, its patterns bind names.
 fn needs_computing(condition: &Expr, binds: bool) -> bool {
     match condition {
-        Expr::Let(test) => awaits(&test.expr).is_some() || (binds || has_bindings(&test.pat)) && !is_stable(&test.expr),
+        Expr::Let(test) => {
+            let computed = !is_stable(&test.expr) || calls_methods(&test.expr);
+            awaits(&test.expr).is_some() || (binds || has_bindings(&test.pat)) && computed
+        }
         Expr::Binary(both) if holds_let(condition) => {
             needs_computing(&both.left, binds) || needs_computing(&both.right, binds)
         }

@@ -132,6 +132,23 @@ impl Env {
         }
     }
 
+    /// The same of a `let` of which the node bound last has the value, unless each reader is to compute it.
+    pub(super) fn look(&mut self, local: &Local, recorded: &Ident, private: &TokenStream) {
+        let last = self.bindings.len() - 1;
+        let Some(init) = &local.init else { return };
+        let (attrs, pat, value) = (&local.attrs, &local.pat, &init.expr);
+        let meaning = code::normal(value, self);
+        let mut needs = self.resolve(&scope::of_let(local));
+        needs.push(last);
+        let code = Before::Statement(quote! {
+            #(#attrs)* let #pat = match #private::Chosen(#recorded).value() {
+                #private::Some(value) => value,
+                #private::None => #value,
+            };
+        });
+        self.push(Kind::View { binds: binds(pat), code, needs, meaning });
+    }
+
     /// A pattern that destructures the output bound last; with `borrowed`, a reference to it.
     pub(super) fn pattern(&mut self, attrs: &[Attribute], pat: &Pat, handle: &Ident, borrowed: Borrowed) {
         let last = self.bindings.len() - 1;

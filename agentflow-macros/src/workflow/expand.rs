@@ -126,8 +126,9 @@ pub(super) fn workflow(workflow: &Workflow, function: &Function, errors: &mut Er
                 ) -> #private::Handle<#ok_of> {
                     #[allow(unused_imports)]
                     use #private::{
-                        AnyOutput as _, FutureOutput as _, FutureTried as _, OptionTried as _, OtherOutput as _,
-                        OtherTried as _, PlainStep as _, UnawaitedValue as _,
+                        AnyOutput as _, ChosenOnce as _, FutureOutput as _, FutureTried as _, OfAnything as _, OfBorrow as _,
+                        OfOwned as _, OfStandard as _, OptionTried as _, OtherNamed as _, OtherOutput as _,
+                        OtherReceiver as _, OtherTried as _, PlainStep as _, UnawaitedValue as _,
                     };
                     type __AgentflowError = #error_of;
                     #(#quiet)*

@@ -45,7 +45,7 @@ impl Writer<'_> {
 fn by_several<'n>(statements: &'n [Statement], tail: &'n Node) -> Vec<Expr> {
     let nodes = statements.iter().filter_map(|statement| match statement {
         Statement::Node(node) => Some(node),
-        Statement::View(_) | Statement::Rules(_) => None,
+        Statement::View(_) | Statement::Rules(_) | Statement::Look(_) => None,
     });
     let (mut once, mut several): (Vec<String>, Vec<(String, Expr)>) = (Vec::new(), Vec::new());
     for node in nodes.chain([tail]) {

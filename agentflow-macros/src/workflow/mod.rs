@@ -1,23 +1,26 @@
-//! `#[workflow]`: `attrs`, `body`, `choices`, `loops` and `forms` read, `settings` checks options; `refuse` and `signature` report what a workflow cannot have;
-//! `model` holds it as data; `names` names its nodes; `env` finds what a step reads; `expand`, `nodes`, `routes`, `rounds` and
-//! `calls` write the code, and `code` its fingerprint. `syntax`, `stable` and `spans` are leaves that all of them may use.
+//! `#[workflow]`: `attrs`, `body`, `looks`, `choices`, `loops` and `forms` read, `settings` checks options; `refuse` and `signature` report what a workflow cannot have;
+//! `model` holds it as data; `names` names its nodes; `env` finds what a step reads; `expand`, `nodes`, `places`, `routes`,
+//! `rounds` and `calls` write the code, and `code` its fingerprint. `syntax`, `stable`, `clocks`, `purity` and `spans` are leaves that all of them may use.
 
 mod asked;
 mod attrs;
 mod body;
 mod calls;
 mod choices;
+mod clocks;
 mod code;
 mod env;
 mod expand;
 mod forms;
 mod iterated;
 mod judged;
+mod looks;
 mod loops;
 mod model;
 mod names;
 mod nodes;
-mod outside;
+mod places;
+mod purity;
 mod refuse;
 mod rounds;
 mod routes;
@@ -25,6 +28,7 @@ mod settings;
 mod signature;
 mod spans;
 mod stable;
+mod standard_names;
 mod syntax;
 #[cfg(test)]
 mod tests;

@@ -53,6 +53,9 @@ pub(super) enum Statement {
     View(Local),
     /// A macro whose rules name variables of the body.
     Rules(ItemMacro),
+    /// The same of a value that calls methods, which each reader repeats if they are those of the standard library. Else it
+    /// is computed once.
+    Look(Node),
     Node(Node),
 }
 

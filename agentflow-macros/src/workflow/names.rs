@@ -84,7 +84,7 @@ impl NodeNames {
                 short
             }
         };
-        for statement in statements {
+        for statement in statements.iter_mut() {
             if let Statement::Node(node) = statement
                 && unnamed(node)
             {
@@ -94,6 +94,13 @@ impl NodeNames {
         }
         if unnamed(tail) {
             tail.name = self.of(&tail_short, counts.get(&tail_short).copied().unwrap_or(1), tail);
+        }
+        // Mostly they are no nodes, so they change the names of no others.
+        for statement in statements {
+            if let Statement::Look(node) = statement {
+                let wanted = if node.name.is_empty() { short(node) } else { std::mem::take(&mut node.name) };
+                node.name = self.free(&wanted);
+            }
         }
     }
 

@@ -12,7 +12,6 @@ use super::code::fingerprint;
 use super::env::{self, Env, Needs, nested};
 use super::judged::{Judged, judged};
 use super::model::{Borrowed, Node, Seq, Statement, Work, Workflow};
-use super::outside;
 use super::rounds;
 use super::spans::{located, own};
 use super::syntax::{awaits, has_check, is_assertion, is_let_else, is_untyped_none, plain};
@@ -96,6 +95,7 @@ impl<'a> Writer<'a> {
                     env.view(local, one_type, self.private);
                 }
                 Statement::Rules(rules) => env.macro_rules(rules),
+                Statement::Look(node) => written.extend(self.look(node, env)),
                 Statement::Node(node) => {
                     written.extend(self.bound(node, env));
                     if node.leaves {
@@ -268,17 +268,19 @@ impl<'a> Writer<'a> {
     fn step(&mut self, node: &Node, expr: &Expr, future: bool, ty: &TokenStream, env: &mut Env) -> TokenStream {
         let opened = self.open(&scope::of_expr(expr), env);
         let mut meta = self.meta(node, &[expr], env);
-        meta.extend(outside::place(expr).filter(|_| !future));
+        let (asking, place) = self.place_of_step(&[(expr, future)], env);
+        meta.extend(place.method);
         let (_, steps) = self.at(node.span);
         // Without `?`, the output may be a `Result` by mistake.
         let is_plain = !future && !node.wrapped && !matches!(plain(expr), Expr::Try(_));
         let ending = Ending { future, wrapped: node.wrapped, bound: false, ty };
-        let mut calls = calls::of(expr, env);
+        let mut calls = calls::asking(expr, &asking[0], env);
         if node.is_statement {
             // Its value is dropped, and the compiler warns if it must be used.
             let value = self.tried(&calls.expr);
             calls.expr = syn::parse_quote_spanned!(expr.span()=> { #value; });
         }
+        calls.first = place.first;
         if let Some(text) = &calls.direct {
             meta.extend(quote!(.direct().text(#text)));
         }
@@ -295,7 +297,7 @@ impl<'a> Writer<'a> {
             (_, false, false) => "step",
         };
         let method = Ident::new(method, span);
-        quote_spanned!(span=> #steps.#method::<_, #ty, _, _>(#meta, #reads, #closure))
+        place.declared.in_front_of(quote_spanned!(span=> #steps.#method::<_, #ty, _, _>(#meta, #reads, #closure)))
     }
 
     /// The body of a step: an async closure that first says which functions it calls. `item` is what a form binds.
@@ -307,8 +309,8 @@ impl<'a> Writer<'a> {
         item: Option<&TokenStream>,
         at: Span,
     ) -> TokenStream {
-        let end = self.ending(&calls.expr, ending, at.resolved_at(Span::mixed_site()));
-        self.body_with(calls, opened, &end, item, at)
+        let (first, end) = (&calls.first, self.ending(&calls.expr, ending, at.resolved_at(Span::mixed_site())));
+        self.body_with(calls, opened, &quote!(#first #end), item, at)
     }
 
     fn body_with(
@@ -412,13 +414,14 @@ impl<'a> Writer<'a> {
             return self.step(node, expr, false, ty, env);
         }
         let mut meta = self.meta(node, &[expr], env);
-        meta.extend(outside::place(expr));
+        let (asking, place) = self.place_of_value(&[expr], env);
+        meta.extend(place.method);
         if has_check(expr) {
             meta.extend(quote!(.checking()));
         }
         let (_, steps) = self.at(node.span);
         let span = node.span.resolved_at(Span::mixed_site());
-        let calls = calls::of(expr, env);
+        let mut calls = calls::asking(expr, &asking[0], env);
         let reads = &opened.reads;
         let bound = match (&node.pat, plain(expr)) {
             (Some(Pat::Ident(pat)), Expr::Call(_) | Expr::MethodCall(_)) => {
@@ -428,21 +431,26 @@ impl<'a> Writer<'a> {
         };
         let ending = Ending { future: false, wrapped: node.wrapped, bound, ty };
         if calls.functions.is_empty() {
-            let end = self.ending(expr, &ending, span);
-            let closure = self.pure(&opened, &end, span);
+            let (first, end) = (&place.first, self.ending(&asking[0], &ending, span));
+            let closure = self.pure(&opened, &quote!(#first #end), span);
             let method = match node.pat.is_some() {
                 true if judged(expr) == Some(Judged::Guard) => "guarded_value",
                 true => "let_value",
                 false => "value",
             };
             let method = Ident::new(method, span);
-            return quote_spanned!(span=> #steps.#method::<_, #ty, _>(#meta, #reads, #closure));
+            return place
+                .declared
+                .in_front_of(quote_spanned!(span=> #steps.#method::<_, #ty, _>(#meta, #reads, #closure)));
         }
+        calls.first = place.first;
         let direct = calls.direct.as_ref().map(|text| quote!(.direct().text(#text)));
         let closure = self.body(&calls, &opened, &ending, None, expr.span());
         let is_clock = judged(expr) == Some(Judged::Clock);
         let method = Ident::new(if is_clock { "clock_value" } else { "value_call" }, span);
-        quote_spanned!(span=> #steps.#method::<_, #ty, _, _>(#meta #direct, #reads, #closure))
+        place
+            .declared
+            .in_front_of(quote_spanned!(span=> #steps.#method::<_, #ty, _, _>(#meta #direct, #reads, #closure)))
     }
 
     /// A statement without a step.
@@ -451,13 +459,17 @@ impl<'a> Writer<'a> {
         let meta = self.meta(node, &[expr], env);
         let (private, steps) = self.at(node.span);
         let span = node.span.resolved_at(Span::mixed_site());
-        let calls = calls::of(expr, env);
-        let direct = calls.direct.as_ref().map(|text| quote!(.direct().text(#text)));
         // An assertion has no effect but to fail; all else is there for its effect.
-        let effect = (!is_assertion(expr)).then(|| quote!(.write()));
-        let statement = &calls.expr;
+        let (asking, place) = match is_assertion(expr) {
+            true => self.place_of_value(&[expr], env),
+            false => self.place_of_value(&[], env),
+        };
+        let calls = calls::asking(expr, asking.first().unwrap_or(expr), env);
+        let direct = calls.direct.as_ref().map(|text| quote!(.direct().text(#text)));
+        let effect = if is_assertion(expr) { place.method } else { quote!(.write()) };
+        let (first, statement) = (&place.first, &calls.expr);
         // As a statement, so that the compiler warns about what must be used.
-        let statement = quote!(#statement;);
+        let statement = quote!(#first #statement;);
         // Its readers match the pattern of a `let .. else` again, and the compiler warns there.
         let matched = is_let_else(expr).then(|| quote!(unused_variables,));
         let end = quote_spanned! {span=>
@@ -467,26 +479,31 @@ impl<'a> Writer<'a> {
         };
         let closure = self.body_with(&calls, &opened, &end, None, expr.span());
         let reads = &opened.reads;
-        quote_spanned!(span=> #steps.check(#meta #direct #effect, #reads, #closure))
+        place.declared.in_front_of(quote_spanned!(span=> #steps.check(#meta #direct #effect, #reads, #closure)))
     }
 
     /// An arm that never has a value.
     fn never(&mut self, node: &Node, expr: &Expr, ty: &TokenStream, env: &mut Env) -> TokenStream {
         let opened = self.open_pure(&scope::of_expr(expr), env, node.span);
-        let meta = self.meta(node, &[expr], env);
+        let mut meta = self.meta(node, &[expr], env);
+        let (asking, place) = self.place_of_value(&[expr], env);
+        meta.extend(place.method);
+        let (first, asking, declared) = (&place.first, &asking[0], &place.declared);
         let (_, steps) = self.at(node.span);
         let span = node.span.resolved_at(Span::mixed_site());
         let reads = &opened.reads;
         // What is called before its end may be a tool, which has a policy.
         if matches!(plain(expr), Expr::Block(block) if block.block.stmts.len() > 1) {
-            let calls = calls::of(expr, env);
+            let calls = calls::asking(expr, asking, env);
             if !calls.functions.is_empty() {
-                let closure = self.body_with(&calls, &opened, &calls.expr.to_token_stream(), None, expr.span());
-                return quote_spanned!(span=> #steps.never_call::<_, #ty, _, _>(#meta, #reads, #closure));
+                let end = &calls.expr;
+                let closure = self.body_with(&calls, &opened, &quote!(#first #end), None, expr.span());
+                let call = quote_spanned!(span=> #steps.never_call::<_, #ty, _, _>(#meta, #reads, #closure));
+                return declared.in_front_of(call);
             }
         }
-        let closure = self.pure(&opened, &quote!(#expr), span);
-        quote_spanned!(span=> #steps.never::<_, #ty, _>(#meta, #reads, #closure))
+        let closure = self.pure(&opened, &quote!(#first #asking), span);
+        declared.in_front_of(quote_spanned!(span=> #steps.never::<_, #ty, _>(#meta, #reads, #closure)))
     }
 
     /// A closure that is not async and has no context.
@@ -522,18 +539,25 @@ impl<'a> Writer<'a> {
         let mut names = scope::of_expr(&asked);
         names.extend(payload.into_iter().flat_map(scope::of_expr));
         let opened = self.open_pure(&names, env, span);
-        let meta = self.meta(node, &[question, &payload, &answer], env);
+        let mut meta = self.meta(node, &[question, &payload, &answer], env);
+        let shown = [&asked].into_iter().chain(payload).collect::<Vec<_>>();
+        let (asking, place) = self.place_of_value(&shown, env);
+        meta.extend(place.method);
+        let (first, asked) = (&place.first, &asking[0]);
         let at = span.resolved_at(Span::mixed_site());
-        let about = payload.map_or_else(|| quote!(()), |payload| quote!(#payload));
+        let about = asking.get(1).map_or_else(|| quote!(()), |payload| quote!(#payload));
         let about_type = payload.map_or_else(|| quote!(()), |payload| quote_spanned!(payload.span()=> _));
         let answer = answer.map_or_else(|| quote!(#private::Approval), |answer| quote!(#answer));
         let unanswered = node.policy.on_timeout.as_ref().map(|(_, unanswered)| unanswered.expand(&private, &answer));
         let unanswered = unanswered.map(|unanswered| quote!(.on_timeout(#unanswered)));
-        let end =
-            quote_spanned!(at=> #private::Ok::<(#private::String, #about_type), __AgentflowError>((#asked, #about)));
+        let end = quote_spanned! {at=>
+            #first
+            #private::Ok::<(#private::String, #about_type), __AgentflowError>((#asked, #about))
+        };
         let closure = self.pure(&opened, &end, at);
         let reads = &opened.reads;
-        quote_spanned!(at=> #steps.gate::<_, #about_type, #answer, _>(#meta #unanswered, #reads, #closure))
+        let gate = quote_spanned!(at=> #steps.gate::<_, #about_type, #answer, _>(#meta #unanswered, #reads, #closure));
+        place.declared.in_front_of(gate)
     }
 }
 

@@ -11,6 +11,7 @@ use super::calls;
 use super::env::{self, Env, nested};
 use super::model::{Borrowed, Branch, BranchBody, Items, Lambda, LambdaBody, Node, Seq};
 use super::nodes::{Ending, Writer};
+use super::places::Declared;
 use super::spans::own;
 use crate::{patterns, scope};
 
@@ -22,9 +23,11 @@ impl Writer<'_> {
             LambdaBody::Future(expr) => {
                 let span = expr.span().resolved_at(Span::mixed_site());
                 let out = quote_spanned!(expr.span()=> _);
-                let (reads, closure, meta) = self.round(node, expr, &step.pat, borrowed, &out, &[&items.expr], env);
+                let (reads, closure, meta, declared) =
+                    self.round(node, expr, &step.pat, borrowed, &out, &[&items.expr], env);
                 let (all, steps) = (own("items", span), own("steps", span));
-                quote_spanned!(span=> #steps.map::<_, _, #out, _, _>(#meta, #all, #reads, #closure))
+                declared
+                    .in_front_of(quote_spanned!(span=> #steps.map::<_, _, #out, _, _>(#meta, #all, #reads, #closure)))
             }
             LambdaBody::Seq(seq) => {
                 let (reads, closure) = self.inner(Some((&step.pat, borrowed)), seq, env);
@@ -58,15 +61,19 @@ impl Writer<'_> {
             return quote_spanned!(span=> #steps.items(#meta, #handle));
         }
         let opened = self.open_pure(&scope::of_expr(expr), env, expr.span());
-        let meta = self.part(node, "items", expr, env);
+        let mut meta = self.part(node, "items", expr, env);
+        let (asking, place) = self.place_of_value(&[expr], env);
+        meta.extend(place.method);
+        let (first, asking) = (&place.first, &asking[0]);
         let end = quote_spanned! {span=>
+            #first
             #private::Ok::<#private::Vec<_>, __AgentflowError>(
-                #private::Iterator::collect(#private::IntoIterator::into_iter(#expr))
+                #private::Iterator::collect(#private::IntoIterator::into_iter(#asking))
             )
         };
         let closure = self.pure(&opened, &end, span);
         let reads = &opened.reads;
-        quote_spanned!(span=> #steps.value(#meta, #reads, #closure))
+        place.declared.in_front_of(quote_spanned!(span=> #steps.value(#meta, #reads, #closure)))
     }
 
     pub(super) fn repeat(
@@ -81,11 +88,14 @@ impl Writer<'_> {
             Some(handle) => quote!(#handle),
             None => {
                 let opened = self.open_pure(&scope::of_expr(first), env, first.span());
-                let meta = self.part(node, "first", first, env);
-                let end = quote_spanned!(span=> #private::Ok::<_, __AgentflowError>(#first));
+                let mut meta = self.part(node, "first", first, env);
+                let (asking, place) = self.place_of_value(&[first], env);
+                meta.extend(place.method);
+                let (before, asking) = (&place.first, &asking[0]);
+                let end = quote_spanned!(span=> #before #private::Ok::<_, __AgentflowError>(#asking));
                 let closure = self.pure(&opened, &end, span);
                 let reads = &opened.reads;
-                quote_spanned!(span=> #steps.value(#meta, #reads, #closure))
+                place.declared.in_front_of(quote_spanned!(span=> #steps.value(#meta, #reads, #closure)))
             }
         };
         for name in until.into_iter().flat_map(scope::of_expr).filter(|name| env.is_local(name)) {
@@ -98,10 +108,12 @@ impl Writer<'_> {
             LambdaBody::Future(expr) => {
                 let out = quote_spanned!(expr.span()=> _);
                 let also: [&dyn ToTokens; 3] = [&first, &until, &max];
-                let (reads, closure, meta) = self.round(node, expr, &step.pat, Borrowed::No, &out, &also, env);
+                let (reads, closure, meta, declared) =
+                    self.round(node, expr, &step.pat, Borrowed::No, &out, &also, env);
                 let span = expr.span().resolved_at(Span::mixed_site());
                 let (first, steps) = (own("first", span), own("steps", span));
-                quote_spanned!(span=> #steps.repeat(#meta, #first, #reads, (#max, #ends), #closure))
+                declared
+                    .in_front_of(quote_spanned!(span=> #steps.repeat(#meta, #first, #reads, (#max, #ends), #closure)))
             }
             LambdaBody::Seq(seq) => {
                 let (reads, closure) = self.inner(Some((&step.pat, Borrowed::No)), seq, env);
@@ -128,6 +140,9 @@ impl Writer<'_> {
         let all = own("branches", node.span);
         let mut written = quote!(let #all = #private::branches::<#ty>(););
         let mut code: Vec<TokenStream> = Vec::new();
+        let calls: Vec<(&Expr, bool)> = branches.iter().filter_map(|branch| branch.call()).collect();
+        let (asking, place) = self.place_of_step(&calls, env);
+        let mut asking = asking.iter();
         for branch in branches {
             let (name, span) = (&branch.name, branch.span.resolved_at(Span::mixed_site()));
             let ((private, steps), all, one) = (self.at(span), own("branches", span), own("branch", span));
@@ -137,14 +152,10 @@ impl Writer<'_> {
                     let opened = self.open(&scope::of_expr(expr), env);
                     let out = quote_spanned!(span=> _);
                     let future = matches!(branch.step, BranchBody::Future(_));
-                    let calls = calls::of(expr, env);
-                    let closure = self.body(
-                        &calls,
-                        &opened,
-                        &Ending { future, wrapped: false, bound: false, ty: &out },
-                        None,
-                        expr.span(),
-                    );
+                    let mut calls = calls::asking(expr, asking.next().unwrap_or(expr), env);
+                    calls.first.clone_from(&place.first);
+                    let ending = Ending { future, wrapped: false, bound: false, ty: &out };
+                    let closure = self.body(&calls, &opened, &ending, None, expr.span());
                     let reads = &opened.reads;
                     quote_spanned!(span=> #steps.branch::<_, #out, _, _>(#name, #reads, #closure))
                 }
@@ -159,8 +170,9 @@ impl Writer<'_> {
             });
         }
         let code: Vec<&dyn ToTokens> = code.iter().map(|code| code as &dyn ToTokens).collect();
-        let meta = self.meta(node, &code, env);
-        quote!({ #written #steps.#form(#meta, #all) })
+        let mut meta = self.meta(node, &code, env);
+        meta.extend(place.method);
+        place.declared.in_front_of(quote!({ #written #steps.#form(#meta, #all) }))
     }
 
     /// A step for one item or round: what it reads, its closure, and the node's meta.
@@ -174,7 +186,7 @@ impl Writer<'_> {
         out: &TokenStream,
         also: &[&dyn ToTokens],
         env: &mut Env,
-    ) -> (TokenStream, TokenStream, TokenStream) {
+    ) -> (TokenStream, TokenStream, TokenStream, Declared) {
         let bound: Vec<String> = patterns::names(pat).iter().map(|ident| ident.unraw().to_string()).collect();
         let mut names = scope::of_expr(expr);
         names.retain(|name| !bound.contains(name));
@@ -189,7 +201,10 @@ impl Writer<'_> {
         for name in patterns::names(pat) {
             env.output(Some(name.clone()), name, "");
         }
-        let calls = calls::of(expr, env);
+        let (asking, place) = self.place_of_step(&[(expr, true)], env);
+        let mut calls = calls::asking(expr, &asking[0], env);
+        calls.first = place.first;
+        meta.extend(place.method);
         env.leave(shadowed);
         if let Some(text) = &calls.direct {
             meta.extend(quote!(.direct().text(#text)));
@@ -199,7 +214,7 @@ impl Writer<'_> {
         let item = quote!(let #pat = #value;);
         let ending = Ending { future: true, wrapped: false, bound: false, ty: out };
         let closure = self.body(&calls, &opened, &ending, Some(&item), expr.span());
-        (opened.reads, closure, meta)
+        (opened.reads, closure, meta, place.declared)
     }
 
     /// The body of several steps: what it reads outside, and a closure that adds its nodes. `item` is the pattern of what it
@@ -260,6 +275,17 @@ pub(super) fn awaited(expr: &Expr) -> TokenStream {
     let base = Box::new(expr.clone());
     let (dot_token, await_token) = (Token![.](at), Token![await](at));
     Expr::Await(syn::ExprAwait { attrs: Vec::new(), base, dot_token, await_token }).into_token_stream()
+}
+
+impl Branch {
+    /// The expression of a branch that is no block, and whether it is a future.
+    fn call(&self) -> Option<(&Expr, bool)> {
+        match &self.step {
+            BranchBody::Future(expr) => Some((expr, true)),
+            BranchBody::Whole(expr) => Some((expr, false)),
+            BranchBody::Seq(_) => None,
+        }
+    }
 }
 
 /// In the fingerprint, whether items are borrowed.

@@ -9,6 +9,7 @@ use syn::{Expr, ExprMatch, Pat, Token};
 use super::env::{Before, Env};
 use super::model::{Arm, Head, Node, Route, Work};
 use super::nodes::Writer;
+use super::places::Place;
 use super::spans::own;
 use super::stable::has_temporaries;
 use crate::function::ends;
@@ -40,7 +41,10 @@ impl Writer<'_> {
             Head::Match(cases) => (reads_of_match(cases), pick_match(cases, &names)),
         };
         let opened = self.open_pure(&reads_of_head, env, span);
-        let meta = self.meta(node, &[&picked], env);
+        let mut meta = self.meta(node, &[&picked], env);
+        let (picked, place) = self.asked_pick(&route.head, &names, env);
+        meta.extend(place.method);
+        let first = &place.first;
         let at = span.resolved_at(Span::mixed_site());
         let (chosen, arms) = (own("chosen", at), own("arms", at));
         let router = Ident::new(&router.to_string(), at);
@@ -48,14 +52,17 @@ impl Writer<'_> {
             #[allow(
                 unused_variables, unused_mut, clippy::match_same_arms, clippy::needless_bool
             )]
+            #first
             let #chosen: &'static str = #picked;
             #private::Ok::<&'static str, __AgentflowError>(#chosen)
         };
         let pick = self.pure(&opened, &end, at);
         let names = route.arms.iter().map(|Arm { name, cfgs, .. }| quote!(#(#cfgs)* #name));
         let reads = &opened.reads;
+        let routed =
+            place.declared.in_front_of(quote_spanned!(at=> #steps.route(#meta, &[#(#names),*], #reads, #pick)));
         let mut written = quote_spanned! {at=>
-            let #router = #steps.route(#meta, &[#(#names),*], #reads, #pick);
+            let #router = #routed;
             let #arms = #private::arms::<#ty>();
         };
         let mut has_value = false;
@@ -86,6 +93,30 @@ impl Writer<'_> {
             .then(|| quote_spanned!(at=> let #arms: #private::Arms<()> = #arms;));
         let arms = own("arms", at);
         (quote!(#written #arms_typed), quote_spanned!(at=> #steps.join(#router, #arms)))
+    }
+
+    /// The choice of an arm with questions to the compiler, and when it is made.
+    fn asked_pick(&self, head: &Head, names: &[&String], env: &Env) -> (TokenStream, Place) {
+        match head {
+            Head::If(conditions) => {
+                let (asking, place) = self.place_of_value(&conditions.iter().collect::<Vec<_>>(), env);
+                (pick_if(&asking, names), place)
+            }
+            Head::Match(cases) => {
+                let mut bare = cases.clone();
+                bare.arms.iter_mut().for_each(|arm| *arm.body = syn::parse_quote!(()));
+                let (asking, place) = self.place_of_value(&[&Expr::Match(bare)], env);
+                match &asking[..] {
+                    [Expr::Match(asking)] => {
+                        let mut asking = asking.clone();
+                        // Their ends are where the compiler suggests more arms.
+                        asking.arms.iter_mut().zip(&cases.arms).for_each(|(arm, of)| arm.body.clone_from(&of.body));
+                        (pick_match(&asking, names), place)
+                    }
+                    _ => (pick_match(cases, names), place),
+                }
+            }
+        }
     }
 
     fn arm(&mut self, route: &Route, index: usize, arm: &Arm, reads: &[String], env: &mut Env) -> TokenStream {

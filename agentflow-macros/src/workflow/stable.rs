@@ -1,8 +1,9 @@
-//! Says which expressions give the same value however often they are computed: parts of values that are recorded, such as
-//! `order.items`, `&name` and `text.trim()`. All else is computed once, as a node. It judges by spelling: the methods are
-//! those of the standard library's types.
+//! Says which expressions may give the same value however often they are computed: parts of values that are recorded, such
+//! as `order.items`, `&name` and `text.trim()`. All else is computed once, as a node. It judges by spelling; whether a method
+//! is that of a type of the standard library, the compiler is asked (`purity`).
 
 use proc_macro2::Ident;
+use syn::visit::Visit;
 use syn::{Block, Expr, ExprMethodCall, Lit, Pat, Stmt, UnOp};
 
 use super::syntax::plain;
@@ -177,6 +178,26 @@ fn is_method_of_type(path: &syn::ExprPath, names: &[&str]) -> bool {
     is_type && names.iter().any(|name| method == name)
 }
 
+/// Whether an expression calls methods, whose receivers decide what they are. The code of a closure runs when it is called.
+pub(super) fn calls_methods(expr: &Expr) -> bool {
+    struct Calls(bool);
+    impl<'a> Visit<'a> for Calls {
+        fn visit_expr_method_call(&mut self, _: &'a ExprMethodCall) {
+            self.0 = true;
+        }
+    }
+    let mut calls = Calls(false);
+    if !matches!(plain(expr), Expr::Closure(_)) {
+        calls.visit_expr(expr);
+    }
+    calls.0
+}
+
+/// Whether a method gives a value of its own, that nothing else may borrow from once the expression is over.
+pub(super) fn computes(method: &Ident) -> bool {
+    COMPUTING.iter().any(|name| method == name) && !REPLACING.iter().any(|name| method == name)
+}
+
 /// Whether an expression gives a reference to what is recorded, or something that holds one, which cannot be recorded and
 /// need not be: it is repeated where it is read. So is a closure, whose code runs when it is called.
 pub(super) fn is_view(expr: &Expr) -> bool {
@@ -221,24 +242,23 @@ fn gives_reference(function: &Expr) -> bool {
 }
 
 /// A view that may not be there, of an expression such as `line.split_once(':').context("no colon")?`.
-pub(super) enum PartialView<'e> {
+pub(super) enum PartialView {
     /// It is there when this pattern matches this expression.
-    Tried { of: &'static str, view: &'e Expr },
+    Tried { of: &'static str },
     /// It is there unless the expression panics.
     Unwrapped,
 }
 
 /// Finds a view that a `?` or an `unwrap` looks into.
-pub(super) fn partial_view(expr: &Expr) -> Option<PartialView<'_>> {
+pub(super) fn partial_view(expr: &Expr) -> Option<PartialView> {
     let method =
         |expr: &'_ Expr, names: &[&str]| matches!(plain(expr), Expr::MethodCall(call) if is_one_of(call, names));
     match plain(expr) {
         Expr::Try(tried) if method(&tried.expr, &FAILING) => {
             let Expr::MethodCall(call) = plain(&tried.expr) else { return None };
             let of_option = call.method == "ok_or" || call.method == "ok_or_else";
-            let view = if of_option { &*call.receiver } else { &*tried.expr };
             (is_stable(&call.receiver) && is_reference(&call.receiver))
-                .then_some(PartialView::Tried { of: if of_option { "Some" } else { "Ok" }, view })
+                .then_some(PartialView::Tried { of: if of_option { "Some" } else { "Ok" } })
         }
         Expr::MethodCall(call) if method(expr, &["expect", "unwrap"]) => {
             let is_view = is_stable(&call.receiver) && is_reference(&call.receiver) && call.args.iter().all(is_stable);

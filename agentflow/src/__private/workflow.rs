@@ -14,4 +14,8 @@ pub use crate::workflow::owned_output::{OtherOutput, Output};
 pub use crate::workflow::same_type::{
     Arms, Branches, FormStep, FutureTried, OptionTried, OtherTried, PlainStep, TriedStep, TriedValue, arms, branches,
 };
+pub use crate::workflow::standard::{
+    Chosen, ChosenOnce, NEVER, Named, OfAnything, OfBorrow, OfOwned, OfStandard, OtherNamed, OtherReceiver, Receiver,
+    looked, told,
+};
 pub use crate::workflow::{Handle, Node, OnError, StopPolicy, Workflow};

@@ -14,7 +14,7 @@ use crate::failure::was_stopped;
 use crate::path::StepPath;
 use crate::run::{NestedCall, has_written, was_dropped};
 use crate::time::Timestamp;
-use crate::tool::EarlierAttempts;
+use crate::tool::{EarlierAttempts, HiddenEffect};
 use crate::tool_definition::Effects;
 
 /// An agent that an earlier attempt at the step began.
@@ -88,5 +88,16 @@ impl Plan {
         let tools = self.offered.tools.values().map(|tool| tool.definition()).filter(|tool| *tool.name != *ANSWER_TOOL);
         let own = !self.toolsets.is_empty() || tools.into_iter().any(|tool| tool.policy.effects == Effects::Write);
         own || self.others().any(|other| other.writes())
+    }
+
+    /// What a run of it may do beside its model calls.
+    pub(super) fn effect(&self) -> Option<HiddenEffect> {
+        let tools = self.offered.tools.values().map(|tool| tool.definition()).filter(|tool| *tool.name != *ANSWER_TOOL);
+        let own = match self.toolsets.is_empty() {
+            true => HiddenEffect::strongest(tools.map(|tool| HiddenEffect::of_policy(&tool.policy))),
+            false => Some(HiddenEffect::Writes),
+        };
+        let others = self.others().any(|other| other.writes()).then_some(HiddenEffect::Writes);
+        HiddenEffect::strongest([own, others])
     }
 }

@@ -411,6 +411,7 @@ impl<O: 'static> Agent<O> {
 
     async fn end_in(&self, cx: &Context, request: RunRequest) -> Result<crate::run::RunEnd> {
         let plan = self.plan_in(cx)?;
+        StepPlace::until_turn_of_caller(plan.effect()).await;
         let around = Around::enter(cx.host().max_nesting, cx.depth())?;
         let step = cx.is_step().then_some(cx);
         let request = plan.asked(request).granted_as(cx.grants());

@@ -23,6 +23,7 @@ use super::history::{Known, RecordedCall, RecordedOutcome, arguments_of};
 use super::invoke::{Overrun, scope_refusal, slot, within_limit, within_size};
 use super::made_call::{Ended, Made, Stop};
 use super::step_place::{EndsStep, StepPlace, ValuePlace};
+use super::step_turn::HiddenEffect;
 use super::undecided::{undecided_below, undecided_failure};
 use super::undoable_place::UndoablePlace;
 use super::{ReplacedKind, StandIn, ToolDefinition, ToolError, ToolOutput, ToolPolicy};
@@ -339,6 +340,7 @@ impl KnownCall {
             Decided::HeldBack(held) => return Err(Box::pin(held.until_dropped()).await.into()),
             Decided::Made { path, key, asked, answer, fresh } => (path, key, asked, answer, fresh),
         };
+        self.until_turn(waits).await?;
         // The node that consists of the call has seen to both.
         let mut by_person = None;
         if !self.direct {
@@ -388,6 +390,23 @@ impl KnownCall {
             }
         };
         self.finish(open, hooked, made, forms).await
+    }
+
+    /// Waits for the steps above, where the plan does not show the call.
+    async fn until_turn(&self, waits: bool) -> Result<(), Stop> {
+        let Some(effect) = HiddenEffect::of_policy(self.policy()).filter(|_| !self.direct) else { return Ok(()) };
+        if waits {
+            self.place.until_turn(effect).await;
+        } else if effect == HiddenEffect::Writes && !self.place.has_turn(effect) {
+            let name = &self.definition.name;
+            let message = format!(
+                "`{name}` writes and is called while steps above this one are running, and it is not `async`, so it \
+                 cannot wait for them; call `{name}` in a `let` of the workflow, put `#[node(write)]` before this step, or \
+                 make the tool `async`"
+            );
+            return Err(Failure::new(FailureKind::Build, message).into());
+        }
+        Ok(())
     }
 
     /// Whoever stands around the call, or in its place, sees its arguments.

@@ -5,12 +5,17 @@
 
 use std::any::{Any, TypeId};
 use std::fmt;
+use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+use futures_util::FutureExt;
+use futures_util::future::{Either, select};
 
 use super::call_approval::NodeQuestion;
 use super::history::History;
 use super::replacement::ReplacedTools;
+use super::step_turn::{HiddenEffect, StepTurn};
 use crate::context::Context;
 use crate::error::Error;
 use crate::failure::{Failure, FailureKind};
@@ -35,6 +40,16 @@ pub(crate) struct StepPlace {
     said: OnceLock<Box<Said>>,
     /// The step, of a call in it.
     step: Option<Arc<Self>>,
+    order: WrittenOrder,
+}
+
+/// What the calls of a step wait for that the plan does not show.
+#[derive(Default)]
+pub(crate) struct WrittenOrder {
+    /// The turn of the step, unless the plan shows all that it does.
+    pub(crate) turn: Option<Arc<StepTurn>>,
+    /// The step in which the workflow of this one was begun.
+    pub(crate) outer: Option<Arc<StepPlace>>,
 }
 
 /// What the node or the tool around a call has seen to already, so that a call that cannot wait need not.
@@ -82,7 +97,13 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl StepPlace {
     /// A step. `fresh` says that no attempt at it began before.
-    pub(crate) fn of_step(cx: Context, direct: Option<TypeId>, fresh: bool, covered: Covered) -> Arc<Self> {
+    pub(crate) fn of_step(
+        cx: Context,
+        direct: Option<TypeId>,
+        fresh: bool,
+        covered: Covered,
+        order: WrittenOrder,
+    ) -> Arc<Self> {
         Arc::new(Self {
             cx,
             direct,
@@ -92,6 +113,7 @@ impl StepPlace {
             covered,
             said: OnceLock::new(),
             step: None,
+            order,
         })
     }
 
@@ -107,6 +129,7 @@ impl StepPlace {
             approved: AtomicBool::new(false),
             said: OnceLock::new(),
             step: Some(Arc::clone(self.step.as_ref().unwrap_or(self))),
+            order: WrittenOrder::default(),
         })
     }
 
@@ -117,6 +140,58 @@ impl StepPlace {
     /// The place of the step as a whole.
     fn of_whole(&self) -> &Self {
         self.step.as_deref().unwrap_or(self)
+    }
+
+    /// The steps around the caller whose turn a call has to wait for, the innermost first.
+    fn steps_around(self: &Arc<Self>) -> Vec<Arc<Self>> {
+        let mut steps = Vec::new();
+        let mut next = Some(Arc::clone(self.step.as_ref().unwrap_or(self)));
+        while let Some(step) = next {
+            next = step.order.outer.clone();
+            if step.order.turn.is_some() {
+                steps.push(step);
+            }
+        }
+        steps
+    }
+
+    /// Waits until a call with this effect may begin at this place: until the steps have ended that are written above the
+    /// steps around it. In a run that is drained, it never continues.
+    pub(crate) async fn until_turn(self: &Arc<Self>, effect: HiddenEffect) {
+        for step in self.steps_around() {
+            let Some(turn) = &step.order.turn else { continue };
+            let mut opened = pin!(std::future::poll_fn(|cx| turn.poll(effect, cx)));
+            if (&mut opened).now_or_never().is_some() {
+                continue;
+            }
+            let shared = step.cx.run();
+            let drained = pin!(shared.until_drained());
+            match select(opened, drained).await {
+                Either::Left(_) => {}
+                Either::Right(_) => shared.park(self.cx.path()).await,
+            }
+        }
+    }
+
+    /// The same of a caller: one that is no step waits for nothing.
+    pub(crate) async fn until_turn_of_caller(effect: Option<HiddenEffect>) {
+        if let Some(effect) = effect
+            && Around::has_place()
+            && let Some(place) = Self::current()
+        {
+            place.until_turn(effect).await;
+        }
+    }
+
+    /// Whether a call of the step waits for the steps above it.
+    pub(crate) fn waits_for_turn(&self) -> bool {
+        self.order.turn.as_ref().is_some_and(|turn| turn.is_waited_for())
+    }
+
+    /// Whether a call with this effect, which cannot wait, may begin at this place.
+    pub(crate) fn has_turn(self: &Arc<Self>, effect: HiddenEffect) -> bool {
+        let is_open = |step: &Arc<Self>| step.order.turn.as_ref().is_none_or(|turn| turn.is_open(effect));
+        self.steps_around().iter().all(is_open)
     }
 
     /// The place of the caller.

@@ -27,7 +27,12 @@ impl TimeLimit {
     /// Ready when the time is over. It is polled after the work: a question that the work asks stops the clock, and its
     /// answer, which wakes the work, starts it again.
     pub(crate) fn poll_over(&mut self, task: &mut task::Context<'_>, cx: &Context) -> Poll<()> {
-        if cx.run().log.waits_within(cx.path()) {
+        self.poll_unless(cx.run().log.waits_within(cx.path()), task)
+    }
+
+    /// The same; the clock stands still while the work waits for something that is not its own.
+    pub(crate) fn poll_unless(&mut self, waits: bool, task: &mut task::Context<'_>) -> Poll<()> {
+        if waits {
             if let Some((since, _)) = self.running.take() {
                 self.left = self.left.saturating_sub(since.elapsed());
             }

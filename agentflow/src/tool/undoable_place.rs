@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Poll;
 
-use super::step_place::{Covered, EndsStep, StepPlace};
+use super::step_place::{Covered, EndsStep, StepPlace, WrittenOrder};
 use super::undecided::for_model;
 use super::{Tool, ToolDefinition, ToolError, ToolFuture, ToolOutput};
 use crate::context::Context;
@@ -32,7 +32,7 @@ impl UndoablePlace {
             return None;
         }
         let fresh = cx.attempt() == 1 && !cx.run().log.is_restored();
-        let place = StepPlace::of_step(cx.clone(), None, fresh, Covered::default());
+        let place = StepPlace::of_step(cx.clone(), None, fresh, Covered::default(), WrittenOrder::default());
         Some(Arc::new(Self { place, announces: AtomicBool::new(tool.announces_itself()) }))
     }
 

@@ -491,6 +491,9 @@ impl Builder {
             called: tools.callee.and_then(super::callee::tool_definition),
             question,
             writes: node.writes || node.callees.iter().any(|callee| super::callee::writes(*callee)),
+            is_opaque: false,
+            reads_effects: node.callees.iter().any(|callee| super::callee::reads_effects(*callee)),
+            unordered: node.unordered,
             barrier: match kind {
                 NodeKind::Gate => Some(OrderReason::Gate),
                 _ => node.checks.then_some(OrderReason::Check),
@@ -508,6 +511,8 @@ impl Builder {
             references: Vec::new(),
         };
         made.writes = made.writes || made.bodies().any(|(_, inner)| inner.writes_or_asks());
+        made.reads_effects = made.reads_effects || made.bodies().any(|(_, inner)| inner.effect().is_some());
+        made.is_opaque = self.order.is_some() && super::callee::is_opaque(&made, node.direct);
         if made.barrier.is_none() {
             let bodies = made.bodies().filter(|_| !node.unordered);
             let of_bodies: Vec<_> = bodies.filter_map(|(_, inner)| inner.barrier()).collect();
@@ -527,7 +532,13 @@ impl Builder {
             && !matches!(kind, NodeKind::Input | NodeKind::Join)
         {
             let writes = made.writes && kind != NodeKind::Gate;
-            let role = Role { writes, looks: node.at_its_place, barrier: made.barrier };
+            let role = Role {
+                writes,
+                looks: node.looks,
+                is_opaque: made.is_opaque,
+                reads: made.reads_effects,
+                barrier: made.barrier,
+            };
             let edges = order.place(&self.nodes, &made, role, node.unordered);
             made.after.extend(edges);
         }

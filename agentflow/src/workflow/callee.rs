@@ -29,13 +29,13 @@ use super::linked_workflow::LinkedWorkflow;
 use super::saved_outputs::FIELDS;
 #[cfg(feature = "dynamic")]
 use super::spec::Referenced;
-use super::spec::{NodeSpec, Spec};
+use super::spec::{Body, NodeSpec, Spec};
 use crate::agent::AgentDefinition;
 use crate::context::Context;
 use crate::dry_run::DryCall;
 use crate::linked;
 use crate::resource::ResourceKey;
-use crate::tool::{Effects, ToolDefinition, ToolPolicy, ToolRef};
+use crate::tool::{Effects, HiddenEffect, ToolDefinition, ToolPolicy, ToolRef};
 
 /// Which attribute a function has.
 #[derive(Clone)]
@@ -131,6 +131,47 @@ pub(super) fn asks_and_is_sync(function: TypeId) -> bool {
         Some(CalleeKind::Tool(tool)) => tool.returns_at_once() && tool.definition().policy.approve,
         _ => false,
     }
+}
+
+/// Whether all that a call of the function does is declared: it has one of our attributes, and a workflow calls no plain
+/// functions. A workflow that is being built, since it calls itself, counts as one that does.
+fn is_declared(function: TypeId) -> bool {
+    match kind(function) {
+        Some(CalleeKind::Tool(_) | CalleeKind::Agent(_)) => true,
+        Some(CalleeKind::Workflow(workflow)) => {
+            workflow.spec().is_ok_and(|spec| !spec.nodes.iter().any(|node| node.is_opaque))
+        }
+        None => false,
+    }
+}
+
+/// Whether the plan does not show what a node calls. The arguments of a call that it consists of are no steps.
+pub(super) fn is_opaque(node: &NodeSpec, direct: bool) -> bool {
+    let is_declared = |callee: &TypeId| is_declared(*callee);
+    let own = match &node.body {
+        Body::Step(_) | Body::Map { .. } | Body::Repeat { .. } if node.inner.is_none() => {
+            !(direct && node.callees.first().is_some_and(is_declared))
+        }
+        Body::Race(branches) | Body::Fallback(branches) => {
+            let calls = branches.iter().filter(|branch| branch.inner.is_none()).count();
+            node.callees.len() < calls || !node.callees.iter().all(is_declared)
+        }
+        _ => false,
+    };
+    own || node.bodies().any(|(_, inner)| inner.nodes.iter().any(|node| node.is_opaque))
+}
+
+/// Whether a function is known to read what others may change.
+pub(super) fn reads_effects(function: TypeId) -> bool {
+    let effect = match kind(function) {
+        Some(CalleeKind::Tool(tool)) => HiddenEffect::of_policy(&tool.definition().policy),
+        Some(CalleeKind::Agent(agent)) => {
+            HiddenEffect::strongest(agent.tools().iter().map(|tool| HiddenEffect::of_policy(&tool.definition().policy)))
+        }
+        Some(CalleeKind::Workflow(workflow)) => workflow.spec().ok().and_then(|spec| spec.effect()),
+        None => None,
+    };
+    effect.is_some()
 }
 
 /// The workflow that a function is.

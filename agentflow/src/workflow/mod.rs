@@ -88,6 +88,7 @@ mod saved_outputs;
 mod saved_twice;
 mod skipped_nodes;
 pub(crate) mod spec;
+pub(crate) mod standard;
 mod state_flow;
 mod state_reads;
 pub(crate) mod step_error;
@@ -140,7 +141,7 @@ use crate::event::RunTerms;
 use crate::executor::StepsElsewhere;
 use crate::future::BoxFuture;
 use crate::run::{Around, Host, Journal, RunOptions, RunShared, check_resources};
-use crate::tool::{ReplacedKind, StandIn};
+use crate::tool::{ReplacedKind, StandIn, StepPlace};
 use crate::value::{Encoded, NodeValue};
 
 /// How many steps of a run are running at once when the workflow does not say.
@@ -206,6 +207,7 @@ impl<In: Inputs, Out: NodeValue> Workflow<In, Out> {
 
     pub(crate) async fn run_to_end(&self, cx: &Context, input: In) -> Result<Out, Failed> {
         let inputs = input.encode().map_err(|error| Error::value(&self.spec.name, &error))?;
+        StepPlace::until_turn_of_caller(self.spec.effect()).await;
         let around = Around::enter(cx.host().max_nesting, cx.depth())?;
         let output = around.scope(start(&self.spec, cx, inputs)?).await?;
         Ok(Out::decode(&output).map_err(|error| Error::value(&self.spec.name, &error))?)
@@ -284,6 +286,7 @@ pub(crate) async fn run_by_names(spec: &Arc<Spec>, cx: &Context, object: &Encode
     let wrong = |problem| Error::Input { workflow: Arc::clone(&spec.name), problem };
     let inputs = from_object(&spec.input_names(), object).map_err(wrong)?;
     spec.check_inputs(&inputs).map_err(wrong)?;
+    StepPlace::until_turn_of_caller(spec.effect()).await;
     let around = Around::enter(cx.host().max_nesting, cx.depth())?;
     around.scope(start(spec, cx, inputs)?).await.map_err(|failed| failed.error)
 }

@@ -10,6 +10,7 @@ use super::bodies::step_of;
 use super::entry::Begins;
 use super::node_edge::NodeEdge;
 use super::node_handle::{Handle, RawHandle, Reads};
+use super::order::Looks;
 use super::policy::{NodePolicy, OnError};
 use super::spec::{Spec, Step};
 use super::step_error::StepFailure;
@@ -41,8 +42,8 @@ pub struct Node {
     pub(super) code: u64,
     pub(super) writes: bool,
     pub(super) unordered: bool,
-    /// It begins when all above it has succeeded, and nothing waits for it.
-    pub(super) at_its_place: bool,
+    /// What it looks at beside the values that it reads; nothing waits for it because of that.
+    pub(super) looks: Looks,
     /// Nothing below it begins before it has passed.
     pub(super) checks: bool,
     /// What its items or rounds consist of, when that is more than one step.
@@ -91,11 +92,30 @@ impl Node {
         self
     }
 
-    /// It looks at what can change while the workflow runs, such as a clock, so it begins when all above it has succeeded.
+    /// It may look at what can change while the workflow runs, so it begins when all above it has succeeded.
     #[doc(hidden)]
     pub fn at_its_place(mut self) -> Self {
-        self.at_its_place = true;
+        self.looks = Looks::AtAll;
         self
+    }
+
+    /// It may look at what a step above changes, so it begins when all above it has succeeded that may change anything.
+    #[doc(hidden)]
+    pub fn after_effects(mut self) -> Self {
+        self.looks = Looks::AtEffects;
+        self
+    }
+
+    /// The same, where a method that it calls is not known to look at its values alone.
+    #[doc(hidden)]
+    pub fn at_its_place_unless<const N: usize>(self, are_standard: [bool; N]) -> Self {
+        if are_standard.contains(&false) { self.at_its_place() } else { self }
+    }
+
+    /// The same of [`after_effects`](Self::after_effects).
+    #[doc(hidden)]
+    pub fn after_effects_unless<const N: usize>(self, are_standard: [bool; N]) -> Self {
+        if are_standard.contains(&false) { self.after_effects() } else { self }
     }
 
     /// Its policy is that of all tools that it calls.

@@ -79,6 +79,27 @@ fn decoded<T: NodeValue>(encoded: &Encoded) -> Result<T, StepError> {
     })
 }
 
+/// In the place of a value that each reader computes again.
+#[doc(hidden)]
+#[derive(Clone, Copy, Debug)]
+pub struct Again;
+
+impl Handle<Again> {
+    /// Of no node: what each reader computes again.
+    pub(super) fn again() -> Self {
+        Self { node: AGAIN, builder: u32::MAX, load: |_, _| Ok(Again), optional: false }
+    }
+}
+
+/// The place of what no node gives.
+const AGAIN: NodeIndex = NodeIndex::MAX - 1;
+
+impl RawHandle {
+    fn is_of_node(self) -> bool {
+        self.node != AGAIN
+    }
+}
+
 impl<T> Handle<T> {
     pub(super) fn raw(&self) -> RawHandle {
         RawHandle { node: self.node, builder: self.builder, optional: self.optional }
@@ -87,6 +108,14 @@ impl<T> Handle<T> {
     /// The handle of the same type at another place.
     pub(super) fn moved(self, to: RawHandle) -> Self {
         Self { node: to.node, builder: to.builder, ..self }
+    }
+
+    /// The same, where it is of a node.
+    fn moved_by(self, to: &mut dyn FnMut(RawHandle) -> RawHandle) -> Self {
+        match self.raw().is_of_node() {
+            true => self.moved(to(self.raw())),
+            false => self,
+        }
     }
 
     fn load(&self, outputs: &dyn Outputs) -> Result<T, StepError> {
@@ -183,7 +212,7 @@ macro_rules! reads {
             type Values = ($($T,)*);
 
             fn handles(&self) -> Vec<RawHandle> {
-                vec![$(self.$at.raw()),*]
+                [$(self.$at.raw()),*].into_iter().filter(|handle: &RawHandle| handle.is_of_node()).collect()
             }
 
             #[allow(unused_variables, clippy::unused_unit, reason = "of the empty tuple")]
@@ -193,7 +222,7 @@ macro_rules! reads {
 
             #[allow(unused_variables, clippy::unused_unit, reason = "of the empty tuple")]
             fn moved(&self, to: &mut dyn FnMut(RawHandle) -> RawHandle) -> Self {
-                ($(self.$at.moved(to(self.$at.raw())),)*)
+                ($(self.$at.moved_by(to),)*)
             }
         }
     };

@@ -4,10 +4,14 @@
 //! the body of a loop or a form. What reads runs beside what reads, and a called workflow that neither writes nor asks is
 //! something that reads, whatever it checks.
 //!
+//! The plan does not show what a plain function calls, so its node is opaque. It runs beside others, and a tool that it
+//! calls waits for its turn, which the driver gives. A gate, and a step that is known to read what others change, begin when
+//! the opaque nodes above are over.
+//!
 //! It adds edges between nodes while a workflow is built. It knows no types and runs nothing; a workflow that is built
 //! by hand has the edges that its author wrote.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BinaryHeap, HashMap, HashSet};
 
 use super::policy::OnError;
 use super::spec::{After, NodeIndex, NodeSpec, OrderReason};
@@ -18,10 +22,26 @@ pub(super) struct Role {
     /// It changes something: all above it has succeeded, and all below it waits for it. What does not write runs beside
     /// others, between the writes.
     pub(super) writes: bool,
-    /// It looks at a clock or the like, so it begins when all above it has succeeded.
-    pub(super) looks: bool,
+    /// What of the steps above has ended before it begins.
+    pub(super) looks: Looks,
+    /// It may call what the plan does not show, which may write.
+    pub(super) is_opaque: bool,
+    /// It is known to read what a step above may have changed.
+    pub(super) reads: bool,
     /// The gate or the check that it is, or that is within it: nothing below it begins before that has passed.
     pub(super) barrier: Option<OrderReason>,
+}
+
+/// What a node looks at beside the values that it reads, and so which steps above it have ended before it begins.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Looks {
+    /// At nothing.
+    #[default]
+    AtValues,
+    /// At what a step may have changed: all have ended that are not known to change nothing.
+    AtEffects,
+    /// At a clock and the like: all have ended.
+    AtAll,
 }
 
 /// What is waited for at a place of the source.
@@ -33,6 +53,8 @@ pub(super) struct Frontier {
     writes: Vec<NodeIndex>,
     /// The nodes that can fail since then.
     above: Vec<NodeIndex>,
+    /// The nodes since then that may write.
+    opaque: Vec<NodeIndex>,
 }
 
 /// The order at the place where nodes are added now.
@@ -48,24 +70,46 @@ impl Order {
     pub(super) fn place(&mut self, nodes: &[NodeSpec], next: &NodeSpec, role: Role, unordered: bool) -> Vec<After> {
         let is_write = role.writes && !unordered;
         let sees_writes = !unordered;
+        let is_gate = role.barrier == Some(OrderReason::Gate);
+        let waits_for_all = is_write || role.looks == Looks::AtAll;
+        let waits_for_opaque =
+            sees_writes && (waits_for_all || role.looks == Looks::AtEffects || is_gate || role.reads);
         let edge = |why| move |node: &NodeIndex| After { node: *node, why };
         let writes = self.now.writes.iter().filter(|_| sees_writes).map(edge(OrderReason::Write));
-        let above = self.now.above.iter().filter(|_| is_write || role.looks).map(edge(OrderReason::Above));
-        let mut wanted: Vec<After> = self.now.barriers.iter().copied().chain(writes).chain(above).collect();
+        let above = self.now.above.iter().filter(|_| waits_for_all).map(edge(OrderReason::Above));
+        let is_other = |node: &&NodeIndex| !waits_for_all || !self.now.above.contains(node);
+        let opaque = self.now.opaque.iter().filter(|_| waits_for_opaque).filter(is_other);
+        let opaque = opaque.map(edge(if is_write { OrderReason::Above } else { OrderReason::Write }));
+        let mut wanted: Vec<After> =
+            self.now.barriers.iter().copied().chain(writes).chain(above).chain(opaque).collect();
         // A later one often waits for the earlier ones.
         wanted.sort_by_key(|after| std::cmp::Reverse(after.node));
         let mut edges: Vec<After> = Vec::new();
+        let (mut all, mut holding) = (Before::of(next, false), Before::of(next, true));
         for after in wanted {
-            if !is_implied(nodes, next, &edges, after) {
+            let before = if after.why.holds_back() { &mut holding } else { &mut all };
+            if !before.includes(nodes, after.node) {
                 edges.push(after);
+                all.add(after.node);
+                if after.why.holds_back() {
+                    holding.add(after.node);
+                }
             }
         }
         edges.reverse();
         let at = NodeIndex::try_from(nodes.len()).unwrap_or(NodeIndex::MAX);
-        if is_write {
+        if waits_for_all && sees_writes {
+            // Whoever waits for this one has waited for all above it.
             self.now.above.clear();
-        } else if next.policy.on_error == OnError::Fail && !(role.writes && unordered) {
+        }
+        if !is_write && next.policy.on_error == OnError::Fail && !(role.writes && unordered) {
             self.now.above.push(at);
+        }
+        if sees_writes && (is_write || is_gate) {
+            self.now.opaque.clear();
+        }
+        if role.is_opaque && !is_write && sees_writes {
+            self.now.opaque.push(at);
         }
         match role.barrier {
             Some(why) => {
@@ -95,7 +139,8 @@ impl Order {
                 self.now.barriers.push(barrier);
             }
         }
-        for (all, of_arm) in [(&mut self.now.writes, arm.writes), (&mut self.now.above, arm.above)] {
+        let Frontier { writes, above, opaque, .. } = &mut self.now;
+        for (all, of_arm) in [(writes, arm.writes), (above, arm.above), (opaque, arm.opaque)] {
             for node in of_arm {
                 if !all.contains(&node) {
                     all.push(node);
@@ -105,31 +150,43 @@ impl Order {
     }
 }
 
-/// Whether the node waits for another one already, by way of others. A gate or a check also holds back what is below
-/// it when it fails: for these, only ways count by which that is passed on.
-fn is_implied(nodes: &[NodeSpec], next: &NodeSpec, edges: &[After], wanted: After) -> bool {
-    let strong = wanted.why.holds_back();
-    let passes = |after: &After| !strong || after.why.holds_back();
-    let before = |node: &NodeSpec, into: &mut Vec<NodeIndex>| {
-        into.extend(&node.reads);
-        into.extend(node.after.iter().filter(|after| passes(after)).map(|after| after.node));
-        into.extend(node.guard().map(|(router, _)| router).into_iter().chain(node.unless));
-    };
-    let mut open = Vec::new();
-    before(next, &mut open);
-    open.extend(edges.iter().filter(|after| passes(after)).map(|after| after.node));
-    let mut seen = HashSet::new();
-    while let Some(node) = open.pop() {
-        if node == wanted.node {
-            return true;
-        }
-        // Every node stands after all that it waits for.
-        if node > wanted.node
-            && seen.insert(node)
-            && let Some(node) = nodes.get(node as usize)
-        {
-            before(node, &mut open);
+/// The nodes that one waits for, by way of others, from the last to the first. A gate or a check also holds back what is
+/// below it when it fails: for these, only ways count by which that is passed on.
+struct Before {
+    only_holding: bool,
+    next: BinaryHeap<NodeIndex>,
+    seen: HashSet<NodeIndex>,
+}
+
+impl Before {
+    fn of(node: &NodeSpec, only_holding: bool) -> Self {
+        let mut before = Self { only_holding, next: BinaryHeap::new(), seen: HashSet::new() };
+        before.add_all_before(node);
+        before
+    }
+
+    fn add(&mut self, node: NodeIndex) {
+        if self.seen.insert(node) {
+            self.next.push(node);
         }
     }
-    false
+
+    fn add_all_before(&mut self, node: &NodeSpec) {
+        let passes = |after: &&After| !self.only_holding || after.why.holds_back();
+        let after: Vec<NodeIndex> = node.after.iter().filter(passes).map(|after| after.node).collect();
+        let guards = node.guard().map(|(router, _)| router).into_iter().chain(node.unless);
+        node.reads.iter().copied().chain(after).chain(guards).for_each(|node| self.add(node));
+    }
+
+    /// Whether a node is one of them; asked of one after the other, the last first.
+    fn includes(&mut self, nodes: &[NodeSpec], wanted: NodeIndex) -> bool {
+        // Every node stands after all that it waits for.
+        while let Some(last) = self.next.peek().copied().filter(|last| *last > wanted) {
+            self.next.pop();
+            if let Some(node) = nodes.get(last as usize) {
+                self.add_all_before(node);
+            }
+        }
+        self.next.peek() == Some(&wanted)
+    }
 }

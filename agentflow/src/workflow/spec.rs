@@ -30,7 +30,7 @@ use crate::event::ApprovalRequest;
 use crate::future::BoxFuture;
 use crate::path::StepPath;
 use crate::resource::ResourceKey;
-use crate::tool::NodeQuestion;
+use crate::tool::{HiddenEffect, NodeQuestion};
 use crate::tool_definition::ToolDefinition;
 use crate::value::Encoded;
 
@@ -129,6 +129,12 @@ pub(crate) struct NodeSpec {
     pub(crate) callees: Vec<TypeId>,
     /// Whether it changes something outside of the run, as far as that is declared.
     pub(crate) writes: bool,
+    /// Whether it may call what the plan does not show, and so may write.
+    pub(crate) is_opaque: bool,
+    /// Whether it is known to read what others may change.
+    pub(crate) reads_effects: bool,
+    /// It is out of the written order of what writes.
+    pub(crate) unordered: bool,
     /// The gate or the check that it is, or that is in its body or in a workflow that it calls: nothing below it begins
     /// before that has passed.
     pub(crate) barrier: Option<OrderReason>,
@@ -362,6 +368,15 @@ impl Spec {
             gates || node.callees.iter().any(|callee| super::callee::asks(*callee))
         };
         self.nodes.iter().any(|node| node.writes || asks(node))
+    }
+
+    /// What a run of it may do beside its model calls, as far as that is declared.
+    pub(crate) fn effect(&self) -> Option<HiddenEffect> {
+        let reads = || self.nodes.iter().any(|node| node.reads_effects);
+        match self.writes_or_asks() {
+            true => Some(HiddenEffect::Writes),
+            false => reads().then_some(HiddenEffect::Reads),
+        }
     }
 
     /// What identifies the texts of the documents that it was made of; `None` of a workflow of the program.

@@ -15,7 +15,7 @@ use super::compile::{Compiled, Libraries};
 use super::kit::Class;
 use super::shrink;
 use super::syntax::Program;
-use super::vocabulary::{FEATURES, UNPROMISED};
+use super::vocabulary::FEATURES;
 
 /// What a campaign does.
 #[derive(Clone, Debug)]
@@ -71,7 +71,7 @@ impl Campaign {
 
     /// Runs it on several threads.
     pub(crate) fn run(&self, libraries: &Libraries) -> Findings {
-        let known = |name: &&String| [FEATURES, UNPROMISED].iter().any(|all| all.contains(&name.as_str()));
+        let known = |name: &&String| FEATURES.contains(&name.as_str());
         let unknown: Vec<&String> = self.without.iter().filter(|name| !known(name)).collect();
         assert!(unknown.is_empty(), "there are no features {unknown:?}; there are {FEATURES:?}");
         let next = AtomicUsize::new(0);

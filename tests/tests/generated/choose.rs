@@ -25,6 +25,8 @@ pub(crate) struct Around {
     pub(crate) has_context: bool,
     /// How many functions can be called: those that are chosen already.
     pub(crate) callable: usize,
+    /// What is shared is the same for everybody who looks: nothing that changes it runs beside this place.
+    pub(crate) alone: bool,
 }
 
 /// A program of a name.
@@ -35,12 +37,12 @@ pub(crate) fn program(rng: &mut Rng, name: &str, size: usize, without: &BTreeSet
     for at in 0..nested {
         let letter = ['a', 'b'][at];
         let gives = [Type::Int, Type::Text, Type::Maybe, Type::Item][chooser.rng.usize(..4)];
-        let function = chooser.function(format!("{name}_{letter}"), gives, 1 + size / 3);
+        let function = chooser.function(format!("{name}_{letter}"), gives, 1 + size / 3, false);
         chooser.nested.push(function);
     }
     let gives = [Type::Text, Type::Text, Type::Text, Type::Int, Type::Item, Type::Pair][chooser.rng.usize(..6)];
     let size = 1 + chooser.rng.usize(..size);
-    let main = chooser.function(name.to_owned(), gives, size);
+    let main = chooser.function(name.to_owned(), gives, size, true);
     let kinds: Vec<Type> = main.parameters.iter().map(|id| chooser.variables[*id].kind).collect();
     let cases = if chooser.allows("cases") { 3 } else { 1 };
     let cases = (0..cases).map(|_| kinds.iter().map(|kind| chooser.literal(*kind)).collect()).collect();
@@ -63,6 +65,11 @@ impl Chooser<'_> {
         !self.without.contains(feature)
     }
 
+    /// Whether an expression may look at what is outside of the program.
+    pub(crate) fn allows_look(&self, feature: &str, around: &Around) -> bool {
+        self.allows(feature) && (feature != "shared" || around.alone)
+    }
+
     pub(crate) fn one_in(&mut self, number: u32) -> bool {
         self.rng.u32(..number) == 0
     }
@@ -77,7 +84,7 @@ impl Chooser<'_> {
         self.sites
     }
 
-    fn function(&mut self, name: String, gives: Type, size: usize) -> Function {
+    fn function(&mut self, name: String, gives: Type, size: usize, is_main: bool) -> Function {
         let kinds = [Type::Int, Type::Int, Type::Text, Type::Ints, Type::Item, Type::Maybe, Type::Flag, Type::Kind];
         let parameters: Vec<Id> = (0..1 + self.rng.usize(..3))
             .map(|_| {
@@ -92,6 +99,7 @@ impl Chooser<'_> {
             returns: Some(gives),
             has_context: takes_context,
             callable: self.nested.len(),
+            alone: is_main,
         };
         let mut statements = Vec::new();
         for _ in 0..size {
@@ -271,7 +279,7 @@ impl Chooser<'_> {
 
     fn matched(&mut self, kind: Type, around: &Around, inner: &Around) -> Value {
         let approval = self.variable(Type::Approval, around);
-        let (scrutinee, patterns): (Value, Patterns) = match self.rng.u32(..5) {
+        let (scrutinee, patterns): (Value, Patterns) = match self.rng.u32(..6) {
             _ if approval.is_some() && self.rng.bool() => (
                 Value::Pure(Expr::Variable(approval.expect("there is one"))),
                 &[("Approval::Granted { .. }", None, false), ("Approval::Denied { .. }", None, false)],
@@ -288,11 +296,32 @@ impl Chooser<'_> {
                     _ => &[("Kind::Named { label: {0} }", Some(Type::Text), true), ("_", None, false)],
                 },
             ),
-            2 if self.allows("match-result") => (
-                Value::Tried(self.call(&ATTEMPT, around)),
-                &[("Ok({0})", Some(Type::Int), false), ("Err({0})", Some(Type::Fault), false)],
+            2 if self.allows("patterns") => (
+                self.scrutinee(Type::Loose, around),
+                &[
+                    ("Loose::Number({0} @ 0..=30)", Some(Type::Int), true),
+                    ("Loose::Number({0})", Some(Type::Int), false),
+                    ("Loose::Numbers({0})", Some(Type::Ints), false),
+                    ("Loose::Word { word: {0} }", Some(Type::Text), false),
+                ],
             ),
-            3 => (
+            3 if self.allows("match-result") => (
+                Value::Tried(self.call(&ATTEMPT, around)),
+                match self.rng.u32(..3) {
+                    0 => &[("Ok({0})", Some(Type::Int), false), ("Err({0})", Some(Type::Fault), false)],
+                    1 => &[
+                        ("Err(Fault::Step({0}))", Some(Type::Text), true),
+                        ("Err({0})", Some(Type::Fault), false),
+                        ("Ok({0})", Some(Type::Int), false),
+                    ],
+                    _ => &[
+                        ("Ok({0} @ 10..)", Some(Type::Int), false),
+                        ("Ok(_) | Err(Fault::Run(_))", None, false),
+                        ("Err(Fault::Step({0}))", Some(Type::Text), false),
+                    ],
+                },
+            ),
+            4 => (
                 self.scrutinee(Type::Maybe, around),
                 &[("Some({0})", Some(Type::Int), true), ("Some(_)", None, false), ("None", None, false)],
             ),
@@ -334,7 +363,7 @@ impl Chooser<'_> {
         let over = self.expr(Type::Ints, 1, around);
         let each = if kind == Type::Ints { Type::Int } else { Type::Text };
         let depth = if self.allows("map-body") { around.depth.saturating_sub(1) } else { 0 };
-        let mut inner = Around { depth, returns: None, ..around.clone() };
+        let mut inner = Around { depth, returns: None, alone: false, ..around.clone() };
         let name = self.bind(Type::Int, &mut inner);
         let mut body = Block::default();
         if self.sometimes("map-body", 2) {
@@ -412,7 +441,24 @@ impl Chooser<'_> {
             }
             _ => {
                 use Type::{Flag, Int, Ints, Item, Kind, Maybe, Pair, Text, Texts};
-                let kinds = [Int, Int, Int, Text, Text, Text, Item, Item, Ints, Ints, Texts, Maybe, Kind, Pair, Flag];
+                let kinds = [
+                    Int,
+                    Int,
+                    Int,
+                    Text,
+                    Text,
+                    Text,
+                    Item,
+                    Item,
+                    Ints,
+                    Ints,
+                    Texts,
+                    Maybe,
+                    Kind,
+                    Pair,
+                    Flag,
+                    Type::Loose,
+                ];
                 let kind = kinds[self.rng.usize(..kinds.len())];
                 self.let_statement(kind, around)
             }
@@ -438,6 +484,13 @@ impl Chooser<'_> {
                 let second = self.bind(Type::Text, around);
                 around.visible.push(first);
                 if kind == Type::Pair { Pattern::Pair(first, second) } else { Pattern::Item(first, second) }
+            }
+            Type::Item if self.sometimes("patterns", 4) => {
+                let whole = self.bind(Type::Item, around);
+                around.visible.retain(|id| *id != whole);
+                let number = self.bind(Type::Int, around);
+                around.visible.push(whole);
+                Pattern::Whole(whole, number)
             }
             _ => Pattern::Name(self.bind(kind, around)),
         };
@@ -477,7 +530,9 @@ impl Chooser<'_> {
             ATTRIBUTED.iter().filter(|(step, _)| step.feature.is_none_or(|feature| self.allows(feature))).collect();
         if !attributed.is_empty() && self.one_in(4) {
             let (step, attribute) = attributed[self.rng.usize(..attributed.len())];
-            let value = Value::Call { call: self.call(step, around), wrap: Wrap::Bare };
+            // What goes ahead of others does not wait for what they change.
+            let inner = Around { alone: false, ..around.clone() };
+            let value = Value::Call { call: self.call(step, &inner), wrap: Wrap::Bare };
             into.push(match step.gives {
                 Type::Unit => Statement::Bare { value, attribute: Some(attribute) },
                 kind => {
@@ -487,7 +542,10 @@ impl Chooser<'_> {
             });
             return;
         }
-        let names = ["mail(", "charge(", "upsert(", "book("];
+        let names: &[&str] = match around.alone {
+            true => &["mail(", "charge(", "upsert(", "book(", "set_rate("],
+            false => &["mail(", "charge(", "upsert(", "book("],
+        };
         if let Some(call) = self.call_of(|step| names.iter().any(|name| step.text.starts_with(name)), around) {
             into.push(Statement::Bare { value: Value::Call { call, wrap: Wrap::Bare }, attribute: None });
         }

@@ -28,6 +28,7 @@ impl Chooser<'_> {
             Type::Item => format!("Item {{ number: {number}, label: \"{word}\".to_owned(), tags: Vec::new() }}"),
             Type::Kind => format!("Kind::of({number})"),
             Type::Pair => format!("({number}, \"{word}\".to_owned())"),
+            Type::Loose => format!("Loose::of({number})"),
             Type::Unit => "()".to_owned(),
             Type::Fault => format!("Fault::new(\"{word}\")"),
             Type::Approval => "Approval::granted()".to_owned(),
@@ -44,6 +45,7 @@ impl Chooser<'_> {
         let fits: Vec<_> = OPERATIONS
             .iter()
             .filter(|operation| operation.gives == kind && depth > 0 && self.can_be_taken(operation.takes, around))
+            .filter(|operation| operation.feature.is_none_or(|feature| self.allows_look(feature, around)))
             .map(|operation| (operation.weight, *operation))
             .collect();
         if !fits.is_empty() && (variable.is_some() || !self.one_in(3)) {
@@ -95,7 +97,7 @@ impl Chooser<'_> {
         let fits: Vec<_> = STEPS
             .iter()
             .chain(more)
-            .filter(|step| step.feature.is_none_or(|feature| self.allows(feature)) && fits(step))
+            .filter(|step| step.feature.is_none_or(|feature| self.allows_look(feature, around)) && fits(step))
             .map(|step| (step.weight, *step))
             .collect();
         if fits.is_empty() {
@@ -106,7 +108,9 @@ impl Chooser<'_> {
     }
 
     pub(crate) fn call(&mut self, step: &Step, around: &Around) -> Call {
-        let form = self.form(step.text, step.takes, 1, around);
+        // Run again after a crash, it would read what it has written itself.
+        let alone = around.alone && !step.text.starts_with("set_rate(");
+        let form = self.form(step.text, step.takes, 1, &Around { alone, ..around.clone() });
         Call { form, is_async: step.is_async, can_fail: step.can_fail }
     }
 
@@ -128,8 +132,10 @@ impl Chooser<'_> {
         if !call.is_async || !self.sometimes("wrap", 3) {
             return Value::Call { call, wrap: Wrap::Bare };
         }
-        let wrap = match self.rng.u32(..2) {
+        let owns = call.form.arguments.iter().all(|(mode, expr)| *mode != Mode::Own || !matches!(expr, Expr::Form(_)));
+        let wrap = match self.rng.u32(..3) {
             0 if call.can_fail => Wrap::MapErr,
+            1 if owns && self.allows("loop") => Wrap::Loop,
             _ => Wrap::Block,
         };
         let _ = around;

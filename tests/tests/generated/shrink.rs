@@ -259,6 +259,7 @@ fn literal(kind: Type) -> Option<Expr> {
         Type::Item => "Item { number: 1, label: \"a\".to_owned(), tags: Vec::new() }",
         Type::Kind => "Kind::Empty",
         Type::Pair => "(1, \"a\".to_owned())",
+        Type::Loose => "Loose::Number(1)",
         Type::Unit | Type::Fault | Type::Approval => return None,
     };
     Some(Expr::Literal(text.to_owned()))
@@ -305,7 +306,9 @@ fn walk(block: &mut Block, see: See<'_>) {
             Statement::Let { pattern, value, .. } => {
                 match pattern {
                     Pattern::Name(id) => see(At::Bound(*id)),
-                    Pattern::Pair(a, b) | Pattern::Item(a, b) => [*a, *b].into_iter().for_each(|id| see(At::Bound(id))),
+                    Pattern::Pair(a, b) | Pattern::Item(a, b) | Pattern::Whole(a, b) => {
+                        [*a, *b].into_iter().for_each(|id| see(At::Bound(id)))
+                    }
                     Pattern::Ignored => {}
                 }
                 walk_value(value, see);

@@ -13,6 +13,7 @@ pub(crate) enum Type {
     Item,
     Kind,
     Pair,
+    Loose,
     Unit,
     Fault,
     Approval,
@@ -31,6 +32,7 @@ impl Type {
             Self::Item => "Item",
             Self::Kind => "Kind",
             Self::Pair => "(i64, String)",
+            Self::Loose => "Loose",
             Self::Unit => "()",
             Self::Fault => "Fault",
             Self::Approval => "Approval",
@@ -94,6 +96,8 @@ pub(crate) enum Wrap {
     Some,
     MapErr,
     Block,
+    /// Several times, in a loop.
+    Loop,
     /// With another one, one after the other.
     Pair(Box<Call>),
     /// With another one, at the same time.
@@ -190,6 +194,8 @@ pub(crate) enum Pattern {
     Pair(Id, Id),
     /// `Item { number, label, .. }`.
     Item(Id, Id),
+    /// `whole @ Item { number, .. }`.
+    Whole(Id, Id),
     /// `_`.
     Ignored,
 }
@@ -252,6 +258,6 @@ impl Program {
     /// Whether a person is asked somewhere.
     pub(crate) fn asks(&self) -> bool {
         let text = format!("{:?} {:?}", self.main, self.nested);
-        text.contains("Gate {") || text.contains("wipe(")
+        text.contains("Gate {") || text.contains("wipe(") || text.contains("wipe_in_helper(")
     }
 }

@@ -3,7 +3,7 @@
 use super::syntax::{Mode, Type};
 
 use Mode::{Name, Own, Place, Ref};
-use Type::{Fault, Flag, Int, Ints, Item, Kind, Maybe, Pair, Text, Texts, Unit};
+use Type::{Fault, Flag, Int, Ints, Item, Kind, Loose, Maybe, Pair, Text, Texts, Unit};
 
 /// An expression without an `.await`.
 #[derive(Clone, Copy, Debug)]
@@ -12,10 +12,18 @@ pub(crate) struct Operation {
     pub(crate) text: &'static str,
     pub(crate) takes: &'static [(Mode, Type)],
     pub(crate) weight: u32,
+    /// Only with a feature.
+    pub(crate) feature: Option<&'static str>,
 }
 
 const fn op(gives: Type, weight: u32, text: &'static str, takes: &'static [(Mode, Type)]) -> Operation {
-    Operation { gives, text, takes, weight }
+    Operation { gives, text, takes, weight, feature: None }
+}
+
+impl Operation {
+    const fn only(self, feature: &'static str) -> Self {
+        Self { feature: Some(feature), ..self }
+    }
 }
 
 /// A call of a step, a tool or a helper.
@@ -105,11 +113,28 @@ pub(crate) const OPERATIONS: &[Operation] = &[
     op(Kind, 1, "Kind::Named { label: {0} }", &[(Own, Text)]),
     op(Kind, 2, "Kind::of({0})", &[(Own, Int)]),
     op(Pair, 1, "({0}, {1})", &[(Own, Int), (Own, Text)]),
+    op(Loose, 2, "Loose::Number({0})", &[(Own, Int)]),
+    op(Loose, 1, "Loose::Word { word: {0} }", &[(Own, Text)]),
+    op(Loose, 1, "Loose::of({0})", &[(Own, Int)]),
+    op(Text, 1, "format!(\"{{0}:?}\")", &[(Name, Loose)]),
+    // What looks at more than its values, by names of the standard library.
+    op(Maybe, 2, "{0}.get({s})", &[(Place, Item)]).only("looks"),
+    op(Maybe, 1, "SHELF.get({s}, {0})", &[(Own, Int)]).only("looks"),
+    op(Int, 1, "{0}.len({s})", &[(Place, Item)]).only("looks"),
+    op(Int, 2, "rated({0})", &[(Own, Int)]).only("shared"),
+    op(Text, 1, "{0}.as_str().to_owned()", &[(Place, Item)]).only("looks"),
+    op(Ints, 1, "twice({0})", &[(Own, Int)]).only("generic"),
 ];
 
 /// Values that are others each time.
-pub(crate) const CHANCES: &[Operation] =
-    &[op(Text, 3, "new_id({s})", &[]), op(Text, 2, "stamp({s})", &[]), op(Text, 2, "hashed({s}, {0})", &[(Ref, Ints)])];
+pub(crate) const CHANCES: &[Operation] = &[
+    op(Text, 3, "new_id({s})", &[]),
+    op(Text, 2, "stamp({s})", &[]),
+    op(Text, 2, "hashed({s}, {0})", &[(Ref, Ints)]),
+    op(Text, 2, "{0}.last({s})", &[(Place, Item)]),
+    op(Text, 2, "{0}.replace({s})", &[(Place, Item)]),
+    op(Text, 2, "SHELF.last({s})", &[]),
+];
 
 /// Everything that is called.
 pub(crate) const STEPS: &[Step] = &[
@@ -132,6 +157,13 @@ pub(crate) const STEPS: &[Step] = &[
     step(Int, 1, "wipe({s}, {0})", &[(Own, Int)]).only("approve"),
     step(Text, 2, "mail_and_charge({s}, {0}, {1})", &[(Own, Text), (Own, Int)]).only("hidden"),
     step(Maybe, 2, "mail_if_even({s}, {0})", &[(Own, Int)]).only("hidden"),
+    step(Int, 2, "look_up({s}, {0})", &[(Own, Text)]).only("hidden"),
+    step(Int, 1, "wipe_in_helper({s}, {0})", &[(Own, Int)]).only("hidden"),
+    step(Int, 2, "set_rate({s}, {0})", &[(Own, Int)]).only("shared"),
+    step(Loose, 2, "loosen({s}, {0})", &[(Own, Int)]),
+    step(Item, 1, "echo::<Item>({s}, {0})", &[(Own, Item)]).only("generic"),
+    step(Ints, 1, "echo({s}, {0})", &[(Own, Ints)]).only("generic"),
+    step(Text, 1, "show({s}, {0})", &[(Ref, Loose)]).only("generic"),
 ];
 
 /// Calls that are statements of their own, since an attribute stands before them.
@@ -157,10 +189,6 @@ pub(crate) const ROUNDS: &[Step] = &[
     step(Int, 1, "upsert({s}, {0}, \"round\".to_owned())", &[(Own, Int)]),
 ];
 
-/// Features that programs have only when `AGENTFLOW_WITH` names them, since nothing is promised of them: `hidden`, a plain
-/// function that calls tools which write, without an attribute that says so.
-pub(crate) const UNPROMISED: &[&str] = &["hidden"];
-
 /// Features of the programs, which `AGENTFLOW_WITHOUT` takes away by name.
 pub(crate) const FEATURES: &[&str] = &[
     "annotated",
@@ -176,11 +204,15 @@ pub(crate) const FEATURES: &[&str] = &[
     "fallback",
     "for",
     "gate",
+    "generic",
     "helpers",
+    "hidden",
     "if",
     "if-let",
     "join",
     "let-else",
+    "looks",
+    "loop",
     "map",
     "map-body",
     "match",
@@ -189,9 +221,11 @@ pub(crate) const FEATURES: &[&str] = &[
     "nested",
     "node-write",
     "option",
+    "patterns",
     "repeat",
     "return",
     "shadow",
+    "shared",
     "sync",
     "tail",
     "timeout",

@@ -168,6 +168,9 @@ impl Writer<'_> {
                     Pattern::Item(a, b) => {
                         format!("Item {{ number: {}, label: {}, .. }}", self.name(*a), self.name(*b))
                     }
+                    Pattern::Whole(whole, number) => {
+                        format!("{} @ Item {{ number: {}, .. }}", self.name(*whole), self.name(*number))
+                    }
                     Pattern::Ignored => "_".to_owned(),
                 };
                 let kind = if *annotated { format!(": {}", kind.rust()) } else { String::new() };
@@ -301,6 +304,12 @@ impl Writer<'_> {
                     "{}.await.map_err(|error| Fault::from(error).at(\"place {}\"))?",
                     self.future(call),
                     call.form.site
+                )
+            }
+            Wrap::Loop => {
+                let call = self.awaited(call);
+                format!(
+                    "{{ let mut last = {call}; let mut rounds = 0; while rounds < 2 {{ last = {call}; rounds += 1; }} last }}"
                 )
             }
             Wrap::Block => format!("{{ let inner = {}; inner }}", self.awaited(call)),

@@ -54,15 +54,12 @@ async fn stamped_in_an_argument(n: u64) -> Result<u64> {
     Ok(took + m)
 }
 
-fn label(n: u64) -> String {
-    format!("label {n}")
-}
-
-/// `name` is made of an input, so `second` does not wait for `first`.
+/// `name` is made of an input by what is known to look at nothing else, so `second` does not wait for `first`.
 #[workflow]
 async fn beside(n: u64) -> Result<u64> {
     let first = slow(n).await?;
-    let name = label(n);
+    let words = ["label".to_owned(), n.to_string()];
+    let name = words.iter().map(|word| word.trim()).collect::<Vec<_>>().join(" ");
     let empty: Vec<u64> = Vec::new();
     let second = slow(name.len() as u64 + empty.len() as u64).await?;
     Ok(first + second)
@@ -86,4 +83,180 @@ async fn what_is_made_of_values_delays_nothing() {
     let began = Instant::now();
     assert_eq!(beside(1).await.unwrap(), 8);
     assert_eq!(began.elapsed(), Duration::from_millis(30), "both steps ran at the same time");
+}
+
+static RATE: AtomicU64 = AtomicU64::new(0);
+static RATES: std::sync::Mutex<Vec<u64>> = std::sync::Mutex::new(Vec::new());
+
+/// A step that changes what others look at, after a while.
+async fn refresh(rate: u64) -> Result<u64> {
+    sleep(Duration::from_millis(5)).await;
+    RATE.store(rate, Ordering::SeqCst);
+    RATES.lock().unwrap().push(rate);
+    Ok(rate)
+}
+
+fn in_euro(cents: u64) -> u64 {
+    cents * RATE.load(Ordering::SeqCst)
+}
+
+/// A type of the program that looks at more than its value.
+struct Converter;
+
+impl Converter {
+    fn len(&self) -> u64 {
+        RATE.load(Ordering::SeqCst)
+    }
+}
+
+static CONVERTER: Converter = Converter;
+
+async fn shown(n: u64) -> Result<u64> {
+    Ok(n)
+}
+
+/// Each body reads the rate after `refresh` has set it.
+macro_rules! rates {
+    ($($name:ident ($rate:ident, $cents:ident) $body:tt)*) => {
+        $(#[workflow]
+        async fn $name($rate: u64, $cents: u64) -> Result<u64> $body)*
+
+        #[tokio::test(start_paused = true)]
+        async fn what_may_read_an_effect_waits_for_the_steps_above() {
+            $(
+                RATE.store(0, Ordering::SeqCst);
+                RATES.lock().unwrap().clear();
+                assert_eq!($name(7, 10).await.unwrap(), 77, stringify!($name));
+            )*
+        }
+    };
+}
+
+rates! {
+    in_a_helper(rate, cents) {
+        let loaded = refresh(rate).await?;
+        let euro = in_euro(cents);
+        Ok(loaded + euro)
+    }
+    in_the_output(rate, cents) {
+        let loaded = refresh(rate).await?;
+        Ok(loaded + in_euro(cents))
+    }
+    in_a_macro(rate, cents) {
+        let loaded = refresh(rate).await?;
+        let euro = format!("{}", in_euro(cents));
+        Ok(loaded + euro.parse::<u64>().unwrap_or(0))
+    }
+    in_a_closure(rate, cents) {
+        let loaded = refresh(rate).await?;
+        let euro: u64 = [cents].iter().map(|cents| in_euro(*cents)).sum();
+        Ok(loaded + euro)
+    }
+    in_a_closure_of_its_own(rate, cents) {
+        let convert = |cents: u64| cents * RATE.load(Ordering::SeqCst);
+        let loaded = refresh(rate).await?;
+        let euro = convert(cents);
+        Ok(loaded + euro)
+    }
+    in_an_argument(rate, cents) {
+        let loaded = refresh(rate).await?;
+        let euro = shown(in_euro(cents)).await?;
+        Ok(loaded + euro)
+    }
+    in_a_condition(rate, cents) {
+        let loaded = refresh(rate).await?;
+        let euro = if in_euro(cents) == 70 { shown(70).await? } else { shown(0).await? };
+        Ok(loaded + euro)
+    }
+    in_a_head(rate, cents) {
+        let loaded = refresh(rate).await?;
+        let euro = match in_euro(cents) {
+            0 => shown(0).await?,
+            n => shown(n).await?,
+        };
+        Ok(loaded + euro)
+    }
+    in_a_method(rate, cents) {
+        let loaded = refresh(rate).await?;
+        let euro = CONVERTER.len() * cents;
+        Ok(loaded + euro)
+    }
+    in_a_list(rate, cents) {
+        let loaded = refresh(rate).await?;
+        let all = map!(vec![in_euro(cents)], |n| shown(n)).await?;
+        Ok(loaded + all[0])
+    }
+    in_a_branch(rate, cents) {
+        let loaded = refresh(rate).await?;
+        let euro = fallback!(shown(in_euro(cents)), shown(1)).await?;
+        Ok(loaded + euro)
+    }
+    in_a_first_round(rate, cents) {
+        let loaded = refresh(rate).await?;
+        let euro = repeat!(in_euro(cents), |n| shown(n), max = 1).await?;
+        Ok(loaded + euro)
+    }
+    in_an_assertion(rate, cents) {
+        let loaded = refresh(rate).await?;
+        assert!(in_euro(cents) == 70);
+        Ok(loaded + 70)
+    }
+    in_a_let_else(rate, cents) {
+        let loaded = refresh(rate).await?;
+        let Some(euro) = in_euro(cents).checked_sub(1) else { return Ok(0) };
+        let euro = shown(euro).await?;
+        Ok(loaded + euro + 1)
+    }
+    in_a_lock(rate, cents) {
+        let loaded = refresh(rate).await?;
+        let euro = RATES.lock().unwrap().iter().map(|rate| rate * cents).sum::<u64>();
+        Ok(loaded + euro)
+    }
+}
+
+#[workflow]
+async fn asked_about(rate: u64, cents: u64) -> Result<u64> {
+    let loaded = refresh(rate).await?;
+    let answer = gate!("{cents} are {rate}?", in_euro(cents)).await?;
+    Ok(loaded + u64::from(answer.is_granted()))
+}
+
+async fn kept(path: std::path::PathBuf) -> std::io::Result<usize> {
+    sleep(Duration::from_millis(5)).await;
+    std::fs::write(&path, "kept").map(|()| 4)
+}
+
+#[workflow]
+async fn looks_at_a_file(
+    path: std::path::PathBuf,
+) -> Result<(usize, bool, String), Box<dyn std::error::Error + Send + Sync>> {
+    let written = kept(path.clone()).await?;
+    let exists = path.exists();
+    let text = read(&path);
+    Ok((written, exists, text))
+}
+
+fn read(path: &std::path::Path) -> String {
+    std::fs::read_to_string(path).unwrap_or_default()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_file_is_looked_at_after_the_steps_above() {
+    let folder = std::env::temp_dir().join(format!("agentflow-looked-at-{}", std::process::id()));
+    let _ = std::fs::remove_file(&folder);
+    assert_eq!(looks_at_a_file(folder.clone()).await.unwrap(), (4, true, "kept".to_owned()));
+    std::fs::remove_file(folder).unwrap();
+}
+
+/// What a gate asks about is computed after the steps above, and neither are known reads made to wait.
+#[test]
+fn only_what_may_read_an_effect_waits() {
+    let order = |graph: &agentflow::workflow::Graph, node: &str| {
+        let node = graph.node(node).unwrap();
+        node.order.iter().map(|edge| edge.node.clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(order(&asked_about::workflow().graph(), "answer"), ["loaded"]);
+    let graph = beside::workflow().graph();
+    assert_eq!(order(&graph, "name"), Vec::<String>::new(), "{graph:#?}");
+    assert_eq!(order(&graph, "second"), Vec::<String>::new());
 }

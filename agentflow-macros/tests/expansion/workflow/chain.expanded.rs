@@ -66,8 +66,9 @@ const _: () = {
         ) -> __private::Handle<<look_at as __private::WorkflowTypes>::Ok> {
             #[allow(unused_imports)]
             use __private::{
-                AnyOutput as _, FutureOutput as _, FutureTried as _, OptionTried as _,
-                OtherOutput as _, OtherTried as _, PlainStep as _, UnawaitedValue as _,
+                ChosenOnce as _, FutureTried as _, OfAnything as _, OfBorrow as _,
+                OfOwned as _, OfStandard as _, OptionTried as _, OtherNamed as _,
+                OtherOutput as _, OtherReceiver as _, OtherTried as _, PlainStep as _,
             };
             type __AgentflowError = <look_at as __private::WorkflowTypes>::Error;
             steps.describe("Looks at a page.");
@@ -93,41 +94,76 @@ const _: () = {
                     },
                 );
             let page = bound_1;
-            let bound_2 = steps
-                .let_value::<_, _, _>(
-                    __private::Node::new("words")
-                        .line(::core::line!())
-                        .code(6481825094717273900u64)
-                        .calls("split"),
-                    (page,),
-                    move |values| {
-                        #[allow(unused_variables, unused_mut, clippy::let_unit_value)]
-                        let (page,) = values;
-                        __private::Ok::<_, __AgentflowError>(__private::LetOutput(page.split(' ')).bound().value())
-                    },
-                );
+            let bound_2 = {
+                let told_0 = __private::told();
+                steps
+                    .let_value::<_, _, _>(
+                        __private::Node::new("words")
+                            .line(::core::line!())
+                            .code(6481825094717273900u64)
+                            .calls("split")
+                            .at_its_place_unless([told_0.is_standard()]),
+                        (page,),
+                        move |values| {
+                            #[allow(
+                                unused_variables,
+                                unused_mut,
+                                clippy::let_unit_value
+                            )]
+                            let (page,) = values;
+                            __private::Ok::<_, __AgentflowError>(
+                                (
+                                    if __private::NEVER {
+                                        told_0.tell(__private::Receiver(&page).kind())
+                                    },
+                                    page.split(' '),
+                                )
+                                    .1,
+                            )
+                        },
+                    )
+            };
             let words = bound_2;
-            let bound_3 = steps
-                .step::<_, _, _, _>(
-                    __private::Node::new("count")
-                        .line(::core::line!())
-                        .code(4453144752957049415u64)
-                        .calls("count")
-                        .direct()
-                        .text("count(words.collect())"),
-                    (words,),
-                    move |args| async move {
-                        let agentflow_call_0 = count;
-                        #[allow(unused_variables, unused_mut, clippy::let_unit_value)]
-                        let (cx, (words,)) = args
-                            .calling([__private::function_id(&agentflow_call_0)])
-                            .await;
-                        __private::Ok::<_, __AgentflowError>(
-                            __private::TriedStep(agentflow_call_0(words.collect()).await)
-                                .failing::<__AgentflowError>()?,
-                        )
-                    },
-                );
+            let bound_3 = {
+                let told_0 = __private::told();
+                steps
+                    .step::<_, _, _, _>(
+                        __private::Node::new("count")
+                            .line(::core::line!())
+                            .code(4453144752957049415u64)
+                            .calls("count")
+                            .after_effects_unless([told_0.is_standard()])
+                            .direct()
+                            .text("count(words.collect())"),
+                        (words,),
+                        move |args| async move {
+                            let agentflow_call_0 = count;
+                            #[allow(
+                                unused_variables,
+                                unused_mut,
+                                clippy::let_unit_value
+                            )]
+                            let (cx, (words,)) = args
+                                .calling([__private::function_id(&agentflow_call_0)])
+                                .await;
+                            __private::Ok::<_, __AgentflowError>(
+                                __private::TriedStep(
+                                        agentflow_call_0(
+                                                (
+                                                    if __private::NEVER {
+                                                        told_0.tell(__private::Receiver(&words).kind())
+                                                    },
+                                                    words.collect(),
+                                                )
+                                                    .1,
+                                            )
+                                            .await,
+                                    )
+                                    .failing::<__AgentflowError>()?,
+                            )
+                        },
+                    )
+            };
             let count = bound_3;
             let last: __private::Handle<<Result<usize> as __private::WorkflowReturn>::Ok> = steps
                 .value::<_, _, _>(

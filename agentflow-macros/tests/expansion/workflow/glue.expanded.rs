@@ -69,40 +69,73 @@ const _: () = {
         ) -> __private::Handle<<glue as __private::WorkflowTypes>::Ok> {
             #[allow(unused_imports)]
             use __private::{
-                AnyOutput as _, FutureOutput as _, FutureTried as _, OptionTried as _,
-                OtherOutput as _, OtherTried as _, PlainStep as _, UnawaitedValue as _,
+                ChosenOnce as _, FutureTried as _, OfAnything as _, OfBorrow as _,
+                OfOwned as _, OfStandard as _, OptionTried as _, OtherNamed as _,
+                OtherOutput as _, OtherReceiver as _, OtherTried as _, PlainStep as _,
             };
             type __AgentflowError = <glue as __private::WorkflowTypes>::Error;
             steps
                 .describe(
                     "A `let` without a step is repeated by its readers, also after a name is bound again. One that nothing reads is written\nonce, for the compiler's warnings.",
                 );
-            let bound_2 = steps
-                .let_value::<_, _, _>(
-                    __private::Node::new("length")
-                        .line(::core::line!())
-                        .code(3437873407671074428u64),
-                    (a, b),
-                    move |values| {
-                        #[allow(unused_variables, unused_mut, clippy::let_unit_value)]
-                        let (a, b) = values;
-                        __private::Ok::<_, __AgentflowError>(a.len() + b)
-                    },
-                );
+            let bound_2 = {
+                let told_0 = __private::told();
+                steps
+                    .let_value::<_, _, _>(
+                        __private::Node::new("length")
+                            .line(::core::line!())
+                            .code(3437873407671074428u64)
+                            .at_its_place_unless([told_0.is_standard()]),
+                        (a, b),
+                        move |values| {
+                            #[allow(
+                                unused_variables,
+                                unused_mut,
+                                clippy::let_unit_value
+                            )]
+                            let (a, b) = values;
+                            __private::Ok::<_, __AgentflowError>(
+                                (
+                                    if __private::NEVER {
+                                        told_0.tell(__private::Receiver(&a).kind())
+                                    },
+                                    a.len(),
+                                )
+                                    .1 + b,
+                            )
+                        },
+                    )
+            };
             let length = bound_2;
-            let bound_3 = steps
-                .let_value::<_, _, _>(
-                    __private::Node::new("unread")
-                        .line(::core::line!())
-                        .code(13858541334941445u64)
-                        .calls("len"),
-                    (a,),
-                    move |values| {
-                        #[allow(unused_variables, unused_mut, clippy::let_unit_value)]
-                        let (a,) = values;
-                        __private::Ok::<_, __AgentflowError>(__private::LetOutput(a.len()).bound().value())
-                    },
-                );
+            let bound_3 = {
+                let told_0 = __private::told();
+                steps
+                    .let_value::<_, _, _>(
+                        __private::Node::new("unread")
+                            .line(::core::line!())
+                            .code(13858541334941445u64)
+                            .calls("len")
+                            .at_its_place_unless([told_0.is_standard()]),
+                        (a,),
+                        move |values| {
+                            #[allow(
+                                unused_variables,
+                                unused_mut,
+                                clippy::let_unit_value
+                            )]
+                            let (a,) = values;
+                            __private::Ok::<_, __AgentflowError>(
+                                (
+                                    if __private::NEVER {
+                                        told_0.tell(__private::Receiver(&a).kind())
+                                    },
+                                    a.len(),
+                                )
+                                    .1,
+                            )
+                        },
+                    )
+            };
             let unread = bound_3;
             let output_4 = steps
                 .step::<_, _, _, _>(

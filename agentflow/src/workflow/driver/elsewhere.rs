@@ -26,7 +26,7 @@ use crate::run::{Around, Asked, ControlRequest, Reply, RunShared, Seen, check_re
 use crate::state::SavedByStep;
 use crate::store::{MessageId, StoreError};
 use crate::telemetry;
-use crate::tool::StepPlace;
+use crate::tool::{StepPlace, WrittenOrder};
 use crate::workflow::callee::needs_of;
 use crate::workflow::outputs::GivenOutputs;
 use crate::workflow::spec::{NodeIndex, Spec};
@@ -104,7 +104,8 @@ fn begun(spec: &Arc<Spec>, call: &StepCall, run: FarRun) -> Result<FarStep, Erro
         let cx = Context::new(Arc::clone(shared), call.path.clone(), resources)
             .granted(&call.grants.as_slice().into())
             .with_attempt(call.attempt, call.failed.saturating_add(1));
-        let place = StepPlace::of_step(cx.clone(), node.callee, call.attempt == 1, covered(node));
+        let place =
+            StepPlace::of_step(cx.clone(), node.callee, call.attempt == 1, covered(node), WrittenOrder::default());
         Step::new(place, || body_of(node, unit, cx, call.item.as_ref(), &given))
     });
     let step = step.with_limit(node.policy.timeout_of(), node.called.as_ref()).at_its_turn(node);

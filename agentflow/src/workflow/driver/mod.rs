@@ -16,6 +16,7 @@ mod requested;
 mod saving;
 mod starting;
 mod task;
+mod turns;
 mod undoing;
 mod values;
 mod within_step;
@@ -38,6 +39,7 @@ use self::keeping::Commit;
 use self::saving::SavedInOrder;
 pub(crate) use self::saving::places_of_saved;
 use self::task::{Ended, Task};
+use self::turns::Turns;
 pub(crate) use self::undoing::UndoingRun;
 use super::decided::SeenBy;
 use super::machine::{Command, Machine, Outcome, Phase, Unit};
@@ -72,6 +74,7 @@ pub(crate) struct WorkflowRun {
     /// The time that the run may be executed, and how much of it earlier processes used.
     time: Option<(Duration, Duration)>,
     tasks: FuturesUnordered<Task>,
+    turns: Turns,
     control: mpsc::UnboundedReceiver<Asked>,
     commit: Option<Commit>,
     /// The errors that steps failed with, for the caller of a workflow that is called directly.
@@ -124,6 +127,8 @@ impl SegmentKind for OfWorkflow {
 enum Happened {
     /// The run is drained, and nothing is running here any more.
     Quiet,
+    /// A step waits for its turn.
+    Waits,
     Task(Ended),
     Asked(Asked),
     Committed(Result<(), StoreError>),
@@ -160,6 +165,7 @@ impl WorkflowRun {
         };
         segment.shared.stream_if(terms.stream && segment.is_run());
         let (sender, control) = mpsc::unbounded_channel();
+        let turns = Turns::of_caller(segment.is_run());
         let executor = if segment.is_run() { StepsElsewhere::of(&segment.shared.host) } else { None };
         let mut run = Self {
             machine: Machine::new(Arc::clone(spec), inputs),
@@ -170,6 +176,7 @@ impl WorkflowRun {
             paths,
             saved: OnceLock::new(),
             tasks: FuturesUnordered::new(),
+            turns,
             control,
             commit: None,
             originals: Vec::new(),
@@ -395,6 +402,7 @@ impl WorkflowRun {
             {
                 self.requested(request);
             }
+            self.give_turns();
             while !self.leaves
                 && let Some(command) = self.machine.command()
             {
@@ -406,9 +414,12 @@ impl WorkflowRun {
                     return Ok(outcome);
                 }
             }
+            // What has begun just now, or waits for what has just ended.
+            self.give_turns();
             self.begin_commit();
             match self.next().await {
                 Happened::Quiet => self.leave().await?,
+                Happened::Waits => {}
                 Happened::Task(ended) => {
                     unless_failed_as_cancelled(&self.segment.shared, ended.is_failure()).await;
                     self.ended(ended)?;
@@ -427,6 +438,9 @@ impl WorkflowRun {
         std::future::poll_fn(|cx: &mut TaskContext<'_>| {
             if let Poll::Ready(Some(ended)) = Pin::new(&mut self.tasks).poll_next(cx) {
                 return Poll::Ready(Happened::Task(ended));
+            }
+            if self.turns.have_changed() {
+                return Poll::Ready(Happened::Waits);
             }
             // What a step has recorded by itself, such as the outcome of a call, is kept while it continues.
             self.begin_commit();

@@ -9,7 +9,9 @@ use super::task::{Step, Task};
 use crate::context::Context;
 use crate::error::FailureKind;
 use crate::event::EventKind;
-use crate::tool::{Covered, StepPlace, ToolDefinition, asks_at, call_has_events, undecided_below, undecided_failure};
+use crate::tool::{
+    Covered, StepPlace, ToolDefinition, WrittenOrder, asks_at, call_has_events, undecided_below, undecided_failure,
+};
 use crate::value::Encoded;
 use crate::workflow::decided::SeenBy;
 use crate::workflow::machine::Unit;
@@ -38,7 +40,12 @@ impl WorkflowRun {
         // An attempt before this one may have recorded calls. Those of a step that is handed out are judged where it is
         // executed: nothing is called here.
         let fresh = attempt == 1 || self.executor.is_some();
-        let place = StepPlace::of_step(cx.clone(), node.callee, fresh, covered(node));
+        let order = match self.executor {
+            // It is executed where nobody knows what else runs.
+            Some(_) => WrittenOrder::default(),
+            None => self.turns.begin(unit, node),
+        };
+        let place = StepPlace::of_step(cx.clone(), node.callee, fresh, covered(node), order);
         let may_have_stopped = || self.executor.is_some() || cx.run().may_have_stopped(cx.path());
         let undecided = match attempt > 1 && may_have_stopped() {
             false => None,

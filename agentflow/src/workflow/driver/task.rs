@@ -93,7 +93,7 @@ impl Step {
     pub(super) fn with_limit(mut self, limit: Option<Duration>, called: Option<&Arc<ToolDefinition>>) -> Self {
         if let Some(limit) = limit {
             let called = called.map(Arc::clone);
-            self.future = Box::pin(WithLimit::new(limit, self.place.cx.clone(), called, self.future));
+            self.future = Box::pin(WithLimit::new(limit, Arc::clone(&self.place), called, self.future));
         }
         self
     }
@@ -222,20 +222,15 @@ impl Future for Task {
 struct WithLimit {
     limit: Duration,
     time: TimeLimit,
-    cx: crate::context::Context,
+    place: Arc<StepPlace>,
     /// The tool that the step consists of a call of.
     called: Option<Arc<ToolDefinition>>,
     future: StepFuture,
 }
 
 impl WithLimit {
-    fn new(
-        limit: Duration,
-        cx: crate::context::Context,
-        called: Option<Arc<ToolDefinition>>,
-        future: StepFuture,
-    ) -> Self {
-        Self { limit, time: TimeLimit::new(limit), cx, called, future }
+    fn new(limit: Duration, place: Arc<StepPlace>, called: Option<Arc<ToolDefinition>>, future: StepFuture) -> Self {
+        Self { limit, time: TimeLimit::new(limit), place, called, future }
     }
 }
 
@@ -248,7 +243,9 @@ impl Future for WithLimit {
             return Poll::Ready(result);
         }
         // The time begins when the step does, which may be after its start was committed.
-        std::task::ready!(this.time.poll_over(cx, &this.cx));
+        let of_step = &this.place.cx;
+        let waits = this.place.waits_for_turn() || of_step.run().log.waits_within(of_step.path());
+        std::task::ready!(this.time.poll_unless(waits, cx));
         let limit = this.limit;
         let problem = match &this.called {
             Some(tool) => late_text(tool.catalogue_name(), limit, tool.policy.effects),

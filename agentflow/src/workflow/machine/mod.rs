@@ -12,6 +12,7 @@ mod obstacle;
 mod recover;
 mod seen_state;
 mod stopped;
+mod turns;
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -21,6 +22,7 @@ pub(crate) use self::answers::AskedAt;
 use self::group::Group;
 use self::stopped::{BEGUN_ONCE, ENDED, STOPPED};
 pub(crate) use self::stopped::{stopped, was_stopped};
+use self::turns::OpenFrom;
 use super::decided::SeenBy;
 use super::outputs::Revised;
 use super::policy::{OnError, StopPolicy};
@@ -95,6 +97,8 @@ pub(crate) struct Machine {
     /// Commands that follow from what has happened.
     due: VecDeque<Command>,
     running: usize,
+    /// How many of those wait for steps above, and so do nothing.
+    held: usize,
     waiting_units: usize,
     asking: usize,
     interrupted: usize,
@@ -111,6 +115,7 @@ pub(crate) struct Machine {
     stopped_from: Option<NodeIndex>,
     /// The state as it was when the workflow began.
     began_with: Option<Arc<SavedByStep>>,
+    open_from: OpenFrom,
 }
 
 #[derive(Clone, Debug)]
@@ -195,6 +200,8 @@ impl Machine {
             instant: BinaryHeap::new(),
             due: VecDeque::new(),
             running: 0,
+            held: 0,
+            open_from: OpenFrom::default(),
             waiting_units: 0,
             asking: 0,
             interrupted: 0,
@@ -325,6 +332,9 @@ impl Machine {
     fn set_phase(&mut self, unit: Unit, phase: Phase) {
         let Some(state) = self.unit_mut(unit) else { return };
         let before = std::mem::replace(&mut state.phase, phase);
+        if before.has_ended() && !phase.has_ended() {
+            self.open_from.again(unit.node);
+        }
         // A node with items runs through them and does not count itself.
         let counts = unit.child.is_some() || self.nodes[unit.node as usize].group.is_none();
         for (phase, change) in [(before, -1_isize), (phase, 1)] {

@@ -37,7 +37,7 @@ impl Machine {
             }
         }
         while !self.paused
-            && self.running < self.spec.concurrency
+            && self.has_room()
             && let Some(Reverse(entry)) = self.ready.peek().copied()
             && !self.is_stopped(entry.0)
         {
@@ -89,12 +89,15 @@ impl Machine {
 
     /// Nothing can be started: the run waits, or it is over.
     fn rest(&mut self) -> Option<Command> {
-        if self.running > 0 || self.waiting_units > 0 || self.paused {
+        if self.active() > 0 || self.waiting_units > 0 || self.paused {
             return None;
         }
         if self.asking > 0 || self.interrupted > 0 {
             let reason = if self.interrupted > 0 { PauseReason::Interrupted } else { PauseReason::Approval };
             return (self.announced != Some(reason)).then_some(Command::Pause(reason));
+        }
+        if self.running > 0 {
+            return None;
         }
         if let Some(output) = self.ended_by.and_then(|node| self.output(node)) {
             return Some(Command::Finish(Outcome::Completed(output.clone())));

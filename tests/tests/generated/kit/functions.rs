@@ -8,7 +8,7 @@ use agentflow::serde::{Deserialize, Serialize};
 use agentflow::{Approval, Context, tool};
 
 use super::tokens::stripped;
-use super::world::{Act, note, pace};
+use super::world::{Act, note, pace, set_shared_rate, shared_rate};
 pub use super::world::{hashed, new_id, stamp};
 
 /// A thing.
@@ -22,6 +22,82 @@ pub struct Item {
     pub label: String,
     /// More texts.
     pub tags: Vec<String>,
+}
+
+impl Item {
+    /// A text that is another one each time, by a method with a name of the standard library.
+    pub fn last(&self, site: u64) -> String {
+        format!("{}~{}", self.label, new_id(site))
+    }
+
+    /// The same.
+    pub fn replace(&self, site: u64) -> String {
+        format!("{}/{}", self.number, stamp(site))
+    }
+
+    /// A look that is noted, by such a method.
+    pub fn get(&self, site: u64) -> Option<i64> {
+        note(Act::Read, "get", site, self.number.to_string());
+        (self.number % 2 == 0).then_some(self.number)
+    }
+
+    /// The same.
+    pub fn len(&self, site: u64) -> i64 {
+        note(Act::Read, "len", site, self.label.clone());
+        self.label.len() as i64
+    }
+
+    /// A part of it.
+    pub fn as_str(&self) -> &str {
+        &self.label
+    }
+}
+
+/// A shelf outside of the program, whose methods have names of the standard library.
+#[derive(Debug)]
+pub struct Shelf;
+
+/// The shelf.
+pub static SHELF: Shelf = Shelf;
+
+impl Shelf {
+    /// A text that is another one each time.
+    pub fn last(&self, site: u64) -> String {
+        new_id(site)
+    }
+
+    /// A look that is noted.
+    pub fn get(&self, site: u64, number: i64) -> Option<i64> {
+        note(Act::Read, "shelf", site, number.to_string());
+        (number % 3 != 1).then_some(number)
+    }
+}
+
+/// A value of one of several types, without a tag.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(crate = "agentflow::serde", untagged)]
+#[schemars(crate = "agentflow::schemars")]
+pub enum Loose {
+    /// A number.
+    Number(i64),
+    /// Several.
+    Numbers(Vec<i64>),
+    /// A text.
+    Word {
+        /// The text.
+        word: String,
+    },
+}
+
+impl Loose {
+    /// One that depends on a number.
+    pub fn of(number: i64) -> Self {
+        match number.rem_euclid(3) {
+            0 => Self::Number(number),
+            1 => Self::Numbers(vec![number, number + 1]),
+            _ => Self::Word { word: format!("w{number}") },
+        }
+    }
 }
 
 /// One of several things.
@@ -185,6 +261,31 @@ pub async fn seen_by(cx: &Context, site: u64, number: i64) -> Result<String, Fau
     Ok(format!("seen {number} in {}", if cx.run_id().as_str().is_empty() { "nothing" } else { "a run" }))
 }
 
+/// A step of any type.
+pub async fn echo<T: Clone + Send>(site: u64, value: T) -> Result<T, Fault> {
+    pace(site, 3).await;
+    Ok(value)
+}
+
+/// A step that shows a value of any type.
+pub async fn show<T: fmt::Debug + Sync>(site: u64, value: &T) -> Result<String, Fault> {
+    let shown = format!("{value:?}");
+    pace(site, small(&shown)).await;
+    Ok(stripped(&shown))
+}
+
+/// A helper of any type.
+pub fn twice<T: Clone>(value: T) -> Vec<T> {
+    vec![value.clone(), value]
+}
+
+/// A step with an untagged value.
+pub async fn loosen(site: u64, number: i64) -> Result<Loose, Fault> {
+    pace(site, number as u64).await;
+    refuse(site, number)?;
+    Ok(Loose::of(number))
+}
+
 /// A step that writes and is no tool: the author says so.
 pub async fn store_away(site: u64, number: i64) -> Result<i64, Fault> {
     pace(site, number as u64).await;
@@ -293,6 +394,21 @@ pub async fn wipe(site: u64, number: i64) -> Result<i64, Fault> {
     Ok(number % 5)
 }
 
+/// Sets the rate, which helpers read.
+#[tool(idempotent)]
+pub async fn set_rate(site: u64, rate: i64) -> Result<i64, Fault> {
+    pace(site, rate as u64).await;
+    note(Act::Idempotent, "set_rate", site, rate.to_string());
+    set_shared_rate(rate % 10);
+    pace(site, 0).await;
+    Ok(rate % 10)
+}
+
+/// A helper that reads the rate.
+pub fn rated(number: i64) -> i64 {
+    number * shared_rate() % 97
+}
+
 // Helpers: the tools are hidden in plain functions.
 
 /// Sends a mail and charges a card.
@@ -309,6 +425,18 @@ pub async fn mail_if_even(site: u64, number: i64) -> Result<Option<i64>, Fault> 
     }
     mail(site * 1000 + 2, item.label.clone()).await?;
     Ok(Some(item.number))
+}
+
+/// Reads by a tool.
+pub async fn look_up(site: u64, text: String) -> Result<i64, Fault> {
+    pace(site, small(&text)).await;
+    Ok(lookup(site * 1000 + 1, text).await)
+}
+
+/// Books by a tool, with a person's word.
+pub async fn wipe_in_helper(site: u64, number: i64) -> Result<i64, Fault> {
+    pace(site, number as u64).await;
+    wipe(site * 1000 + 1, number).await
 }
 
 /// Sends several mails.

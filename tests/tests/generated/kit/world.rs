@@ -66,6 +66,7 @@ struct World {
     ids: u64,
     ticks: u64,
     pace: u64,
+    rate: i64,
 }
 
 static WORLD: Mutex<Option<World>> = Mutex::new(None);
@@ -80,6 +81,7 @@ pub fn begin(pace: u64) {
     world(|world| {
         world.log.clear();
         world.pace = pace;
+        world.rate = 2;
     });
     change_process();
 }
@@ -159,6 +161,16 @@ pub fn stamp(site: u64) -> String {
         world.ticks
     });
     tokens::token("time", site, &format!("{:08}", tick % 100_000_000))
+}
+
+/// Something outside of the program that steps change.
+pub fn set_shared_rate(rate: i64) {
+    world(|world| world.rate = rate);
+}
+
+/// What it is now.
+pub fn shared_rate() -> i64 {
+    world(|world| world.rate)
 }
 
 /// The numbers in the order of a `HashSet`: mostly another one each time.

@@ -1,9 +1,8 @@
-//! Says which expressions look at what can change while a workflow runs: a clock, chance, the environment, a static. They
-//! are computed at their place, after all that is written above them. It judges by spelling: a call of a path without
-//! arguments, which gets its value from somewhere else, and a few names.
+//! Recognizes the calls that look at a clock, at chance or at the environment, by their spelling. A step with such a call
+//! begins after all that is written above it. What else may look at more than its values, `purity` says.
 
 use proc_macro2::{Delimiter, Ident, TokenStream, TokenTree};
-use quote::{ToTokens, quote};
+use quote::ToTokens;
 use syn::ext::IdentExt;
 
 /// Functions without arguments that make a value of nothing.
@@ -15,13 +14,8 @@ const LOOKING: [&str; 6] = ["elapsed", "load", "lock", "now", "random", "recv"];
 /// Modules whose functions look outside, whatever they are given.
 const MODULES: [&str; 3] = ["env", "fs", "rand"];
 
-/// The call of the library for a node whose expression is computed at its place.
-pub(super) fn place(expr: &impl ToTokens) -> Option<TokenStream> {
-    is_looked_at(expr).then(|| quote!(.at_its_place()))
-}
-
-/// Whether an expression looks outside. A step that is awaited is no such look: `load().await`.
-fn is_looked_at(expr: &impl ToTokens) -> bool {
+/// Returns true if the expression looks outside. A step that is awaited is no such look: `load().await`.
+pub(super) fn looks_outside(expr: &impl ToTokens) -> bool {
     looks(expr.to_token_stream())
 }
 
@@ -78,11 +72,11 @@ fn is_function(tokens: &[TokenTree], at: usize) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::is_looked_at;
+    use super::looks_outside;
 
     fn looks(text: &str) -> bool {
         let expr: syn::Expr = syn::parse_str(text).unwrap_or_else(|error| panic!("{text}: {error}"));
-        is_looked_at(&expr)
+        looks_outside(&expr)
     }
 
     #[test]

@@ -1,0 +1,108 @@
+//! Reads what is computed before an expression: the parts of a head that are computed once, and values that each reader may
+//! compute again. It writes nothing.
+
+use proc_macro2::{Ident, Span};
+use quote::format_ident;
+use syn::ext::IdentExt;
+use syn::spanned::Spanned;
+use syn::{Attribute, Expr, Pat, Type};
+
+use super::body::{Reader, Value};
+use super::model::{Node, Policy, Statement, Work};
+use super::stable::{calls_methods, computes, hoisted, is_stable};
+use super::syntax::{leaves, plain};
+use crate::patterns::{as_name, binds};
+
+impl Reader<'_> {
+    /// A `let` that may be computed again by each reader, as far as its spelling shows it.
+    pub(super) fn look(
+        &mut self,
+        (pat, ty): (Pat, Option<Type>),
+        expr: Expr,
+        attrs: Vec<Attribute>,
+        out: &mut Vec<Statement>,
+    ) {
+        let bound = binds(&pat);
+        let words: Vec<String> = bound.iter().map(|ident| ident.unraw().to_string()).collect();
+        let name = as_name(words.join("_").trim_start_matches('_'));
+        let expr = self.without_temporaries(expr, out);
+        self.scope.extend(words.into_iter().map(|word| (word, false)));
+        let span = expr.span();
+        let rest = Node::tail(Work::Value(expr), span, false);
+        out.push(Statement::Look(Node { name, pat: Some(pat), ty, attrs, ..rest }));
+    }
+
+    /// A head that calls methods is computed before, so that it is computed once where they are not known.
+    pub(super) fn looked(&mut self, expr: Expr, out: &mut Vec<Statement>) -> Expr {
+        match calls_methods(&expr) {
+            true => self.look_part(expr, out),
+            false => expr,
+        }
+    }
+
+    fn look_part(&mut self, expr: Expr, out: &mut Vec<Statement>) -> Expr {
+        let name = self.part_name(&expr);
+        let pat = syn::parse_quote!(#name);
+        self.look((pat, None), expr, Vec::new(), out);
+        if let Some(Statement::Look(node)) = out.last_mut() {
+            // The user has no name for it.
+            node.name.clear();
+        }
+        syn::parse_quote!(#name)
+    }
+
+    fn part_name(&mut self, part: &Expr) -> Ident {
+        self.parts += 1;
+        format_ident!("agentflow_part_{}", self.parts, span = part.span().resolved_at(Span::mixed_site()))
+    }
+
+    /// An expression whose parts have a name that others borrow from.
+    fn without_temporaries(&mut self, mut expr: Expr, out: &mut Vec<Statement>) -> Expr {
+        let borrowed = match &mut expr {
+            Expr::MethodCall(call) if !computes(&call.method) => &mut call.receiver,
+            Expr::Reference(reference) => &mut reference.expr,
+            Expr::Paren(inner) => &mut inner.expr,
+            _ => return expr,
+        };
+        let part = std::mem::replace(&mut **borrowed, Expr::PLACEHOLDER);
+        **borrowed = match plain(&part) {
+            Expr::MethodCall(call) if computes(&call.method) => self.look_part(part, out),
+            _ => self.without_temporaries(part, out),
+        };
+        expr
+    }
+
+    /// An expression whose parts that are not stable are computed before it, each once.
+    pub(super) fn computed_before(&mut self, expr: Expr, out: &mut Vec<Statement>) -> Expr {
+        let mut parts = Vec::new();
+        let stable = hoisted(expr, &mut |part| {
+            let name = self.part_name(&part);
+            parts.push((name.clone(), part));
+            name
+        });
+        for (name, part) in parts {
+            let span = part.span();
+            let mut policy = Policy::default();
+            let Some((work, calls)) = self.work(part, Value::Plain, &mut policy, out) else { continue };
+            let pat = Some(Pat::Ident(syn::PatIdent {
+                attrs: Vec::new(),
+                by_ref: None,
+                mutability: None,
+                ident: name,
+                subpat: None,
+            }));
+            out.push(Statement::Node(Node { pat, calls, policy, is_part: true, ..Node::tail(work, span, false) }));
+        }
+        debug_assert!(is_stable(&stable) || leaves(&stable).is_some(), "what is left gives the same value each time");
+        self.looked(stable, out)
+    }
+
+    /// A whole expression that is computed before, by the name of its node.
+    pub(super) fn part_of(&mut self, expr: Expr, calls: String, out: &mut Vec<Statement>) -> Expr {
+        let part = self.computed_before(expr, out);
+        if let Some(Statement::Node(node)) = out.last_mut() {
+            node.calls = calls;
+        }
+        part
+    }
+}

@@ -1,0 +1,65 @@
+//! Gives the running steps their turns: a call that the plan does not show begins when the steps above are over. A step that
+//! waits leaves its place among the running ones to others.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::WorkflowRun;
+use crate::tool::{HiddenEffect, StepPlace, StepTurn, WrittenOrder};
+use crate::workflow::machine::{Phase, Unit};
+use crate::workflow::spec::NodeSpec;
+
+/// The turns of the running steps of a workflow.
+pub(super) struct Turns {
+    of_steps: Vec<(Unit, Arc<StepTurn>)>,
+    changed: Arc<AtomicBool>,
+    /// The step that the workflow was begun in.
+    outer: Option<Arc<StepPlace>>,
+}
+
+impl Turns {
+    /// Those of a workflow that the caller begins. A run of its own does not wait for the step that started it.
+    pub(super) fn of_caller(is_run: bool) -> Self {
+        let outer = if is_run { None } else { StepPlace::current() };
+        Self { of_steps: Vec::new(), changed: Arc::default(), outer }
+    }
+
+    /// What a step waits for that begins now.
+    pub(super) fn begin(&mut self, unit: Unit, node: &NodeSpec) -> WrittenOrder {
+        let turn = node.has_turn().then(|| StepTurn::new(&self.changed));
+        self.of_steps.retain(|(of, _)| *of != unit);
+        self.of_steps.extend(turn.iter().map(|turn| (unit, Arc::clone(turn))));
+        WrittenOrder { turn, outer: self.outer.clone() }
+    }
+
+    /// Whether a call waits that did not wait when this was asked before.
+    pub(super) fn have_changed(&self) -> bool {
+        self.changed.swap(false, Ordering::Relaxed)
+    }
+}
+
+impl WorkflowRun {
+    /// Opens the turns of the steps above which all is over, the first one first.
+    pub(super) fn give_turns(&mut self) {
+        if self.turns.of_steps.is_empty() {
+            return;
+        }
+        let machine = &mut self.machine;
+        self.turns.of_steps.retain(|(unit, _)| machine.phase(*unit) == Phase::Running);
+        self.turns.of_steps.sort_by_key(|(unit, _)| *unit);
+        let is_held = |(_, turn): &&(Unit, Arc<StepTurn>)| turn.is_waited_for();
+        machine.set_held(self.turns.of_steps.iter().filter(is_held).count());
+        for (unit, turn) in &self.turns.of_steps {
+            for effect in [HiddenEffect::Reads, HiddenEffect::Writes] {
+                if turn.is_open(effect)
+                    || !machine.has_turn(*unit, effect)
+                    || turn.is_waited_for() && !machine.has_room()
+                {
+                    continue;
+                }
+                turn.open(effect);
+                machine.set_held(self.turns.of_steps.iter().filter(is_held).count());
+            }
+        }
+    }
+}

@@ -1,0 +1,213 @@
+//! A tool that writes and is called in a function of a step keeps its place: it waits for the steps above, and what is below
+//! waits for it. The plan shows no more than that the step calls a function.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use agentflow::prelude::*;
+use agentflow::store::MemoryStore;
+use agentflow_testing::test_runtime;
+use tokio::time::{Instant, sleep};
+
+type Failed = Box<dyn std::error::Error + Send + Sync>;
+
+#[derive(Clone, Default)]
+struct Diary(Arc<Mutex<Vec<String>>>);
+
+impl Diary {
+    fn note(&self, what: impl Into<String>) {
+        self.0.lock().unwrap().push(what.into());
+    }
+
+    fn notes(&self) -> Vec<String> {
+        self.0.lock().unwrap().clone()
+    }
+}
+
+/// Books a room.
+#[tool]
+async fn book_room(room: u32, ms: u64, diary: Inject<Diary>) -> Result<u32, String> {
+    sleep(Duration::from_millis(ms)).await;
+    if room == 0 {
+        return Err("no such room".into());
+    }
+    diary.note(format!("booked {room}"));
+    Ok(room)
+}
+
+/// Looks at a room.
+#[tool(effects = "read")]
+async fn look_at_room(room: u32, diary: Inject<Diary>) -> u32 {
+    diary.note(format!("looked at {room}"));
+    room
+}
+
+/// Marks a room, at once.
+#[tool]
+fn mark_room(room: u32, diary: Inject<Diary>) -> u32 {
+    diary.note(format!("marked {room}"));
+    room
+}
+
+async fn reserve(cx: &Context, room: u32, ms: u64) -> Result<u32, Failed> {
+    Ok(book_room(room, ms, cx.inject()?).await?)
+}
+
+async fn look(cx: &Context, room: u32) -> Result<u32, Failed> {
+    Ok(look_at_room(room, cx.inject()?).await)
+}
+
+async fn mark(cx: &Context, room: u32, ms: u64) -> Result<u32, Failed> {
+    sleep(Duration::from_millis(ms)).await;
+    Ok(mark_room(room, cx.inject()?))
+}
+
+async fn slow(room: u32, ms: u64) -> Result<u32, Failed> {
+    sleep(Duration::from_millis(ms)).await;
+    if room == 0 { Err("there is no room".into()) } else { Ok(room) }
+}
+
+async fn run<In: agentflow::workflow::Inputs>(
+    workflow: agentflow::Workflow<In, u32>,
+    input: impl agentflow::workflow::IntoInputs<In>,
+) -> (Result<u32, String>, Vec<String>) {
+    let diary = Diary::default();
+    let runtime = Runtime::builder().resource(diary.clone()).build();
+    let output = tokio::time::timeout(Duration::from_secs(600), workflow.run(&runtime, input)).await.expect("it ends");
+    (output.map_err(|error| error.to_string()), diary.notes())
+}
+
+#[workflow]
+async fn trip(cx: &Context, a: u32, b: u32) -> Result<u32, Failed> {
+    let first = reserve(cx, a, 20).await?;
+    let second = reserve(cx, b, 0).await?;
+    Ok(first + second)
+}
+
+#[tokio::test(start_paused = true)]
+async fn writes_in_functions_keep_their_order() {
+    assert_eq!(run(trip::workflow(), (3, 7)).await, (Ok(10), vec!["booked 3".to_owned(), "booked 7".to_owned()]));
+    let (ended, notes) = run(trip::workflow(), (0, 7)).await;
+    assert!(ended.unwrap_err().contains("no such room"));
+    assert_eq!(notes, Vec::<String>::new(), "nothing is booked below what failed");
+}
+
+#[workflow(concurrency = 1)]
+async fn one_at_a_time(cx: &Context, a: u32, b: u32) -> Result<u32, Failed> {
+    let loaded = slow(a, 5).await?;
+    let first = reserve(cx, loaded, 20).await?;
+    let second = reserve(cx, b, 0).await?;
+    let third = slow(second, 1).await?;
+    Ok(first + third)
+}
+
+/// A step that waits for its turn leaves its place to those that it waits for.
+#[tokio::test(start_paused = true)]
+async fn a_step_that_waits_holds_up_nothing() {
+    assert_eq!(run(one_at_a_time::workflow(), (3, 7)).await.0, Ok(10));
+    assert_eq!(run(one_at_a_time::workflow(), (3, 7)).await.1, ["booked 3", "booked 7"]);
+}
+
+#[workflow]
+async fn after_a_read_that_fails(cx: &Context, a: u32, b: u32) -> Result<u32, Failed> {
+    let first = slow(a, 20).await?;
+    let second = reserve(cx, b, 0).await?;
+    Ok(first + second)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_write_in_a_function_fails_with_what_is_above() {
+    let (ended, notes) = run(after_a_read_that_fails::workflow(), (0, 7)).await;
+    assert!(ended.unwrap_err().contains("there is no room"));
+    assert_eq!(notes, Vec::<String>::new());
+}
+
+#[workflow]
+async fn reads_below(cx: &Context, a: u32, b: u32) -> Result<u32, Failed> {
+    let first = reserve(cx, a, 20).await?;
+    let seen = look_at_room(b, cx.inject()?).await;
+    let again = look(cx, b + 1).await?;
+    Ok(first + seen + again)
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_reads_below_sees_the_write() {
+    let (ended, mut notes) = run(reads_below::workflow(), (3, 7)).await;
+    assert_eq!(ended, Ok(18));
+    notes[1..].sort();
+    assert_eq!(notes, ["booked 3", "looked at 7", "looked at 8"]);
+}
+
+#[workflow]
+async fn marks_below(cx: &Context, a: u32, ms: u64) -> Result<u32, Failed> {
+    let first = slow(a, 20).await?;
+    let marked = mark(cx, a, ms).await?;
+    Ok(first + marked)
+}
+
+/// A tool that is not `async` cannot wait: it fails before it has its effect.
+#[tokio::test(start_paused = true)]
+async fn a_write_that_cannot_wait_says_what_to_do() {
+    let (ended, notes) = run(marks_below::workflow(), (3, 0)).await;
+    let error = ended.unwrap_err();
+    assert!(error.contains("`mark_room` writes") && error.contains("#[node(write)]"), "{error}");
+    assert_eq!(notes, Vec::<String>::new());
+    assert_eq!(run(marks_below::workflow(), (3, 50)).await, (Ok(6), vec!["marked 3".to_owned()]));
+}
+
+#[workflow]
+async fn inner_trip(cx: &Context, a: u32, b: u32) -> Result<u32, Failed> {
+    let first = reserve(cx, a, 20).await?;
+    let second = reserve(cx, b, 0).await?;
+    Ok(first + second)
+}
+
+#[workflow]
+async fn nested_trips(cx: &Context, a: u32, b: u32) -> Result<u32, Failed> {
+    let first = inner_trip(cx, a, b).await?;
+    let second = inner_trip(cx, a + 10, b + 10).await?;
+    Ok(first + second)
+}
+
+#[tokio::test(start_paused = true)]
+async fn writes_in_functions_of_called_workflows_keep_their_order() {
+    let (ended, notes) = run(nested_trips::workflow(), (3, 7)).await;
+    assert_eq!(
+        (ended, notes),
+        (Ok(40), ["booked 3", "booked 7", "booked 13", "booked 17"].map(str::to_owned).to_vec())
+    );
+}
+
+#[workflow]
+async fn asks_below(cx: &Context, a: u32) -> Result<u32, Failed> {
+    let first = reserve(cx, a, 20).await?;
+    let answer = gate!("is {a} right?").await?;
+    Ok(first + u32::from(answer.is_granted()))
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_gate_asks_when_the_write_has_happened() {
+    let diary = Diary::default();
+    let runtime = test_runtime().store(MemoryStore::new()).resource(diary.clone()).build();
+    let handle = runtime.start(asks_below::workflow(), 3).await.unwrap();
+    sleep(Duration::from_millis(10)).await;
+    assert!(runtime.approvals(agentflow::store::RunFilter::new()).await.unwrap().is_empty());
+    sleep(Duration::from_millis(50)).await;
+    assert_eq!(diary.notes(), ["booked 3"]);
+    runtime.approve(handle.run_id(), "answer", Approval::granted(), "ada").await.unwrap();
+    assert_eq!(handle.result().await.unwrap(), 4);
+}
+
+#[workflow]
+async fn loads_two(a: u32, b: u32) -> Result<u32, Failed> {
+    let first = slow(a, 30).await?;
+    let second = slow(b, 30).await?;
+    Ok(first + second)
+}
+
+#[tokio::test(start_paused = true)]
+async fn functions_that_write_nothing_run_beside_each_other() {
+    let began = Instant::now();
+    assert_eq!(run(loads_two::workflow(), (1, 2)).await.0, Ok(3));
+    assert_eq!(began.elapsed(), Duration::from_millis(30));
+}
