@@ -313,7 +313,7 @@ impl Reader<'_> {
             // With steps, or an end of the workflow, in the `else`: what is bound is computed first, if it is there.
             let span = expr.span();
             // In parentheses, since it may begin with a struct literal.
-            let head = Expr::Paren(syn::ExprParen {
+            let head = Expr::Paren(ExprParen {
                 attrs: Vec::new(),
                 paren_token: syn::token::Paren(Span::mixed_site()),
                 expr: Box::new(expr.clone()),

@@ -146,7 +146,7 @@ impl Env {
                 #private::None => #value,
             };
         });
-        self.push(Kind::View { binds: binds(pat), code, needs, meaning });
+        self.push(Kind::View { binds: names(pat), code, needs, meaning });
     }
 
     /// A pattern that destructures the output bound last; with `borrowed`, a reference to it.

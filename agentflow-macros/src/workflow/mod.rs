@@ -12,6 +12,7 @@ mod code;
 mod env;
 mod expand;
 mod forms;
+mod gates;
 mod iterated;
 mod judged;
 mod looks;

@@ -65,7 +65,7 @@ impl Writer<'_> {
         let asking = judge.value(expr);
         let Judged { purity, first } = judge.judged();
         if let Purity::Known = purity {
-            env.view(&local, self.private);
+            env.view(&local, None, self.private);
             return TokenStream::new();
         }
         let opened = self.open_pure(&scope::of_expr(expr), env, node.span);
