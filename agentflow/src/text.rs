@@ -7,9 +7,9 @@ use std::io;
 /// Maximum number of bytes of a name for which a near one is looked for, and of the names that are compared with it.
 pub(crate) const MOST_NAME: usize = 128;
 /// Maximum number of names of a similar length that are looked at for one hint.
-pub(crate) const MOST_NAMES: usize = 500;
-/// Maximum number of pairs of letters that are compared for one hint: about 500 names of 14 letters.
-pub(crate) const MOST_COMPARED: usize = 100_000;
+pub(crate) const MOST_NAMES: usize = 300;
+/// Maximum number of pairs of letters that are compared for one hint: about 300 names of 10 letters.
+pub(crate) const MOST_COMPARED: usize = 30_000;
 
 /// Returns the name nearest to `wrong`, if one is near enough to be meant: at most a third of it differs.
 ///

@@ -1,6 +1,6 @@
 //! A program in which a panic ends the process: a denied call ends its step without one.
 //!
-//! A program of its own, since it is one setting of the process, as a profile with `panic = "abort"` is.
+//! A separate program, since the setting applies to the process, as a profile with `panic = "abort"` does.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, Once};
@@ -96,7 +96,7 @@ async fn pays(kind: u32) -> Result<u32, String> {
         2 => Ok(charge_later(1).await),
         _ => charge_asked(1),
     };
-    // Whatever the step makes of it, it calls nothing any more.
+    // The step continues after the error, and its further calls are not made.
     first.or(Ok::<u32, String>(0))?;
     charge_nothing(1)
 }
@@ -126,8 +126,8 @@ async fn a_denied_call_ends_its_step_without_a_panic() {
         (3, FailureKind::Build),
     ] {
         assert_eq!(failed(kind).await, expected, "{kind}");
+        assert_eq!((CHARGED.load(Ordering::SeqCst), UNWOUND.load(Ordering::SeqCst)), (0, 0), "{kind}");
     }
-    assert_eq!((CHARGED.load(Ordering::SeqCst), UNWOUND.load(Ordering::SeqCst)), (0, 0));
 }
 
 #[tokio::test]

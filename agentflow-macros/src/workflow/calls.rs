@@ -36,7 +36,7 @@ pub(super) struct Calls {
     pub(super) expr: Expr,
     /// The call that the expression is, if it is nothing else: as written. It is the first of the functions.
     pub(super) direct: Option<String>,
-    /// Code that stands before the expression.
+    /// Code in front of the expression.
     pub(super) first: TokenStream,
 }
 

@@ -54,7 +54,7 @@ impl Reader<'_> {
             match other {
                 // A condition that awaits is only asked when those before it do not hold.
                 Some(Expr::If(other)) if !needs_computing(&other.cond, ArmHead::of_if(&other).uncertain) => {
-                    next = other
+                    next = other;
                 }
                 Some(Expr::If(other)) => {
                     let other = block_of(Expr::If(other));
@@ -247,7 +247,7 @@ impl Reader<'_> {
         }));
     }
 
-    /// The same expression, where what is looked into is a name.
+    /// Replaces the receiver of the last method by a name.
     fn looked_into(&mut self, mut expr: Expr, out: &mut Vec<Statement>) -> Expr {
         match &mut expr {
             Expr::Try(ExprTry { expr: inner, .. })
@@ -334,7 +334,7 @@ impl Reader<'_> {
     }
 }
 
-/// What a `?` looks into: the receiver of `ok_or`, or the `Result` of `context`.
+/// Returns the operand of a `?`: the receiver of `ok_or`, or the `Result` of `context`.
 fn tried_view<'e>(expr: &'e Expr, of: &str) -> &'e Expr {
     let Expr::Try(tried) = plain(expr) else { return expr };
     match plain(&tried.expr) {

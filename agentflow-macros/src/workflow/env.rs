@@ -132,7 +132,7 @@ impl Env {
         }
     }
 
-    /// The same of a `let` of which the node bound last has the value, unless each reader is to compute it.
+    /// Binds a `let` whose value is in the node bound last, unless each reader computes it.
     pub(super) fn look(&mut self, local: &Local, recorded: &Ident, private: &TokenStream) {
         let last = self.bindings.len() - 1;
         let Some(init) = &local.init else { return };

@@ -1,6 +1,6 @@
 //! Writes a gate: its question with the values that it shows, and the answer that it waits for.
 
-use proc_macro2::{Ident, TokenStream};
+use proc_macro2::{Ident, Span, TokenStream};
 use quote::{quote, quote_spanned};
 use syn::spanned::Spanned;
 use syn::{Expr, Type};

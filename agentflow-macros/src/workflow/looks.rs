@@ -1,5 +1,5 @@
-//! Reads what is computed before an expression: the parts of a head that are computed once, and values that each reader may
-//! compute again. It writes nothing.
+//! Reads the parts of a head, which are computed once before it, and the values that each reader may compute again. It
+//! writes nothing.
 
 use proc_macro2::{Ident, Span};
 use quote::format_ident;
@@ -11,10 +11,10 @@ use super::body::{Reader, Value};
 use super::model::{Node, Policy, Statement, Work};
 use super::stable::{calls_methods, computes, hoisted, is_stable};
 use super::syntax::{leaves, plain};
-use crate::patterns::{as_name, binds};
+use crate::patterns::{as_name, names};
 
 impl Reader<'_> {
-    /// A `let` that may be computed again by each reader, as far as its spelling shows it.
+    /// Reads a `let` that, by its spelling, each reader may compute again.
     pub(super) fn look(
         &mut self,
         (pat, ty): (Pat, Option<Type>),
@@ -22,7 +22,7 @@ impl Reader<'_> {
         attrs: Vec<Attribute>,
         out: &mut Vec<Statement>,
     ) {
-        let bound = binds(&pat);
+        let bound = names(&pat);
         let words: Vec<String> = bound.iter().map(|ident| ident.unraw().to_string()).collect();
         let name = as_name(words.join("_").trim_start_matches('_'));
         let expr = self.without_temporaries(expr, out);
@@ -32,7 +32,7 @@ impl Reader<'_> {
         out.push(Statement::Look(Node { name, pat: Some(pat), ty, attrs, ..rest }));
     }
 
-    /// A head that calls methods is computed before, so that it is computed once where they are not known.
+    /// Replaces a head that calls methods by a name, so that it is computed once if a method is not known.
     pub(super) fn looked(&mut self, expr: Expr, out: &mut Vec<Statement>) -> Expr {
         match calls_methods(&expr) {
             true => self.look_part(expr, out),
@@ -56,7 +56,7 @@ impl Reader<'_> {
         format_ident!("agentflow_part_{}", self.parts, span = part.span().resolved_at(Span::mixed_site()))
     }
 
-    /// An expression whose parts have a name that others borrow from.
+    /// Gives a name to each owned part that the rest of the expression borrows from.
     fn without_temporaries(&mut self, mut expr: Expr, out: &mut Vec<Statement>) -> Expr {
         let borrowed = match &mut expr {
             Expr::MethodCall(call) if !computes(&call.method) => &mut call.receiver,

@@ -53,8 +53,8 @@ pub(super) enum Statement {
     View(Local),
     /// A macro whose rules name variables of the body.
     Rules(ItemMacro),
-    /// The same of a value that calls methods, which each reader repeats if they are those of the standard library. Else it
-    /// is computed once.
+    /// A view that calls methods. If all of them are methods of the standard library, each reader repeats it; otherwise it is
+    /// computed once and recorded.
     Look(Node),
     Node(Node),
 }

@@ -459,10 +459,8 @@ impl<'a> Writer<'a> {
         let (private, steps) = self.at(node.span);
         let span = node.span.resolved_at(Span::mixed_site());
         // An assertion has no effect but to fail; all else is there for its effect.
-        let (asking, place) = match is_assertion(expr) {
-            true => self.place_of_value(&[expr], env),
-            false => self.place_of_value(&[], env),
-        };
+        let asked = if is_assertion(expr) { &[expr][..] } else { &[] };
+        let (asking, place) = self.place_of_value(asked, env);
         let calls = calls::asking(expr, asking.first().unwrap_or(expr), env);
         let direct = calls.direct.as_ref().map(|text| quote!(.direct().text(#text)));
         let effect = if is_assertion(expr) { place.method } else { quote!(.write()) };

@@ -1,5 +1,5 @@
-//! Writes when a node begins beside the steps above it: its expression with questions to the compiler, and what follows from
-//! the answers. A value that each reader may compute again is written here, too.
+//! Writes the start condition of a node: its expression with questions to the compiler, and the call of the library that
+//! depends on the answers. It also writes values that each reader may compute again.
 
 use proc_macro2::{Span, TokenStream};
 use quote::{quote, quote_spanned};
@@ -14,13 +14,13 @@ use super::purity::{Judge, Judged, Purity};
 use super::spans::{located, own};
 use crate::scope;
 
-/// When a node begins beside others, and the code that finds it out.
+/// The start condition of a node, and the code that asks the compiler for it.
 pub(super) struct Place {
     /// The call of the library for the node.
     pub(super) method: TokenStream,
-    /// The variables that its code tells what it finds.
+    /// Variables that receive the answers of the compiler.
     pub(super) declared: Declared,
-    /// Code that stands before the user's.
+    /// Code in front of the user's code.
     pub(super) first: TokenStream,
     is_unknown: bool,
 }
@@ -35,7 +35,7 @@ impl Place {
         Self { method, declared, first, is_unknown: matches!(purity, Purity::Unknown) }
     }
 
-    /// With the expressions; nothing is asked where nothing can be known.
+    /// Adds the expressions, without questions if the answer is known already.
     fn of(self, asking: Vec<Expr>, exprs: &[&Expr]) -> (Vec<Expr>, Self) {
         match self.is_unknown {
             true => (exprs.iter().map(|expr| (*expr).clone()).collect(), self),
@@ -52,7 +52,7 @@ impl Declared {
 }
 
 impl Writer<'_> {
-    /// A value that each reader computes again, where that gives the same, and that is recorded else.
+    /// Writes a value that each reader computes again if its methods are known, and that is recorded otherwise.
     pub(super) fn look(&mut self, node: &Node, env: &mut Env) -> TokenStream {
         let Node { pat: Some(pat), work: Work::Value(expr), ty, attrs, .. } = node else { return TokenStream::new() };
         let ty = ty.as_ref().map(|ty| quote!(: #ty));
@@ -87,7 +87,7 @@ impl Writer<'_> {
         quote_spanned!(span=> let #recorded = #steps.look(#meta.at_its_place(), #reads, #closure);)
     }
 
-    /// What of the steps above has ended before a value is computed. Gives the expressions with questions to the compiler.
+    /// Returns the start condition of a value, and the expressions with questions to the compiler.
     pub(super) fn place_of_value(&self, exprs: &[&Expr], env: &Env) -> (Vec<Expr>, Place) {
         let span = exprs.first().map_or_else(Span::call_site, |expr| expr.span());
         let (private, is_local) = (located(self.private, span), |name: &str| env.is_local(name));
@@ -97,7 +97,7 @@ impl Writer<'_> {
         Place::new(judged, "at_its_place", &private).of(asking, exprs)
     }
 
-    /// The same of a step: of what it computes before it awaits.
+    /// Returns the start condition of a step, which depends on the code before its first `.await`.
     pub(super) fn place_of_step(&self, steps: &[(&Expr, bool)], env: &Env) -> (Vec<Expr>, Place) {
         let exprs: Vec<&Expr> = steps.iter().map(|(expr, _)| *expr).collect();
         let span = exprs.first().map_or_else(Span::call_site, |expr| expr.span());

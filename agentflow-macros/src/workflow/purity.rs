@@ -1,5 +1,5 @@
-//! Says which expressions depend on the values that they read and on nothing else: arithmetic, macros such as `format!`, and
-//! methods of the standard library. All else may look at what a step above changes, so it is computed at its place.
+//! Recognizes expressions that depend only on the values that they read: arithmetic, macros such as `format!`, and methods of
+//! the standard library. Any other expression may read the effect of a step above, so it is computed at its place.
 //!
 //! A method is known by its name and by the type that it is called on. The compiler knows the type: the expression asks it
 //! in code that never runs, in front of the call, and tells the answer to a variable outside of the closure.
@@ -21,7 +21,7 @@ use syn::{Block, Expr, ExprCall, ExprMethodCall, ExprPath, Item, Lit, Local, Mac
 
 use super::standard_names::{FUNCTIONS, MACROS, METHODS, OF_ANY_VALUE, TYPES};
 use super::syntax::{awaits, macro_name, plain};
-use crate::patterns::binds;
+use crate::patterns::names;
 use crate::scope::placeholders;
 
 /// An expression that may depend on more than the values that it reads.
@@ -74,10 +74,10 @@ pub(super) struct Judge<'j> {
     is_unknown: bool,
 }
 
-/// What was found of some expressions.
+/// The result for some expressions.
 pub(super) struct Judged {
     pub(super) purity: Purity,
-    /// Code that stands before them.
+    /// Code in front of them.
     pub(super) first: TokenStream,
 }
 
@@ -127,7 +127,7 @@ impl<'j> Judge<'j> {
     }
 
     fn bind(&mut self, pat: &Pat) {
-        self.own.extend(binds(pat).iter().map(|ident| ident.unraw().to_string()));
+        self.own.extend(names(pat).iter().map(|ident| ident.unraw().to_string()));
     }
 
     fn variable(&mut self) -> Ident {
@@ -156,7 +156,7 @@ impl<'j> Judge<'j> {
         self.ask_first(&quote!(#private::Receiver(&#path)));
     }
 
-    /// What is computed before the first `.await`; all else is done when the step has begun to wait.
+    /// Judges the code before the first `.await`. The rest runs after the step has begun to wait.
     fn before_await(&mut self, expr: &mut Expr) {
         if awaits(expr).is_none() {
             return self.visit_expr_mut(expr);
@@ -200,7 +200,7 @@ impl<'j> Judge<'j> {
         }
     }
 
-    /// What is computed for a future before it is polled.
+    /// Judges the arguments of a future, which are computed before it is polled.
     fn future(&mut self, future: &mut Expr) {
         match future {
             Expr::Paren(inner) => self.future(&mut inner.expr),
@@ -260,7 +260,7 @@ impl<'j> Judge<'j> {
     /// A function of a type of the standard library.
     fn function(&mut self, path: &ExprPath) {
         match self.of_type(path) {
-            // What the expansion itself calls.
+            // A call that the expansion adds.
             _ if path.path.leading_colon.is_some() && path.path.segments[0].ident == "core" => {}
             Some(question) => self.ask_first(&question),
             None => self.is_unknown = true,

@@ -1,4 +1,4 @@
-//! Says which expressions may give the same value however often they are computed: parts of values that are recorded, such
+//! Recognizes expressions that may give the same value each time they are computed: parts of recorded values, such
 //! as `order.items`, `&name` and `text.trim()`. All else is computed once, as a node. It judges by spelling; whether a method
 //! is that of a type of the standard library, the compiler is asked (`purity`).
 
@@ -178,7 +178,7 @@ fn is_method_of_type(path: &syn::ExprPath, names: &[&str]) -> bool {
     is_type && names.iter().any(|name| method == name)
 }
 
-/// Whether an expression calls methods, whose receivers decide what they are. The code of a closure runs when it is called.
+/// Returns true if an expression calls methods. A closure calls them later.
 pub(super) fn calls_methods(expr: &Expr) -> bool {
     struct Calls(bool);
     impl<'a> Visit<'a> for Calls {
@@ -193,7 +193,7 @@ pub(super) fn calls_methods(expr: &Expr) -> bool {
     calls.0
 }
 
-/// Whether a method gives a value of its own, that nothing else may borrow from once the expression is over.
+/// Returns true if a method returns an owned value, which is dropped at the end of the expression.
 pub(super) fn computes(method: &Ident) -> bool {
     COMPUTING.iter().any(|name| method == name) && !REPLACING.iter().any(|name| method == name)
 }

@@ -38,7 +38,7 @@ pub(super) const METHODS: &[&str] = &[
     "wrapping_add", "wrapping_mul", "wrapping_sub", "xor", "zip",
 ];
 
-/// Methods of traits of the standard library that compute a value of its own from a value of any type.
+/// Methods of conversion traits, which compute an owned value from a value of any type.
 pub(super) const OF_ANY_VALUE: [&str; 8] =
     ["as_any", "clone", "clone_into", "into", "into_owned", "to_owned", "to_string", "try_into"];
 

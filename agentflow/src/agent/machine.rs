@@ -3,14 +3,14 @@
 //! It does no I/O, reads no clock, draws no random number and is not async: the same events give the same command.
 //! The same code serves a live run and a resumed one.
 
-mod answers;
+mod agent_answer;
 mod calls;
 mod handoffs;
 mod later_messages;
 
 use std::sync::Arc;
 
-use self::answers::Answer;
+use self::agent_answer::Answer;
 use self::calls::Calls;
 use self::handoffs::Handoffs;
 pub(super) use self::handoffs::Transfer;

@@ -125,7 +125,8 @@ impl Drafted {
 
 impl Document {
     /// Reads the text of a document; `name` is shown with its problems, the file's name for example. At most 4 MiB are
-    /// read, values that stand in each other at most 64 deep, and at most 200,000 values, what aliases repeat included.
+    /// read, values nested at most 64 deep, at most 200,000 values and 16 MiB of texts, repeated aliases
+    /// included.
     ///
     /// # Errors
     /// All problems of the document that can be known without a runtime.

@@ -4,12 +4,10 @@
 //! `proof.rs` shows that all values fit, `sample.rs` makes values of a schema until one does not, `accepts.rs` says of one
 //! value whether it fits, and `misfit.rs` where it does not. What none of them can show is [`Assignable::Unknown`].
 //! `embedded.rs` makes schemas parts of others, `part_at.rs` reads what one says of a part, and `narrowed.rs` what it says once
-//! more is known. `limits.rs` finds keywords that limit a value beyond its type.
+//! more is known. `value_limits.rs` finds keywords that limit a value beyond its type.
 
 mod accepts;
 mod embedded;
-#[cfg(feature = "dynamic")]
-mod limits;
 mod misfit;
 #[cfg(feature = "dynamic")]
 mod narrowed;
@@ -18,6 +16,8 @@ mod part_at;
 mod proof;
 mod sample;
 mod schema_at;
+#[cfg(feature = "dynamic")]
+mod value_limits;
 
 use std::fmt;
 
@@ -25,8 +25,6 @@ use serde_json::Value;
 
 use self::accepts::Validator;
 pub(crate) use self::embedded::{Definitions, part_of};
-#[cfg(feature = "dynamic")]
-pub(crate) use self::limits::has_limits;
 use self::misfit::{Misfits, misfits};
 #[cfg(feature = "dynamic")]
 pub(crate) use self::narrowed::{Fact, NarrowedSchema};
@@ -35,6 +33,8 @@ pub(crate) use self::part_at::{Lack, lacks, part_at};
 use self::proof::Proof;
 use self::sample::Samples;
 use self::schema_at::At;
+#[cfg(feature = "dynamic")]
+pub(crate) use self::value_limits::has_limits;
 
 /// The most places that are reported of two schemas.
 const MOST: usize = 10;

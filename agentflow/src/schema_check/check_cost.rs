@@ -11,8 +11,10 @@ use super::schema_graph::{Edge, MOST_NESTED, PartId, SchemaGraph};
 pub(crate) const MOST_STEPS: u64 = 2_000_000;
 /// Maximum number of steps for the sentences about a value that does not fit. Above it the value is refused without a place.
 pub(crate) const MOST_EXPLAINED: u64 = 200_000;
-/// Maximum number of pairs of a schema and a value that are counted.
-const MOST_PAIRS: u64 = 500_000;
+/// Maximum number of steps of counting. Such a step is shorter than a step of a check.
+const MOST_COUNTED: u64 = 4 * MOST_STEPS;
+/// Maximum number of pairs of a schema and a value whose cost is kept.
+const MOST_KEPT: usize = 500_000;
 
 /// Steps of a check, at most.
 #[derive(Clone, Copy, Debug, Default)]
@@ -44,7 +46,7 @@ impl SchemaGraph {
         {
             return Ok(CheckCost { verdict: steps, explanation: steps });
         }
-        let mut counter = Counter { graph: self, known: HashMap::new(), sizes: HashMap::new(), pairs: 0 };
+        let mut counter = Counter { graph: self, known: HashMap::new(), sizes: HashMap::new(), left: MOST_COUNTED };
         counter.measure(value);
         let cost = counter.cost(0, value, 0)?;
         if cost.verdict > MOST_STEPS { Err(too_long()) } else { Ok(cost) }
@@ -89,7 +91,8 @@ struct Counter<'g> {
     known: HashMap<(PartId, usize), CheckCost>,
     /// Sizes of lists and objects, by their address.
     sizes: HashMap<usize, u64>,
-    pairs: u64,
+    /// Steps of counting that are left.
+    left: u64,
 }
 
 impl Counter<'_> {
@@ -108,6 +111,12 @@ impl Counter<'_> {
         self.sizes.get(&address(value)).copied().unwrap_or_else(|| own_size(value))
     }
 
+    /// Counting takes time itself, and ends no later than a check would.
+    fn spend(&mut self, steps: u64) -> Result<(), String> {
+        self.left = self.left.checked_sub(steps).ok_or_else(too_long)?;
+        Ok(())
+    }
+
     fn cost(&mut self, id: PartId, value: &Value, depth: usize) -> Result<CheckCost, String> {
         if depth > MOST_NESTED {
             return Err(format!(
@@ -122,10 +131,7 @@ impl Counter<'_> {
         {
             return Ok(*cost);
         }
-        self.pairs += 1;
-        if self.pairs > MOST_PAIRS {
-            return Err(too_long());
-        }
+        self.spend(1 + part.edges.len() as u64 / 8)?;
         let size = self.size(value);
         let text = value.as_str().map_or(0, |text| part.text_steps.saturating_mul(1 + text.len() as u64 / 64));
         let steps = part.steps.saturating_add(text).saturating_add(part.deep_steps.saturating_mul(size));
@@ -146,6 +152,9 @@ impl Counter<'_> {
             cost.add(inner);
         }
         if !part.edges.is_empty() {
+            if self.known.len() >= MOST_KEPT {
+                return Err(too_long());
+            }
             self.known.insert(place, cost);
         }
         Ok(cost)
@@ -194,14 +203,16 @@ impl Counter<'_> {
                 let text = graph.patterns.text_steps(*pattern);
                 for (name, value) in fields {
                     let steps = text.saturating_mul(1 + name.len() as u64 / 64);
+                    self.spend(steps)?;
                     cost.add(CheckCost { verdict: steps, explanation: steps });
-                    if steps <= MOST_STEPS && graph.patterns.matches(*pattern, name) {
+                    if graph.patterns.matches(*pattern, name) {
                         cost.add(self.cost(*part, value, depth + 1)?);
                     }
                 }
             }
             (Edge::OtherFields(part), Value::Object(fields)) => {
                 for (name, value) in fields {
+                    self.spend(graph.parts.get(id).map_or(0, |part| part.patterns.len() as u64))?;
                     if !graph.has_field(id, name) {
                         cost.add(self.cost(*part, value, depth + 1)?);
                     }
@@ -234,9 +245,7 @@ impl SchemaGraph {
     /// `true` if a schema has another one for a field of this name.
     fn has_field(&self, id: PartId, name: &str) -> bool {
         let Some(part) = self.parts.get(id) else { return false };
-        let is_like =
-            |edge: &Edge| matches!(edge, Edge::FieldsLike(pattern, _) if self.patterns.matches(*pattern, name));
-        part.fields.contains(name) || part.edges.iter().any(is_like)
+        part.fields.contains(name) || part.patterns.iter().any(|pattern| self.patterns.matches(*pattern, name))
     }
 }
 

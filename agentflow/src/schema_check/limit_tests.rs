@@ -103,7 +103,7 @@ fn wide_values_and_tagged_objects_fit() {
     };
     quick("a deep expression", || check.check(&deep(json!(1))).unwrap());
     quick("a deep mistake", || check.check(&deep(json!("x"))).unwrap_err());
-    // Many rows, of which one is wrong.
+    // Many rows, and a mistake in the last one.
     let rows = json!({"type": "array", "items": {"type": "object", "required": ["id"], "properties": {
         "id": {"type": "integer"}, "name": {"type": ["string", "null"], "maxLength": 40, "pattern": "^[^\\n]*$"}
     }}});

@@ -15,7 +15,7 @@ pub(crate) const MOST_PATTERN: u64 = 1 << 20;
 pub(crate) const MOST_PATTERNS: u64 = 16 << 20;
 /// Maximum number of bytes of a pattern.
 pub(crate) const MOST_TEXT: usize = 16 << 10;
-/// Bytes that reading a pattern takes for each of its own bytes, such as the ranges of `\w`.
+/// Bytes of memory for each byte of a pattern while it is read, such as the ranges of `\w`.
 const READ_BYTES: u64 = 128;
 /// Maximum number of bytes of a pattern that an error shows.
 const SHOWN: usize = 120;

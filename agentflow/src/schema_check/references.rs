@@ -1,7 +1,7 @@
 //! Targets of the references within a JSON Schema. Where a reference is ambiguous, all schemas that it may lead to are
 //! targets, so a count of them is never too low.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use serde_json::Value;
 
@@ -20,8 +20,8 @@ pub(super) struct References<'s> {
     /// The resources around a schema, by its address; without an entry it is the whole schema alone.
     scopes: HashMap<usize, Vec<&'s Value>>,
     /// Schemas with an `$id`, by its last segment.
-    resources: Vec<(String, &'s Value)>,
-    anchors: Vec<(String, &'s Value)>,
+    resources: HashMap<String, Vec<&'s Value>>,
+    anchors: HashMap<String, Vec<&'s Value>>,
     recursive: Vec<&'s Value>,
 }
 
@@ -29,8 +29,13 @@ impl<'s> References<'s> {
     /// # Errors
     /// A sentence when the schema is nested too deeply.
     pub(super) fn new(root: &'s Value) -> Result<Self, String> {
-        let mut references =
-            Self { root, scopes: HashMap::new(), resources: Vec::new(), anchors: Vec::new(), recursive: Vec::new() };
+        let mut references = Self {
+            root,
+            scopes: HashMap::new(),
+            resources: HashMap::new(),
+            anchors: HashMap::new(),
+            recursive: Vec::new(),
+        };
         references.index(root, &[root], 0)?;
         Ok(references)
     }
@@ -47,9 +52,11 @@ impl<'s> References<'s> {
                 let mut inner = around.to_vec();
                 for name in ["$id", "id"] {
                     match keywords.get(name).and_then(Value::as_str) {
-                        Some(id) if id.starts_with('#') => self.anchors.push((id[1..].to_owned(), value)),
+                        Some(id) if id.starts_with('#') => {
+                            self.anchors.entry(id[1..].to_owned()).or_default().push(value)
+                        }
                         Some(id) => {
-                            self.resources.push((last_segment(id).to_owned(), value));
+                            self.resources.entry(last_segment(id).to_owned()).or_default().push(value);
                             inner.push(value);
                         }
                         None => {}
@@ -57,7 +64,7 @@ impl<'s> References<'s> {
                 }
                 for name in ["$anchor", "$dynamicAnchor"] {
                     if let Some(anchor) = keywords.get(name).and_then(Value::as_str) {
-                        self.anchors.push((anchor.to_owned(), value));
+                        self.anchors.entry(anchor.to_owned()).or_default().push(value);
                     }
                 }
                 if keywords.get("$recursiveAnchor") == Some(&Value::Bool(true)) {
@@ -93,10 +100,7 @@ impl<'s> References<'s> {
         let around = self.scopes.get(&std::ptr::from_ref(schema).addr());
         let resources: Vec<&'s Value> = match base {
             "" => around.map_or_else(|| vec![self.root], Clone::clone),
-            base => {
-                let segment = last_segment(base);
-                self.resources.iter().filter(|(id, _)| id == segment).map(|(_, resource)| *resource).collect()
-            }
+            base => self.resources.get(last_segment(base)).cloned().unwrap_or_default(),
         };
         let decoded = decoded(fragment).unwrap_or_default();
         let mut targets: Vec<&'s Value> = Vec::new();
@@ -108,19 +112,14 @@ impl<'s> References<'s> {
                 targets.extend(resource.pointer(&decoded));
             }
         }
-        targets.extend(
-            self.anchors.iter().filter(|(anchor, _)| *anchor == decoded && !decoded.is_empty()).map(|(_, of)| of),
-        );
+        if !decoded.is_empty() {
+            targets.extend(self.anchors.get(&decoded).into_iter().flatten());
+        }
         if is_dynamic && fragment.is_empty() {
             targets.extend(&self.recursive);
         }
-        let mut seen = Vec::new();
-        targets.retain(|target| {
-            let address = std::ptr::from_ref(*target).addr();
-            let is_new = !seen.contains(&address);
-            seen.push(address);
-            is_new
-        });
+        let mut seen = HashSet::new();
+        targets.retain(|target| seen.insert(std::ptr::from_ref(*target).addr()));
         if targets.is_empty() {
             let shown = head(reference, SHOWN);
             return Err(format!(
@@ -130,7 +129,7 @@ impl<'s> References<'s> {
         Ok(targets)
     }
 
-    /// `true` if each branch requires one field and fixes it to a text of its own, so that a validator checks an object by one
+    /// `true` if each branch requires one field and fixes it to another text, so that a validator checks an object by one
     /// of the branches alone.
     pub(super) fn are_tagged(&self, branches: &'s [Value]) -> bool {
         if branches.len() < TAGGED_BRANCHES {
@@ -139,14 +138,8 @@ impl<'s> References<'s> {
         let tags: Vec<HashMap<&str, &str>> = branches.iter().map(|branch| self.tags(branch, TAG_STEPS)).collect();
         let Some((first, others)) = tags.split_first() else { return false };
         first.keys().any(|field| {
-            let mut values = vec![first[field]];
-            others.iter().all(|tags| match tags.get(field) {
-                Some(value) if !values.contains(value) => {
-                    values.push(value);
-                    true
-                }
-                _ => false,
-            })
+            let mut values = HashSet::from([first[field]]);
+            others.iter().all(|tags| tags.get(field).is_some_and(|value| values.insert(value)))
         })
     }
 

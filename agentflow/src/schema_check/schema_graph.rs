@@ -27,7 +27,7 @@ pub(super) struct SchemaGraph {
     pub(super) flat_steps: Option<u64>,
 }
 
-/// One schema.
+/// A schema.
 #[derive(Debug, Default)]
 pub(super) struct Part {
     /// Steps for each value.
@@ -41,8 +41,10 @@ pub(super) struct Part {
     pub(super) edges: Vec<Edge>,
     /// Steps of all schemas that apply to the same value, when it is the name of a field.
     pub(super) name_steps: u64,
-    /// The fields with a schema of their own.
+    /// Names in `properties`.
     pub(super) fields: HashSet<String>,
+    /// Patterns in `patternProperties`.
+    pub(super) patterns: Vec<usize>,
 }
 
 /// The application of a schema by another one.
@@ -62,7 +64,7 @@ pub(super) enum Edge {
     Field(String, PartId),
     /// To the fields whose name matches a pattern.
     FieldsLike(usize, PartId),
-    /// To the fields without a schema of their own.
+    /// To the fields that neither `properties` nor `patternProperties` has.
     OtherFields(PartId),
     /// To the names of fields.
     FieldNames(PartId),
@@ -160,7 +162,7 @@ impl SchemaGraph {
         Ok(size)
     }
 
-    /// Steps for one value by a part and all that it applies; `None` when that has no end.
+    /// Steps for one value by a part and all that it applies; `None` for a recursive schema.
     fn unfolded(&self, id: PartId, depth: usize, known: &mut [Flat]) -> Option<u64> {
         match known[id] {
             Flat::Known(steps) => return Some(steps),
@@ -290,6 +292,7 @@ impl<'s> Builder<'s> {
             "patternProperties" => {
                 for (pattern, schema) in named(value) {
                     let pattern = self.patterns.add(pattern)?;
+                    part.patterns.push(pattern);
                     part.edges.push(Edge::FieldsLike(pattern, self.id(schema)));
                 }
             }

@@ -29,7 +29,7 @@ use crate::store::{StoreError, StoreErrorKind};
 /// | continue behind an earlier run and leave the later ones beside | [`after`](Self::after) |
 /// | continue a session of another caller | [`shared`](Self::shared) |
 ///
-/// A session belongs to the caller of its first run ([`SessionRecord::caller`]), which may be none: a run of another caller is
+/// A session belongs to the caller of its first run ([`SessionRecord::caller`]). A run of another caller is
 /// refused unless the session is [`shared`](Self::shared). An id is a name and no proof of anything, so give each run the
 /// [caller](crate::agent::RunRequest::caller) that it is for.
 #[derive(Clone, PartialEq, Eq)]

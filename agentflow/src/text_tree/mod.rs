@@ -2,6 +2,7 @@
 //! form.
 
 mod not_yaml;
+mod size;
 mod yaml_numbers;
 
 use std::collections::HashMap;
@@ -10,19 +11,14 @@ use std::ops::Range;
 use saphyr_parser::{Event, Parser, ScalarStyle, ScanError, Span, StrInput};
 use serde_json::{Map, Number, Value};
 
+use self::size::{Anchored, Size};
 use self::yaml_numbers::{is_decimal, large_whole};
 use crate::text::word_in;
 
 /// The most bytes of a document.
 pub(crate) const MOST_BYTES: usize = 4 << 20;
 /// How deep values may stand in each other.
-pub(crate) const MOST_DEPTH: usize = 64;
-/// The most values of a document, those that an alias repeats counted again.
-pub(crate) const MOST_VALUES: usize = 200_000;
-/// Maximum number of bytes of the texts of a document, including names of fields, the values that an alias repeats and
-/// those that an anchor keeps.
-pub(crate) const MOST_TEXT: usize = 16 << 20;
-
+const MOST_DEPTH: usize = 64;
 /// A value and where it stands, in bytes.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Tree {
@@ -258,41 +254,6 @@ impl Places {
         let start = self.byte(span.start.index());
         start..self.byte(span.end.index()).max(start)
     }
-}
-
-/// The size of a part of a document.
-#[derive(Clone, Copy, Debug, Default)]
-struct Size {
-    values: usize,
-    /// Bytes of texts and names.
-    text: usize,
-}
-
-impl Size {
-    fn since(self, before: Self) -> Self {
-        Self { values: self.values - before.values, text: self.text - before.text }
-    }
-
-    fn add(&mut self, more: Self, at: &Range<usize>) -> Result<(), Misread> {
-        self.values = self.values.saturating_add(more.values);
-        self.text = self.text.saturating_add(more.text);
-        let problem = if self.values > MOST_VALUES {
-            format!("the document has more than {MOST_VALUES} values, what its aliases repeat included")
-        } else if self.text > MOST_TEXT {
-            format!(
-                "the texts of the document have more than {MOST_TEXT} bytes, repeated aliases included; repeat less"
-            )
-        } else {
-            return Ok(());
-        };
-        Err(Misread::new(at.clone(), problem))
-    }
-}
-
-/// The value of an anchor.
-struct Anchored {
-    tree: Tree,
-    size: Size,
 }
 
 struct Reader<'t> {

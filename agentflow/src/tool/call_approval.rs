@@ -11,6 +11,7 @@ use serde_json::Value;
 
 use super::call_answer::CallAnswer;
 use super::call_in_step::KnownCall;
+use super::node_question::NodeQuestion;
 use super::{UserQuestion, answered_instead, answers_instead, is_granted};
 use crate::error::Error;
 use crate::event::{ApprovalRequest, EventKind, PauseReason};
@@ -26,33 +27,6 @@ use crate::value::Encoded;
 
 /// How much of the arguments a question shows.
 const SHOWN: usize = 300;
-
-/// The settings of a node for the question about the call that it consists of.
-#[derive(Debug, PartialEq)]
-pub(crate) struct NodeQuestion {
-    /// The text of the question; by default the call with its arguments.
-    pub(crate) text: Option<Arc<str>>,
-    /// Milliseconds for which the answer is waited for.
-    pub(crate) timeout_ms: Option<u64>,
-    pub(crate) on_timeout: OnTimeout,
-}
-
-impl NodeQuestion {
-    /// The settings in the policy of a tool.
-    fn of_tool(definition: &ToolDefinition) -> Self {
-        let limit = definition.policy.approve_timeout;
-        Self {
-            text: None,
-            timeout_ms: limit.map(|limit| u64::try_from(limit.as_millis()).unwrap_or(u64::MAX)),
-            on_timeout: definition.policy.on_timeout.clone(),
-        }
-    }
-
-    /// Returns true if a failure of the node is a question without an answer in time, for which the node is skipped.
-    pub(crate) fn passes_over(&self, failure: &Failure) -> bool {
-        self.on_timeout == OnTimeout::Skip && failure.kind == FailureKind::Timeout && !failure.retryable
-    }
-}
 
 impl KnownCall {
     /// Returns true if a person must agree to the call. The grant `approve:NAME` of the run is such an agreement.

@@ -39,10 +39,13 @@ pub(super) fn read<O>((answer, error_form): &Forms<O>, outcome: &RecordedOutcome
     }
 }
 
-/// Makes an error of the function's own type for a call that was denied. Returns `None` if the type cannot be decoded from
-/// the text of the failure.
+/// Makes an error of the function's own type for a call that was denied. Returns `None` if the type can be decoded neither
+/// from the failure nor from its text.
 pub(super) fn error_instead<O>((_, error_form): &Forms<O>, failure: &Failure) -> Option<O> {
-    (error_form.read)(Encoded::new(&failure.message).ok().as_ref(), failure.clone())
+    let read = |error: Encoded| (error_form.read)(Some(&error), failure.clone());
+    // An error of ours is decoded from the failure, a `String` from its text.
+    let whole = Encoded::new(failure).ok().and_then(read);
+    whole.or_else(|| Encoded::new(&failure.message).ok().and_then(read))
 }
 
 /// What stood in a function's place gave this: the function's value, where its type can be read from that.

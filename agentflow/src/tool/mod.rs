@@ -29,6 +29,7 @@ mod invoke;
 mod made_call;
 mod mailbox_tools;
 mod memory_tools;
+mod node_question;
 #[allow(missing_docs, missing_debug_implementations, reason = "named by expansions only, but for the name `ToolParam`")]
 mod parameters;
 #[allow(missing_docs, missing_debug_implementations, reason = "named by expansions only")]
@@ -60,7 +61,7 @@ pub use self::ask_user::AskUser;
 pub(crate) use self::built_in::{BUILT_IN, built_in};
 pub(crate) use self::built_in::{EXIT_LOOP, exit_loop};
 pub(crate) use self::call_answer::CallAnswer;
-pub(crate) use self::call_approval::{CallQuestion, NodeQuestion, can_be_answered, unanswerable};
+pub(crate) use self::call_approval::{CallQuestion, can_be_answered, unanswerable};
 #[cfg(feature = "dynamic")]
 pub(crate) use self::call_by_name::call_with_approval;
 #[cfg(feature = "dynamic")]
@@ -85,6 +86,7 @@ pub(crate) use self::invoke::{
 };
 pub use self::memory_tools::MemoryTool;
 pub(crate) use self::memory_tools::{MemoryToolKind, needed as memory_resources};
+pub(crate) use self::node_question::NodeQuestion;
 pub use self::parameters::ParamType;
 pub use self::parameters::{Param, ToolParam};
 pub(crate) use self::parameters::{Parameters, ToolParams, read, read_each};

@@ -12,8 +12,8 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use futures_util::FutureExt;
 use futures_util::future::{Either, select};
 
-use super::call_approval::NodeQuestion;
 use super::history::History;
+use super::node_question::NodeQuestion;
 use super::replacement::ReplacedTools;
 use super::step_turn::{HiddenEffect, StepTurn};
 use crate::context::Context;
@@ -43,7 +43,7 @@ pub(crate) struct StepPlace {
     order: WrittenOrder,
 }
 
-/// What the calls of a step wait for that the plan does not show.
+/// The position of a step in the written order, for calls that the plan does not show.
 #[derive(Default)]
 pub(crate) struct WrittenOrder {
     /// The turn of the step, unless the plan shows all that it does.
@@ -142,7 +142,7 @@ impl StepPlace {
         self.step.as_deref().unwrap_or(self)
     }
 
-    /// The steps around the caller whose turn a call has to wait for, the innermost first.
+    /// Returns the enclosing steps that have a turn, the innermost first.
     fn steps_around(self: &Arc<Self>) -> Vec<Arc<Self>> {
         let mut steps = Vec::new();
         let mut next = Some(Arc::clone(self.step.as_ref().unwrap_or(self)));
@@ -173,7 +173,7 @@ impl StepPlace {
         }
     }
 
-    /// The same of a caller: one that is no step waits for nothing.
+    /// Waits at the place of the caller. Outside of a step, returns at once.
     pub(crate) async fn until_turn_of_caller(effect: Option<HiddenEffect>) {
         if let Some(effect) = effect
             && Around::has_place()
@@ -183,12 +183,12 @@ impl StepPlace {
         }
     }
 
-    /// Whether a call of the step waits for the steps above it.
+    /// Returns true if a call of the step waits for the steps above it.
     pub(crate) fn waits_for_turn(&self) -> bool {
         self.order.turn.as_ref().is_some_and(|turn| turn.is_waited_for())
     }
 
-    /// Whether a call with this effect, which cannot wait, may begin at this place.
+    /// Returns true if a call with this effect may begin at this place without waiting.
     pub(crate) fn has_turn(self: &Arc<Self>, effect: HiddenEffect) -> bool {
         let is_open = |step: &Arc<Self>| step.order.turn.as_ref().is_none_or(|turn| turn.is_open(effect));
         self.steps_around().iter().all(is_open)

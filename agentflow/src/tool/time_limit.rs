@@ -30,7 +30,7 @@ impl TimeLimit {
         self.poll_unless(cx.run().log.waits_within(cx.path()), task)
     }
 
-    /// The same; the clock stands still while the work waits for something that is not its own.
+    /// Ready when the time is over. The clock stands still while `waits` is true.
     pub(crate) fn poll_unless(&mut self, waits: bool, task: &mut task::Context<'_>) -> Poll<()> {
         if waits {
             if let Some((since, _)) = self.running.take() {

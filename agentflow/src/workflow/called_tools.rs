@@ -34,7 +34,7 @@ impl CalledTools {
             (false, true) => node.callees.iter().filter_map(policy_of).collect(),
             (false, false) => Vec::new(),
         };
-        // A call whose arguments call the same function cannot be told from those calls.
+        // A call whose arguments call the same function cannot be distinguished from those calls.
         let is_one = node.callees.iter().filter(|other| first == Some(other)).count() == 1;
         Self { callee: first.copied().filter(|_| is_one), policies, asking: None }
     }

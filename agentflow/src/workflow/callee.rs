@@ -133,7 +133,7 @@ pub(super) fn asks_and_is_sync(function: TypeId) -> bool {
     }
 }
 
-/// Whether all that a call of the function does is declared: it has one of our attributes, and a workflow calls no plain
+/// Returns true if all effects of a function are declared: it is a tool, an agent, or a workflow that calls no plain
 /// functions. A workflow that is being built, since it calls itself, counts as one that does.
 fn is_declared(function: TypeId) -> bool {
     match kind(function) {
@@ -145,7 +145,7 @@ fn is_declared(function: TypeId) -> bool {
     }
 }
 
-/// Whether the plan does not show what a node calls. The arguments of a call that it consists of are no steps.
+/// Returns true if the plan does not show all calls of a node. The arguments of a call are no steps.
 pub(super) fn is_opaque(node: &NodeSpec, direct: bool) -> bool {
     let is_declared = |callee: &TypeId| is_declared(*callee);
     let own = match &node.body {
@@ -161,7 +161,7 @@ pub(super) fn is_opaque(node: &NodeSpec, direct: bool) -> bool {
     own || node.bodies().any(|(_, inner)| inner.nodes.iter().any(|node| node.is_opaque))
 }
 
-/// Whether a function is known to read what others may change.
+/// Returns true if a function is known to read data that others may change.
 pub(super) fn reads_effects(function: TypeId) -> bool {
     let effect = match kind(function) {
         Some(CalleeKind::Tool(tool)) => HiddenEffect::of_policy(&tool.definition().policy),

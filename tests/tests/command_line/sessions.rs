@@ -55,7 +55,8 @@ impl Place {
         say("ada-3", "of-ada".into(), "fail").await;
         say("ada-4", Session::from("of-ada").after(RunId::new("ada-1")), "second in another way?").await;
         say("bob-1", "of-bob".into(), "hello").await;
-        let run = agent.start(RunRequest::new("stall").session("of-bob").run_id(RunId::new("bob-2"))).unwrap();
+        let stall = RunRequest::new("stall").session("of-bob").caller("bob").run_id(RunId::new("bob-2"));
+        let run = agent.start(stall).unwrap();
         within("the run to begin", async {
             while runtime.session("of-bob").await.unwrap().unfinished.is_none() {
                 tokio::task::yield_now().await;

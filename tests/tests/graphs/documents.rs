@@ -353,7 +353,8 @@ async fn an_agent_ends_a_loop() {
         // There is no round before the first one.
         (vec![Turn::text("1"), exit()], ""),
     ] {
-        let runtime = Runtime::builder().document(read(&text)).model(ScriptedModel::new(turns)).build();
+        let runtime = Runtime::builder().store(MemoryStore::new()).document(read(&text));
+        let runtime = runtime.model(ScriptedModel::new(turns)).build();
         let input = Encoded::new(&json!({"message": "?"})).unwrap();
         let handle = runtime.start_named("exchange_tracker", input).await.unwrap();
         assert_eq!(handle.result().await.unwrap().decode::<Value>().unwrap(), json!(output));

@@ -220,7 +220,7 @@ async fn what_a_provider_made_goes_back_to_it_as_it_was() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_answer_is_whole_only_by_the_providers_own_sign() {
     let (Some(cases), Some(replay)) = (wire_cases(""), Replay::start()) else { return };
-    for (id, sign) in [("ant-tools-loop-stream", "event: message_stop"), ("gem-tools-loop-stream", "finishReason")] {
+    for (id, sign) in [("ant-tools-loop-stream", "event: message_delta"), ("gem-tools-loop-stream", "finishReason")] {
         let turn = &cases.iter().find(|case| case.id == id).unwrap().turns[0];
         let body = String::from_utf8(turn.body.clone()).unwrap();
         let signed = body.find(sign).unwrap();

@@ -26,23 +26,21 @@ const WAITS: [&str; 6] = [
 /// Loops that look again and again.
 const LOOKS: &str = r"yield_now\(\)|\bsleep\(";
 
-/// A loop that has a limit of its own.
+/// A loop that has a limit.
 const OWN_LIMIT: &str = r"elapsed\(\)|\bin_time\(|\bwithin\(|\btimeout\(";
 
 /// Bare waits that are no waits of a test, each with the reason. The text is part of the line.
-const ALLOWED: [(&str, &str, &str); 19] = [
+const ALLOWED: [(&str, &str, &str); 17] = [
     ("src/elsewhere.rs", "self.said.lock().await.recv()", "a worker is told to stop by the run, or never"),
     ("src/wire_cases.rs", "worker.join()", "each job has a limit"),
     ("generated/campaign.rs", "child.wait_with_output()", "each program ends itself after its patience"),
     ("generated/kit/play.rs", "loop {", "it ends itself after its patience"),
-    ("generated/campaign.rs", "loop {", "it ends with the programs"),
     ("generated/kit/play.rs", "events.next()", "its caller gives up after its patience"),
     ("support/mod.rs", "while matches!", "a server that ends when its client has gone"),
     ("stores/sqlite_processes.rs", "loop {", "it is waited for with a limit"),
     ("hostile_input/check.rs", "stream.next()", "the model has limits, and fuzz targets share the file"),
     ("http_requests.rs", "while stream.write_all", "a server that ends when its client has gone"),
     ("kill/forms.rs", "while round.kills", "it kills something each time"),
-    ("kill/forms.rs", "loop {", "it gives up after its patience"),
     ("runs/stories.rs", "loop {", "a person who answers until the run has ended"),
     ("runs/unpolled_calls.rs", "loop {", "an operator who cancels until the run has ended, which has a limit"),
     ("versions/resumed.rs", "loop {", "a person who agrees until the run has ended"),

@@ -1,4 +1,4 @@
-//! The table of limits of readers: its numbers are those of the code. It reads files and links nothing.
+//! The table of limits of readers: its numbers agree with the code. It reads files and links nothing.
 
 use std::fs;
 use std::path::Path;
@@ -33,14 +33,14 @@ const ROWS: &[(&str, &str, &str, &str)] = &[
     ("query", "selectors in brackets, multiplied", "tools/json_path.rs", "MOST_COPIES"),
     ("query", "depth of brackets", "tools/json_path.rs", "MOST_DEPTH"),
     ("evaluation", "steps", "tools/json_path.rs", "MOST_STEPS"),
-    ("evaluation", "bytes of the matches in memory, or those of the data", "tools/json_path.rs", "MOST_COPIED"),
+    ("evaluation", "bytes of the matches in memory, if the data has fewer", "tools/json_path.rs", "MOST_COPIED"),
     ("YAML and JSON with places", "bytes", "text_tree/mod.rs", "MOST_BYTES"),
     ("YAML and JSON with places", "depth", "text_tree/mod.rs", "MOST_DEPTH"),
-    ("YAML and JSON with places", "values, with those that aliases repeat", "text_tree/mod.rs", "MOST_VALUES"),
+    ("YAML and JSON with places", "values, with those that aliases repeat", "text_tree/size.rs", "MOST_VALUES"),
     (
         "YAML and JSON with places",
         "bytes of texts, with those that aliases repeat and anchors keep",
-        "text_tree/mod.rs",
+        "text_tree/size.rs",
         "MOST_TEXT",
     ),
     ("description of an HTTP tool", "bytes", "tools/api_tool.rs", "MOST_BYTES"),
@@ -50,7 +50,12 @@ const ROWS: &[(&str, &str, &str, &str)] = &[
     ("variables of a GraphQL document", "depth of their types", "tools/graphql_document.rs", "MOST_DEPTH"),
     ("expression (CEL)", "bytes", "expression/tokens.rs", "LONGEST"),
     ("expression (CEL)", "depth", "expression/parse.rs", "DEEPEST"),
-    ("expression (CEL)", "steps of an evaluation, also for what it makes", "expression/evaluate.rs", "STEPS"),
+    (
+        "expression (CEL)",
+        "steps of an evaluation, also for the values that it makes",
+        "expression/evaluate.rs",
+        "STEPS",
+    ),
     ("template", "bytes", "template.rs", "LONGEST"),
     ("template", "bytes when it is filled", "template.rs", "LARGEST"),
     ("template of a graph", "bytes when it is filled", "workflow/mapping.rs", "LARGEST_TEXT"),

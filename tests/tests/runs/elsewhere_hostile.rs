@@ -352,11 +352,11 @@ async fn a_worker_that_is_drained_takes_no_step() {
     assert!(error.to_string().contains("is being drained, which takes none; give it to another one"), "{error}");
 }
 
-async fn saves(cx: &agentflow::Context) -> Result<u32, agentflow::Error> {
+async fn saves(cx: &Context) -> Result<u32, agentflow::Error> {
     cx.save_artifact("report.txt", "text", "text/plain").await.map(|saved| saved.version)
 }
 
-async fn remembers(cx: &agentflow::Context) -> Result<u32, agentflow::Error> {
+async fn remembers(cx: &Context) -> Result<u32, agentflow::Error> {
     static NAME: StateKey<String> = StateKey::user("name");
     cx.set(&NAME, &"ada".to_owned()).map(|()| 1)
 }

@@ -354,7 +354,7 @@ async fn what_was_said_in_a_session_is_remembered() {
     ]);
     let runtime = with(&memory, model);
     let said = async |text: &str, caller: Option<&str>| {
-        let request = RunRequest::new(text).session("s");
+        let request = RunRequest::new(text).session(agentflow::session::Session::new("s").shared());
         let request = match caller {
             Some(caller) => request.caller(caller),
             None => request,

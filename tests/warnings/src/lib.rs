@@ -414,7 +414,7 @@ pub async fn lints(#[allow(unused_variables)] unread: u32, value: u32) -> agentf
 /// # Errors
 /// When a step fails.
 #[workflow]
-#[expect(unused_parens, clippy::double_parens, clippy::too_many_arguments, reason = "what a plain function would have")]
+#[expect(unused_parens, clippy::double_parens, clippy::too_many_arguments, reason = "as on a plain function")]
 pub async fn expected_lints(
     #[expect(unused_variables)] unread: u32,
     one: u32,

@@ -135,7 +135,7 @@ mod tests {
     use crate::time::Timestamp;
 
     /// So many runs: three quarters of them have ended, and half of them are of one session.
-    fn filled(runs: u64) -> Connection {
+    fn filled(runs: i64) -> Connection {
         let connection = Connection::open_in_memory().unwrap();
         for migration in MIGRATIONS {
             connection.execute_batch(migration).unwrap();

@@ -4,14 +4,15 @@
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Segment {
     pub(super) text: String,
-    /// It looks at everything below a place.
+    /// It looks at a place and all places below it.
     pub(super) is_descendant: bool,
     /// It can match several children of a place.
     pub(super) has_many: bool,
     /// Number of selectors in its brackets.
     pub(super) selectors: u64,
-    /// Steps of its filters for one child, and whether they look at everything below the child, how often within each other.
+    /// Steps of its filters for one child.
     pub(super) filter_steps: u64,
+    /// Number of parts of its filters that look at the places below the child, one within another.
     pub(super) filter_depth: u32,
     /// Steps for each 64 bytes of a text that a regular expression of a filter reads.
     pub(super) pattern_steps: u64,
@@ -70,7 +71,7 @@ pub(super) fn outside_of_quotes(text: &str, mut visit: impl FnMut(usize, char, u
     }
 }
 
-/// Where the bracket that a text begins with is closed.
+/// Finds the end of the bracket that a text begins with.
 fn bracket_end(text: &str) -> Option<usize> {
     let mut end = None;
     outside_of_quotes(text, |at, letter, open| {
@@ -88,7 +89,7 @@ fn segment(text: &str) -> Segment {
         match letter {
             '*' | ':' if open <= 1 => segment.has_many = true,
             ',' if open == 1 => segment.selectors += 1,
-            // A filter within a filter looks at all children of what the outer one looks at.
+            // A filter within a filter looks at all children of each place of the outer one.
             '?' if has_filter => segment.filter_depth += 1,
             '?' => has_filter = true,
             '.' if last == '.' && has_filter => segment.filter_depth += 1,

@@ -12,7 +12,7 @@ use crate::error::FailureKind;
 use crate::event::EventKind;
 use crate::path::StepPath;
 use crate::run::{RunShared, Seen, StepStates};
-use crate::state::{EXIT, IN_TAP, MOST_SAVED, SavedByStep, too_much_saved};
+use crate::state::{EXIT, IN_TAP, MOST_SAVED, SavedByStep, WITHOUT_OUTPUT, too_much_saved};
 use crate::value::Encoded;
 use crate::workflow::machine::Unit;
 use crate::workflow::outputs::WithState;
@@ -119,13 +119,20 @@ impl WorkflowRun {
         }
     }
 
+    /// Returns true if the node is an agent that ended the repetition around it without an answer. The saved values stay as
+    /// they were.
+    fn is_without_output(&self, unit: Unit, output: &Encoded) -> bool {
+        let exit = || self.segment.shared.states().and_then(|states| states.find(&self.path(unit), EXIT).flatten());
+        output.as_str() == "\"\"" && exit().is_some_and(|exit| exit.as_str() == WITHOUT_OUTPUT)
+    }
+
     /// Saves of a node's output what the node says; it is part of the record of the output.
     ///
     /// # Errors
     /// When it cannot be saved, as [`Context::set`] says.
     pub(super) fn save_output(&self, unit: Unit, output: &Encoded) -> Result<(), StepError> {
         let values = self.values_to_save(unit, output)?;
-        if values.is_empty() {
+        if values.is_empty() || self.is_without_output(unit, output) {
             return Ok(());
         }
         let cx = Context::new(Arc::clone(&self.segment.shared), self.path(unit), self.resources.clone());

@@ -230,9 +230,11 @@ fn a_stream_of_every_kind_of_piece_becomes_the_whole() {
 }
 
 #[test]
-fn only_message_stop_is_an_end() {
+fn a_reason_and_message_stop_are_ends() {
     let delta = json!({"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": {}});
-    assert_eq!(read(&[start(), delta.clone()]).1, None);
+    assert_eq!(read(&[start()]).1, None);
+    assert!(read(&[start(), delta.clone()]).1.is_some());
+    assert_eq!(read(std::slice::from_ref(&delta)).1, None);
     assert_eq!(read(&[json!({"type": "message_stop"})]).1, None);
     assert!(read(&[start(), delta, json!({"type": "message_stop"})]).1.is_some());
 }

@@ -1,0 +1,48 @@
+//! Sizes of documents, with the values that aliases repeat.
+
+use std::ops::Range;
+
+use super::{Misread, Tree};
+
+/// Maximum number of values of a document. An alias counts as the values that it repeats.
+const MOST_VALUES: usize = 200_000;
+/// Maximum number of bytes of the texts of a document, including names of fields, the values that an alias repeats and
+/// those that an anchor keeps.
+const MOST_TEXT: usize = 16 << 20;
+
+/// The size of a part of a document.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Size {
+    pub(super) values: usize,
+    /// Bytes of texts and names.
+    pub(super) text: usize,
+}
+
+impl Size {
+    pub(super) fn since(self, before: Self) -> Self {
+        Self { values: self.values - before.values, text: self.text - before.text }
+    }
+
+    /// # Errors
+    /// A sentence about the limit that the sum exceeds.
+    pub(super) fn add(&mut self, more: Self, at: &Range<usize>) -> Result<(), Misread> {
+        self.values = self.values.saturating_add(more.values);
+        self.text = self.text.saturating_add(more.text);
+        let problem = if self.values > MOST_VALUES {
+            format!("the document has more than {MOST_VALUES} values, repeated aliases included")
+        } else if self.text > MOST_TEXT {
+            format!(
+                "the texts of the document have more than {MOST_TEXT} bytes, repeated aliases included; repeat less"
+            )
+        } else {
+            return Ok(());
+        };
+        Err(Misread::new(at.clone(), problem))
+    }
+}
+
+/// The value of an anchor.
+pub(super) struct Anchored {
+    pub(super) tree: Tree,
+    pub(super) size: Size,
+}
