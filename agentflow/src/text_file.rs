@@ -5,6 +5,7 @@ use std::io::{self, Read};
 use std::path::Path;
 
 /// Maximum size of a configuration file, in bytes.
+#[cfg_attr(not(any(feature = "cli", feature = "mcp")), allow(dead_code, reason = "documents have their own limit"))]
 pub(crate) const MOST_BYTES: usize = 4 << 20;
 
 /// Reads a regular file.

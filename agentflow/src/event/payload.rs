@@ -575,6 +575,7 @@ mod tests {
             scopes: vec!["refunds".into()],
             compensate: true,
             live: Some(LiveTerms { idle_timeout_ms: Some(60_000) }),
+            stream: true,
         };
         let mut started = RunStarted::new(RunBody::Workflow(workflow));
         started.caller = Some("ada".into());

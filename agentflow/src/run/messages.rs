@@ -87,10 +87,16 @@ impl RunState {
 }
 
 impl State {
+    /// Returns the end of the run, also before it is committed. An end that an earlier life of the run recorded was undone
+    /// since.
+    pub(super) fn recorded_end(&self) -> Option<&EventKind> {
+        let last = self.records.last().filter(|last| self.records.len() > self.restored() && last.kind.ends_run());
+        last.map(|end| &end.kind)
+    }
+
     /// The same of a run that is executed here.
     fn mail_event(&mut self, request: &ControlRequest) -> Result<Option<EventKind>, ControlError> {
-        let end = self.records.last().filter(|last| self.records.len() > self.restored() && last.kind.ends_run());
-        let end = end.map(|end| status_of(&end.kind));
+        let end = self.recorded_end().map(status_of);
         let live = self.live_terms().is_some();
         let ending = self.ending;
         let sent = self.rare().mail.sent;

@@ -6,10 +6,11 @@ use super::control_request::Reply;
 use super::log::EventLog;
 use super::records::State;
 use super::redaction::Redactor;
+use super::shared::status_of;
 use crate::error::ControlError;
 use crate::event::EventKind;
 use crate::path::StepPath;
-use crate::store::Answered;
+use crate::store::{Answered, RunStatus};
 use crate::time::Timestamp;
 
 /// Outcomes that are not given yet.
@@ -90,13 +91,24 @@ impl State {
 impl EventLog {
     /// Records the events that a request asks for, and with them its outcome. The caller [emits](Self::emit) them when it
     /// holds no lock.
+    ///
+    /// Returns false if the run has recorded its end, perhaps not committed yet: nothing may follow it, and the request is
+    /// refused with `over`.
     pub(super) fn record_decision(
         &self,
         time: Timestamp,
         events: impl IntoIterator<Item = (StepPath, EventKind)>,
         reply: Option<Reply>,
-    ) {
-        self.add_with_outcomes(time, events, reply.map(|reply| (reply, Ok(()))));
+        over: impl FnOnce(RunStatus) -> ControlError,
+    ) -> bool {
+        let mut state = self.state();
+        if let Some(end) = state.recorded_end() {
+            let refusal = over(status_of(end));
+            self.add_with_outcomes(&mut state, time, [], reply.map(|reply| (reply, Err(refusal))));
+            return false;
+        }
+        self.add_with_outcomes(&mut state, time, events, reply.map(|reply| (reply, Ok(()))));
+        true
     }
 
     /// Records events together with the outcomes of any number of requests.
@@ -106,21 +118,21 @@ impl EventLog {
         events: impl IntoIterator<Item = (StepPath, EventKind)>,
         outcomes: impl IntoIterator<Item = (Reply, Result<(), ControlError>)>,
     ) {
-        self.add_with_outcomes(time, events, outcomes);
+        self.add_with_outcomes(&mut self.state(), time, events, outcomes);
         self.emit();
     }
 
     fn add_with_outcomes(
         &self,
+        state: &mut State,
         time: Timestamp,
         events: impl IntoIterator<Item = (StepPath, EventKind)>,
         outcomes: impl IntoIterator<Item = (Reply, Result<(), ControlError>)>,
     ) {
-        let mut state = self.state();
         // The time was read before the lock.
         let time = state.records.last().map_or(time, |last| last.time.max(time));
         for (path, kind) in events {
-            self.add(&mut state, time, path, kind);
+            self.add(state, time, path, kind);
         }
         let end = state.records.len();
         let mut any = false;
@@ -133,7 +145,7 @@ impl EventLog {
             let visible = state.visible;
             state.replies().kept(visible, &[]);
         }
-        self.note_recorded(&mut state);
+        self.note_recorded(state);
     }
 
     /// Gives the outcome of a request from which no record follows.

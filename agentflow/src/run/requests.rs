@@ -158,7 +158,10 @@ impl RunShared {
                 return self.log.reply(reply, Err(error));
             }
         };
-        self.log.record_decision(now, events, reply);
+        if !self.log.record_decision(now, events, reply, |status| request.over(status)) {
+            drop(listeners);
+            return self.log.emit();
+        }
         match request {
             ControlRequest::Pause => self.hold_listeners(&listeners, true),
             ControlRequest::Unpause => self.hold_listeners(&listeners, false),
@@ -181,7 +184,9 @@ impl RunShared {
         let now = self.now();
         let listeners = self.listeners();
         let events = events(&self.log.open_questions())?;
-        self.log.record_decision(now, events, None);
+        if !self.log.record_decision(now, events, None, |status| ControlError::over("answered", status)) {
+            return Err(ControlError::state("answered", "over"));
+        }
         drop(listeners);
         self.log.emit();
         self.operations().answered.notify_waiters();

@@ -129,7 +129,7 @@ async fn views_sized(text: String) -> Result<u32> {
 async fn a_node_that_ends_on_a_screen_has_begun_there() {
     let run = test_runtime().build().start(views_sized::workflow(), "text".to_owned()).await.unwrap();
     let question = run.asked().await.unwrap().unwrap();
-    run.approve(&question.id, agentflow::Approval::granted(), "ada").await.unwrap();
+    run.approve(&question.id, Approval::granted(), "ada").await.unwrap();
     assert_eq!(run.result().await.unwrap(), 18);
     let mut screen = ScreenEvents::default();
     let shown: Vec<_> = run.recorded().iter().filter_map(|event| screen.next(event)).collect();

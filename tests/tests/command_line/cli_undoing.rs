@@ -2,7 +2,6 @@
 //! that process has ended, and after the run.
 
 use std::path::Path;
-use std::time::Duration;
 
 use crate::cli_workflows::{Other, Place, agentwf};
 
