@@ -117,7 +117,7 @@ async fn a_refusal_is_retried_once_and_not_sooner_than_asked() {
 async fn retries_end() {
     let busy = |headers: &str| vec![Act::Write(response_with(503, "application/json", headers, "{}"))];
     let server = Server::start(vec![busy(""); 5]).await;
-    let (_, ended) = read(&model(&server, settings()), streamed()).await;
+    let (_, ended) = read(&model(&server, settings().max_retries(2)), streamed()).await;
     let error = ended.expect_err("busy for good");
     assert_eq!((error.kind(), error.status()), (ModelErrorKind::Overloaded, Some(503)));
     assert_eq!(server.received().len(), 3);

@@ -40,6 +40,9 @@ pub(super) struct Problem {
     /// The same for a person, status and code included.
     #[serde(skip)]
     sentence: String,
+    /// True if the sentence has words of a model's server, which stay in one line.
+    #[serde(skip)]
+    is_foreign: bool,
 }
 
 impl Problem {
@@ -51,6 +54,7 @@ impl Problem {
             sentence: message.clone(),
             message,
             retryable: false,
+            is_foreign: false,
         }
     }
 }
@@ -64,6 +68,7 @@ impl From<&ModelError> for Problem {
             message: error.message().to_owned(),
             retryable: error.is_retryable(),
             sentence: error.to_string(),
+            is_foreign: true,
         }
     }
 }
@@ -86,8 +91,11 @@ impl Stop {
     pub(super) fn report(self) -> ExitCode {
         match self {
             Self::Failed(problem) => {
-                // Further lines are indented, so that no text of a server or a document looks like a message of ours.
-                let sentence = Lines(&problem.sentence).to_string().replace('\n', "\n  ");
+                let sentence = match problem.is_foreign {
+                    true => OneLine(&problem.sentence).to_string(),
+                    // Further lines are indented, so that no quoted text looks like a message of ours.
+                    false => Lines(&problem.sentence).to_string().replace('\n', "\n  "),
+                };
                 note(format_args!("{BAD}error:{BAD:#} {sentence}"));
                 ExitCode::FAILURE
             }

@@ -25,8 +25,9 @@ pub(super) async fn view(host: &Runtime, command: WorkflowViewCommand) -> Result
     match command {
         WorkflowViewCommand::List { json, documents } => {
             let with_documents = validate::with(host, &documents)?;
-            list(&with_documents.host, json).await?;
-            with_documents.report_mistakes()
+            let listed = list(&with_documents.host, json).await;
+            let reported = with_documents.report_mistakes();
+            listed.and(reported)
         }
         WorkflowViewCommand::Show { name, documents, format } => {
             show(&validate::with_whole(host, &documents, &name).await?, &name, format).await
@@ -48,7 +49,15 @@ pub(super) async fn view(host: &Runtime, command: WorkflowViewCommand) -> Result
 async fn list(host: &Runtime, json: bool) -> Result<(), Stop> {
     // It fetches the tools that graphs name.
     let catalogue = host.catalogue().await;
-    let workflows = host.workflows()?;
+    // One that cannot be built hides no other.
+    let (workflows, failed) = match host.workflows() {
+        Ok(workflows) => (workflows, None),
+        Err(error) => {
+            let names = catalogue.of_kind(EntryKind::Workflow).map(|entry| &*entry.name);
+            (names.filter_map(|name| host.workflow_graph(name).ok()).collect(), Some(error))
+        }
+    };
+    let failed = failed.map_or(Ok(()), |error| Err(error.into()));
     let origin = |graph: &Graph| catalogue.get(EntryKind::Workflow, &graph.name).ok().map(|entry| &entry.origin);
     if json {
         let with_origin = |graph: &Graph| {
@@ -57,7 +66,8 @@ async fn list(host: &Runtime, json: bool) -> Result<(), Stop> {
             json["definition"] = graph.hash().into();
             json
         };
-        return json_line(&workflows.iter().map(with_origin).collect::<Vec<_>>());
+        json_line(&workflows.iter().map(with_origin).collect::<Vec<_>>())?;
+        return failed;
     }
     for graph in &workflows {
         let inputs = graph.inputs().map(|input| format!("{}: {}", input.name, type_of(input, None)));
@@ -70,10 +80,10 @@ async fn list(host: &Runtime, json: bool) -> Result<(), Stop> {
             line(format_args!("    {DIM}{}, definition {}{DIM:#}", OneLine(origin), graph.hash()))?;
         }
     }
-    if workflows.is_empty() {
+    if workflows.is_empty() && failed.is_ok() {
         note("this program has no workflows; they are linked into a program that calls `agentflow::cli::run()`");
     }
-    Ok(())
+    failed
 }
 
 /// A Rust type without the paths of its parts: `Vec<Note>` for `alloc::vec::Vec<my::Note>`.

@@ -26,11 +26,17 @@ pub(super) fn secrets_of(command: &CommandLine) -> Vec<String> {
     // `--api-key=VALUE` and `--api-key VALUE`.
     let mut option = "";
     for argument in &command.arguments {
-        match argument.split_once('=').filter(|_| argument.starts_with('-')) {
-            Some((name, value)) => find(name, value, &mut secrets),
-            None => find(option, argument, &mut secrets),
+        let is_option = argument.starts_with('-');
+        match argument.split_once('=').filter(|_| is_option) {
+            Some((name, value)) => {
+                find(name, value, &mut secrets);
+                option = "";
+            }
+            None => {
+                find(option, argument, &mut secrets);
+                option = if is_option { argument } else { "" };
+            }
         }
-        option = if argument.starts_with('-') { argument } else { "" };
     }
     secrets
 }

@@ -34,8 +34,8 @@ pub(super) struct HttpSender {
     most: usize,
     /// Whether the request for the stream of the session was answered. What a server asks before, it may lose.
     has_stream: watch::Sender<bool>,
-    /// The session that the server did not know, until another one works.
-    unknown_session: Arc<Mutex<Option<Arc<str>>>>,
+    /// Requests that a session could not take and that are sent once more in a new one.
+    refused: Arc<Mutex<Vec<RequestId>>>,
     described: Arc<Described>,
 }
 
@@ -45,7 +45,7 @@ impl HttpSender {
             client,
             most: described.settings.max_message,
             has_stream: watch::Sender::new(false),
-            unknown_session: Arc::default(),
+            refused: Arc::default(),
             described: Arc::clone(described),
         }
     }
@@ -79,28 +79,22 @@ impl HttpSender {
         &self,
         answer: StreamableHttpPostResponse,
         request: Option<RequestId>,
-        session: Option<Arc<str>>,
+        in_session: bool,
     ) -> Result<StreamableHttpPostResponse, Failure> {
-        let mut unknown_session = self.unknown_session.lock().unwrap_or_else(PoisonError::into_inner);
-        match (answer, request) {
-            (StreamableHttpPostResponse::Json(JsonRpcMessage::Error(mut error), of), Some(request))
-                if error.id.is_none() =>
-            {
-                let is_first = unknown_session.is_none() || *unknown_session == session;
-                if session.is_some() && is_first {
-                    *unknown_session = session;
+        let Some(request) = request else { return Ok(answer) };
+        let mut refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
+        let was_refused =
+            refused.iter().position(|other| *other == request).map(|at| refused.swap_remove(at)).is_some();
+        match answer {
+            StreamableHttpPostResponse::Json(JsonRpcMessage::Error(mut error), of) if error.id.is_none() => {
+                if in_session && !was_refused {
+                    refused.push(request);
                     return Err(Failure::SessionExpired);
                 }
-                *unknown_session = None;
                 error.id = Some(request);
                 Ok(StreamableHttpPostResponse::Json(JsonRpcMessage::Error(error), of))
             }
-            (answer, _) => {
-                if *unknown_session != session {
-                    *unknown_session = None;
-                }
-                Ok(answer)
-            }
+            answer => Ok(answer),
         }
     }
 
@@ -138,11 +132,10 @@ impl StreamableHttpClient for HttpSender {
             JsonRpcMessage::Request(request) => Some(request.id.clone()),
             _ => None,
         };
-        let (client, most) = (&self.client, self.most);
-        let posted =
-            client.post_message_with_max_sse_event_size(uri, message, session.clone(), key, headers, most).await;
+        let (client, most, in_session) = (&self.client, self.most, session.is_some());
+        let posted = client.post_message_with_max_sse_event_size(uri, message, session, key, headers, most).await;
         let answer = posted.map_err(|failure| self.masked(failure))?;
-        self.correlated(answer, request, session)
+        self.correlated(answer, request, in_session)
     }
 
     async fn delete_session(

@@ -70,7 +70,8 @@ async fn a_page_with_results_ends_where_they_are_large() {
         }
         query = query.page(page.next_page_token);
     }
-    assert_eq!(sizes, [3, 2]);
+    // A page has some 4 MiB of results, and one task at least.
+    assert_eq!(sizes, [1; 5]);
     ids.sort();
     seen.sort();
     assert_eq!(seen, ids);

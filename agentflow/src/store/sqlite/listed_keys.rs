@@ -98,7 +98,9 @@ impl ListedKeys {
             self.values.push(millis(since));
         }
         if let Some(until) = filter.get_until() {
-            self.sql.push_str(&format!(" AND {created} < ?"));
+            // Of a further page, the place after the last run is the narrower bound; the planner must take that one.
+            let hidden = if filter.get_after().is_some() { "+" } else { "" };
+            self.sql.push_str(&format!(" AND {hidden}{created} < ?"));
             self.values.push(millis(until));
         }
         if let Some((at, run)) = filter.get_after() {

@@ -122,8 +122,8 @@ fn longest_word(text: String) -> String {
 /// Says what a text consists of.
 #[workflow]
 async fn digest(text: String, pause_ms: u64) -> Result<Digest> {
-    let words = count_words(text, pause_ms).await;
     let longest = longest_word(text);
+    let words = count_words(text, pause_ms).await;
     Ok(Digest { words, longest })
 }
 
