@@ -310,11 +310,21 @@ impl<'j> Judge<'j> {
         if is_of_any(&name) || is_literal(&receiver) {
             return None;
         }
-        if !METHODS.contains(&name.as_str()) {
+        // A question about a receiver whose type follows from its reader alone cannot be answered.
+        if !METHODS.contains(&name.as_str()) || is_inferred(&receiver) {
             self.is_unknown = true;
             return None;
         }
         Some(self.asking(&receiver, call))
+    }
+}
+
+/// Returns true for a call whose type follows from what is done with its value, such as `n.try_into()`.
+fn is_inferred(receiver: &Expr) -> bool {
+    const INFERRED: [&str; 8] = ["collect", "default", "from", "into", "parse", "product", "sum", "try_into"];
+    match plain(receiver) {
+        Expr::MethodCall(call) => call.turbofish.is_none() && INFERRED.iter().any(|name| call.method == *name),
+        _ => false,
     }
 }
 
@@ -491,7 +501,7 @@ fn is_constant_by_name(name: &str) -> bool {
     name.chars().any(char::is_uppercase) && !name.chars().any(char::is_lowercase)
 }
 
-/// Returns true if tokens contain a call of a function that is no variant, or of a method.
+/// Returns true if tokens contain a call of a function or a method; a variant with values is not a call.
 fn calls_in(tokens: TokenStream) -> bool {
     let mut before: Option<String> = None;
     tokens.into_iter().any(|token| {

@@ -278,7 +278,7 @@ pub(super) fn awaited(expr: &Expr) -> TokenStream {
 }
 
 impl Branch {
-    /// The expression of a branch that is no block, and whether it is a future.
+    /// Returns the expression of a branch that is not a block, and true if it is a future.
     fn call(&self) -> Option<(&Expr, bool)> {
         match &self.step {
             BranchBody::Future(expr) => Some((expr, true)),

@@ -78,7 +78,7 @@ pub(super) const TYPES: [(&str, usize); 32] = [
     ("usize", 0),
 ];
 
-/// Functions of these types that are no methods.
+/// Associated functions of these types, without a receiver.
 pub(super) const FUNCTIONS: [&str; 16] = [
     "default",
     "from",

@@ -6,11 +6,10 @@ use super::control_request::Reply;
 use super::log::EventLog;
 use super::records::State;
 use super::redaction::Redactor;
-use super::shared::status_of;
 use crate::error::ControlError;
 use crate::event::EventKind;
 use crate::path::StepPath;
-use crate::store::{Answered, RunStatus};
+use crate::store::Answered;
 use crate::time::Timestamp;
 
 /// Outcomes that are not given yet.
@@ -99,11 +98,11 @@ impl EventLog {
         time: Timestamp,
         events: impl IntoIterator<Item = (StepPath, EventKind)>,
         reply: Option<Reply>,
-        over: impl FnOnce(RunStatus) -> ControlError,
+        over: impl FnOnce(&EventKind) -> ControlError,
     ) -> bool {
         let mut state = self.state();
         if let Some(end) = state.recorded_end() {
-            let refusal = over(status_of(end));
+            let refusal = over(end);
             self.add_with_outcomes(&mut state, time, [], reply.map(|reply| (reply, Err(refusal))));
             return false;
         }

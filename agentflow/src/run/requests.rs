@@ -158,7 +158,7 @@ impl RunShared {
                 return self.log.reply(reply, Err(error));
             }
         };
-        if !self.log.record_decision(now, events, reply, |status| request.over(status)) {
+        if !self.log.record_decision(now, events, reply, |end| request.over(status_of(end))) {
             drop(listeners);
             return self.log.emit();
         }
@@ -184,7 +184,7 @@ impl RunShared {
         let now = self.now();
         let listeners = self.listeners();
         let events = events(&self.log.open_questions())?;
-        if !self.log.record_decision(now, events, None, |status| ControlError::over("answered", status)) {
+        if !self.log.record_decision(now, events, None, |end| ControlError::over("answered", status_of(end))) {
             return Err(ControlError::state("answered", "over"));
         }
         drop(listeners);

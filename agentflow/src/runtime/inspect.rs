@@ -12,7 +12,7 @@ use super::undo_report::CompensationReport;
 use crate::definition::{Difference, Known};
 use crate::error::{FailureKind, Result};
 use crate::event::{AgentStarted, Event, EventKind, RunId};
-use crate::failure::ended_with_run;
+use crate::failure::{RUN_CANCELLED, ended_with_run};
 use crate::path::StepPath;
 use crate::run::{NodeInfo, NodeState, RunJournal, RunState, is_of_undo, read_events};
 use crate::store::{RunRecord, RunStatus, Store, StoreError};
@@ -191,6 +191,14 @@ impl Runtime {
                 if matches!(&node.state, NodeState::Failed(error) if error.kind == FailureKind::Cancelled) {
                     report.status = NodeStatus::Cancelled;
                 }
+            }
+            // A step's own error may have the words of a cancelled run.
+            if let NodeState::Failed(error) = &node.state
+                && report.status == NodeStatus::Cancelled
+                && state.status == RunStatus::Failed
+                && error.message.starts_with(RUN_CANCELLED)
+            {
+                report.status = NodeStatus::Failed;
             }
             if executed_by.is_some() && report.status == NodeStatus::Running {
                 report.on_resume = "is running";

@@ -74,8 +74,7 @@ pub struct KnownCall {
 }
 
 impl CallInStep {
-    /// The call of a function, when a step polls the caller. The call that the step consists of is a plain one, unless
-    /// middleware stands around it.
+    /// Finds the step of a call. Returns `None` outside of a step, and for the whole of a step without middleware.
     pub fn announced(function: TypeId, definition: impl Fn() -> Arc<ToolDefinition>) -> Option<Self> {
         let place = match StepPlace::current() {
             Some(place) => place,
@@ -114,7 +113,7 @@ impl CallInStep {
         Some(Self { place, function, definition, refused, direct: false, hooks, stand_in })
     }
 
-    /// Finds what is recorded of the call.
+    /// Finds the record of the call.
     pub fn given<const N: usize>(self, arguments: [(&'static str, ArgumentForm); N]) -> KnownCall {
         let mut object = Map::new();
         let mut known = true;
@@ -150,8 +149,8 @@ impl CallInStep {
     }
 }
 
-/// Whether the call of a function has events of its own where it is all that a node does: middleware stands around it,
-/// something stands in its place, or what undoes it is given its arguments, which a node does not record.
+/// Returns true if a call that is all of its node has events of its own: for middleware, a replacement, or the arguments of
+/// its compensation, which a node does not record.
 pub(crate) fn call_has_events(host: &Host, definition: &ToolDefinition) -> bool {
     definition.policy.compensate.is_some()
         || ToolHooks::of_host(host).is_some()
@@ -164,10 +163,7 @@ pub(crate) fn missing_scope(cx: &Context, definition: &ToolDefinition) -> Option
     Some(Failure::new(FailureKind::Unauthorized, message))
 }
 
-/// A value is computed without a record of its own, so what it calls must not have effects. An async tool is not called
-/// before it is awaited.
-///
-/// Nor has the call of one that changes nothing a place there for what stands around calls.
+/// Refuses a tool with effects in a value, which has no record of its own. Middleware is not applied there.
 fn refuse_in_value(definition: &ToolDefinition, place: &ValuePlace) {
     let ToolDefinition { name, policy, .. } = definition;
     let writes = policy.effects == Effects::Write;
@@ -311,8 +307,7 @@ impl KnownCall {
         }
     }
 
-    /// The one way of a call in a step: what is recorded of it, a person's consent, the hooks before it, its start, its
-    /// attempts, the hooks after it, its end. `waits` says whether it may wait.
+    /// Makes the call with its hooks, attempts and records. If `waits` is false, nothing may wait.
     async fn call<A, O, F, T>(
         mut self,
         resources: Option<Context>,
@@ -599,7 +594,7 @@ impl KnownCall {
     }
 }
 
-/// What a future gives at once; `None` when it would have to wait.
+/// Returns the output of a future that is ready at once.
 fn at_once<T>(future: impl Future<Output = T>) -> Option<T> {
     tokio::task::coop::unconstrained(future).now_or_never()
 }

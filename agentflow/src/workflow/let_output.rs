@@ -1,4 +1,4 @@
-//! Finds the value of a `let` that is a future by mistake, and goes on with what it would give, so that the code that
+//! Finds the value of a `let` that is a future by mistake, and continues with the value that it would give, so that the code that
 //! reads it is checked as if it were awaited. It exists only for the compiler's messages; it converts nothing.
 //!
 //! An inherent method takes precedence over a trait's, and a value over a reference to it: a value that can be recorded is

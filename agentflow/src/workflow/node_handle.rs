@@ -82,12 +82,12 @@ fn decoded<T: NodeValue>(encoded: &Encoded) -> Result<T, StepError> {
 /// In the place of a value that each reader computes again.
 #[doc(hidden)]
 #[derive(Clone, Copy, Debug)]
-pub struct Again;
+pub struct ComputedAgain;
 
-impl Handle<Again> {
+impl Handle<ComputedAgain> {
     /// Of no node: what each reader computes again.
     pub(super) fn again() -> Self {
-        Self { node: AGAIN, builder: u32::MAX, load: |_, _| Ok(Again), optional: false }
+        Self { node: AGAIN, builder: u32::MAX, load: |_, _| Ok(ComputedAgain), optional: false }
     }
 }
 

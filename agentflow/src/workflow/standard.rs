@@ -25,7 +25,7 @@ use std::{option, slice, str, vec};
 use serde_json::{Map, Number, Value};
 
 use super::node::Node;
-use super::node_handle::{Again, Handle, Reads};
+use super::node_handle::{ComputedAgain, Handle, Reads};
 use super::owned_output::Borrowing;
 use super::steps::Steps;
 use crate::run::Approval;
@@ -189,22 +189,22 @@ pub fn looked<K, T>(_: K, value: T) -> Looked<K, Option<T>> {
 pub struct Once<T>(T);
 
 pub trait OfStandard {
-    fn recorded(self) -> Again;
+    fn recorded(self) -> ComputedAgain;
 }
 
 impl<K: AllStandard, T> OfStandard for &mut &mut &mut Looked<K, T> {
-    fn recorded(self) -> Again {
-        Again
+    fn recorded(self) -> ComputedAgain {
+        ComputedAgain
     }
 }
 
 pub trait OfBorrow {
-    fn recorded(self) -> Again;
+    fn recorded(self) -> ComputedAgain;
 }
 
 impl<K, T: Borrowing> OfBorrow for &mut &mut Looked<K, Option<T>> {
-    fn recorded(self) -> Again {
-        Again
+    fn recorded(self) -> ComputedAgain {
+        ComputedAgain
     }
 }
 
@@ -222,12 +222,12 @@ impl<K, T: NodeValue> OfOwned<T> for &mut Looked<K, Option<T>> {
 }
 
 pub trait OfAnything {
-    fn recorded(&self) -> Again;
+    fn recorded(&self) -> ComputedAgain;
 }
 
 impl<K, T> OfAnything for Looked<K, T> {
-    fn recorded(&self) -> Again {
-        Again
+    fn recorded(&self) -> ComputedAgain {
+        ComputedAgain
     }
 }
 
@@ -243,7 +243,7 @@ pub trait LookOutput {
         Self: Sized;
 }
 
-impl LookOutput for Again {
+impl LookOutput for ComputedAgain {
     type Value = Self;
 
     fn add<E, R, B>(_: &mut Steps<'_, E>, _: Node, _: R, _: B) -> Handle<Self>
@@ -284,7 +284,7 @@ impl<E: 'static> Steps<'_, E> {
 /// What a reader has of such a value: the recorded one, or none.
 pub struct Chosen<V>(pub V);
 
-impl Chosen<Again> {
+impl Chosen<ComputedAgain> {
     pub fn value<T>(self) -> Option<T> {
         None
     }

@@ -252,11 +252,14 @@ async fn a_listener_that_comes_late_gets_pieces_of_a_run_that_is_streamed() {
         tokio::task::yield_now().await;
         let mut pieces = String::new();
         let mut events = std::pin::pin!(run.events());
-        while let Some(event) = events.next().await {
-            if let EventKind::ModelDelta(ModelDelta::Text(text)) = event.kind {
-                pieces.push_str(&text);
+        within("the end of the run", async {
+            while let Some(event) = events.next().await {
+                if let EventKind::ModelDelta(ModelDelta::Text(text)) = event.kind {
+                    pieces.push_str(&text);
+                }
             }
-        }
+        })
+        .await;
         assert_eq!((model.requests()[0].stream, pieces.as_str()), (streamed, if streamed { "Tea." } else { "" }));
     }
 }

@@ -41,6 +41,8 @@ impl Server {
             self.model,
             "--base-url",
             &base,
+            "--max-retries",
+            "2",
             prompt,
         ])
     }

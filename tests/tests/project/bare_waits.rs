@@ -29,7 +29,7 @@ const LOOKS: &str = r"yield_now\(\)|\bsleep\(";
 /// A loop that has a limit.
 const OWN_LIMIT: &str = r"elapsed\(\)|\bin_time\(|\bwithin\(|\btimeout\(";
 
-/// Bare waits that are no waits of a test, each with the reason. The text is part of the line.
+/// Bare waits outside of the tests themselves, each with the reason. The text is part of the line.
 const ALLOWED: [(&str, &str, &str); 17] = [
     ("src/elsewhere.rs", "self.said.lock().await.recv()", "a worker is told to stop by the run, or never"),
     ("src/wire_cases.rs", "worker.join()", "each job has a limit"),

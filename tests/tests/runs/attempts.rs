@@ -170,9 +170,12 @@ async fn no_node_of_an_ended_run_is_pending() {
     assert_eq!(of(&cancelled, "agreed"), Some(NodeStatus::Skipped));
     // A run that continues to its end has the same nodes.
     let handle = runtime.start(reported::workflow(), 1).await.unwrap();
-    while runtime.inspect(handle.run_id()).await.unwrap().run.pause_reason.is_none() {
-        tokio::time::sleep(Duration::from_secs(1)).await;
-    }
+    within("the run to wait for its answer", async {
+        while runtime.inspect(handle.run_id()).await.unwrap().run.pause_reason.is_none() {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+        }
+    })
+    .await;
     let names: Vec<String> =
         runtime.inspect(handle.run_id()).await.unwrap().nodes.into_iter().map(|node| node.name).collect();
     assert_eq!(names, cancelled.iter().map(|node| node.0.clone()).collect::<Vec<_>>());

@@ -274,11 +274,11 @@ async fn asks_on() -> u32 {
 async fn nested_variants(cx: &Context) -> Result<(u64, u32)> {
     let limit = match fails_within(0).await {
         Err(agentflow::Error::Timeout { limit }) => limit.as_secs(),
-        other => panic!("it is no time-out: {other:?}"),
+        other => panic!("it is not a time-out: {other:?}"),
     };
     let steps = match never_answers(cx, "Go on.".to_owned()).await {
         Err(agentflow::Error::MaxStepsReached { steps }) => steps,
-        other => panic!("it is no limit of steps: {other:?}"),
+        other => panic!("it is not a limit of steps: {other:?}"),
     };
     Ok((limit, steps))
 }

@@ -355,8 +355,8 @@ async fn nearby(cx: &Context, _n: u64) -> Result<String> {
 
 #[workflow]
 async fn delivery(cx: &Context, seconds: u64) -> Result<(String, String, String)> {
-    let waited = wait(seconds).await?;
     let here = warehouse(cx.inject()?).await;
+    let waited = wait(seconds).await?;
     let nested = nearby(cx, waited).await?;
     let asked = carrier(cx, "where?".to_owned()).await?;
     Ok((here, nested, asked))

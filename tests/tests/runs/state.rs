@@ -660,7 +660,7 @@ async fn where_nothing_outlives_a_run_it_is_said() {
     let far = test_runtime().store(MemoryStore::new());
     let far = far.executor(Elsewhere::on_task(Runtime::builder().workflow(&visit()).build())).build();
     let far = says(far, Some("ann")).await;
-    assert!(far.contains("or the step is executed elsewhere"), "{far}");
+    assert!(far.contains("the runtime's executor executes this step in another process"), "{far}");
 }
 
 /// A node of a random workflow: what it reads, how long it takes, and what it does to keys.

@@ -8,7 +8,7 @@ use std::time::Duration;
 use agentflow::error::FailureKind;
 use agentflow::event::{EventKind, PauseReason};
 use agentflow::prelude::*;
-use agentflow::runtime::StartRun;
+use agentflow::runtime::{Changes, StartRun};
 use agentflow::store::{RunFilter, RunStatus, Snapshot, SqliteStore, Store};
 use agentflow::value::{Encoded, NodeValue};
 use agentflow::{RunHandle, RunId, Runtime};
@@ -68,7 +68,7 @@ fn clerk() -> Agent {
 
 async fn runtime(path: &Path) -> (SqliteStore, Runtime) {
     let store = SqliteStore::open(path).await.unwrap();
-    (store.clone(), test_runtime().store(store).agent(&clerk()).build())
+    (store.clone(), test_runtime().store(store).agent(&clerk()).changes(Changes::AcceptAll).build())
 }
 
 async fn started<T: NodeValue + 'static>(run: StartRun<'_, T>, id: &str) -> RunHandle<T> {

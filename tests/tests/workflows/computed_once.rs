@@ -2,14 +2,13 @@
 //! is computed again by each reader. Each body is written once, as a plain `async fn` and as a `#[workflow]`.
 
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::Duration;
 
 use agentflow::event::EventKind;
 use agentflow::prelude::*;
 use agentflow::schemars;
 use agentflow::serde::{Deserialize, Serialize};
 use agentflow::store::MemoryStore;
-use agentflow_testing::test_runtime;
+use agentflow_testing::{test_runtime, within};
 use futures_util::StreamExt;
 
 type Failed = Box<dyn std::error::Error + Send + Sync>;
@@ -243,9 +242,10 @@ async fn a_value_is_the_same_after_a_restart() {
     let handle = runtime.start(drawn_before_a_restart::workflow(), 3).await.unwrap();
     let id = handle.run_id().clone();
     let mut events = handle.events();
-    let asked =
-        async { while !matches!(events.next().await.expect("it asks").kind, EventKind::ApprovalRequested(_)) {} };
-    tokio::time::timeout(Duration::from_secs(60), asked).await.expect("it asks soon");
+    within("the question", async {
+        while !matches!(events.next().await.expect("it asks").kind, EventKind::ApprovalRequested(_)) {}
+    })
+    .await;
     handle.abandon();
     drop(runtime);
     OF_PROCESS.fetch_add(50, Ordering::SeqCst);

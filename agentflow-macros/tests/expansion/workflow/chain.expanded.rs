@@ -66,9 +66,10 @@ const _: () = {
         ) -> __private::Handle<<look_at as __private::WorkflowTypes>::Ok> {
             #[allow(unused_imports)]
             use __private::{
-                ChosenOnce as _, FutureTried as _, OfAnything as _, OfBorrow as _,
-                OfOwned as _, OfStandard as _, OptionTried as _, OtherNamed as _,
-                OtherOutput as _, OtherReceiver as _, OtherTried as _, PlainStep as _,
+                AnyOutput as _, ChosenOnce as _, FutureOutput as _, FutureTried as _,
+                OfAnything as _, OfBorrow as _, OfOwned as _, OfStandard as _,
+                OptionTried as _, OtherNamed as _, OtherOutput as _, OtherReceiver as _,
+                OtherTried as _, PlainStep as _, UnawaitedValue as _,
             };
             type __AgentflowError = <look_at as __private::WorkflowTypes>::Error;
             steps.describe("Looks at a page.");
@@ -112,13 +113,17 @@ const _: () = {
                             )]
                             let (page,) = values;
                             __private::Ok::<_, __AgentflowError>(
-                                (
-                                    if __private::NEVER {
-                                        told_0.tell(__private::Receiver(&page).kind())
-                                    },
-                                    page.split(' '),
-                                )
-                                    .1,
+                                __private::LetOutput(
+                                        (
+                                            if __private::NEVER {
+                                                told_0.tell(__private::Receiver(&page).kind())
+                                            },
+                                            page.split(' '),
+                                        )
+                                            .1,
+                                    )
+                                    .bound()
+                                    .value(),
                             )
                         },
                     )

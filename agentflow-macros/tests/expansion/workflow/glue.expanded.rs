@@ -69,9 +69,10 @@ const _: () = {
         ) -> __private::Handle<<glue as __private::WorkflowTypes>::Ok> {
             #[allow(unused_imports)]
             use __private::{
-                ChosenOnce as _, FutureTried as _, OfAnything as _, OfBorrow as _,
-                OfOwned as _, OfStandard as _, OptionTried as _, OtherNamed as _,
-                OtherOutput as _, OtherReceiver as _, OtherTried as _, PlainStep as _,
+                AnyOutput as _, ChosenOnce as _, FutureOutput as _, FutureTried as _,
+                OfAnything as _, OfBorrow as _, OfOwned as _, OfStandard as _,
+                OptionTried as _, OtherNamed as _, OtherOutput as _, OtherReceiver as _,
+                OtherTried as _, PlainStep as _, UnawaitedValue as _,
             };
             type __AgentflowError = <glue as __private::WorkflowTypes>::Error;
             steps
@@ -125,13 +126,17 @@ const _: () = {
                             )]
                             let (a,) = values;
                             __private::Ok::<_, __AgentflowError>(
-                                (
-                                    if __private::NEVER {
-                                        told_0.tell(__private::Receiver(&a).kind())
-                                    },
-                                    a.len(),
-                                )
-                                    .1,
+                                __private::LetOutput(
+                                        (
+                                            if __private::NEVER {
+                                                told_0.tell(__private::Receiver(&a).kind())
+                                            },
+                                            a.len(),
+                                        )
+                                            .1,
+                                    )
+                                    .bound()
+                                    .value(),
                             )
                         },
                     )

@@ -68,9 +68,10 @@ const _: () = {
         ) -> __private::Handle<<notes as __private::WorkflowTypes>::Ok> {
             #[allow(unused_imports)]
             use __private::{
-                ChosenOnce as _, FutureTried as _, OfAnything as _, OfBorrow as _,
-                OfOwned as _, OfStandard as _, OptionTried as _, OtherNamed as _,
-                OtherOutput as _, OtherReceiver as _, OtherTried as _, PlainStep as _,
+                AnyOutput as _, ChosenOnce as _, FutureOutput as _, FutureTried as _,
+                OfAnything as _, OfBorrow as _, OfOwned as _, OfStandard as _,
+                OptionTried as _, OtherNamed as _, OtherOutput as _, OtherReceiver as _,
+                OtherTried as _, PlainStep as _, UnawaitedValue as _,
             };
             type __AgentflowError = <notes as __private::WorkflowTypes>::Error;
             steps.describe("A step for each file.");

@@ -50,7 +50,7 @@ impl Group {
     }
 }
 
-/// How much of a value that is no list an error shows.
+/// The most bytes of a value that an error shows.
 const SHOWN: usize = 200;
 
 /// The items of a list, which a node gave.

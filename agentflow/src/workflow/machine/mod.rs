@@ -12,7 +12,7 @@ mod obstacle;
 mod recover;
 mod seen_state;
 mod stopped;
-mod turns;
+mod turn_order;
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -22,7 +22,7 @@ pub(crate) use self::answers::AskedAt;
 use self::group::Group;
 use self::stopped::{BEGUN_ONCE, ENDED, STOPPED};
 pub(crate) use self::stopped::{stopped, was_stopped};
-use self::turns::OpenFrom;
+use self::turn_order::OpenFrom;
 use super::decided::SeenBy;
 use super::outputs::Revised;
 use super::policy::{OnError, StopPolicy};
