@@ -4,6 +4,7 @@ mod control_error;
 mod error_data;
 mod recorded;
 mod registry_error;
+mod sentences;
 
 use std::fmt;
 use std::sync::Arc;
@@ -11,6 +12,7 @@ use std::time::Duration;
 
 pub use self::control_error::{ControlError, ControlErrorKind};
 pub use self::registry_error::RegistryError;
+use self::sentences::{ACCEPT_ALL, listed, names, no_workflow, repeats, run_again};
 use crate::definition::Difference;
 use crate::event::{NotUndone, RunId};
 pub use crate::failure::{Failure, FailureClass, FailureKind};
@@ -19,7 +21,6 @@ use crate::model::{ModelError, ModelRefError};
 use crate::path::StepPath;
 use crate::store::StoreError;
 use crate::template::TemplateError;
-use crate::text::known_names;
 
 /// `std::result::Result` with [`Error`] as its default error.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -493,58 +494,6 @@ impl Error {
             Self::Compensation { .. } => false,
             other => other.kind().is_retryable(),
         }
-    }
-}
-
-/// At most ten differences.
-fn listed(differences: &[Difference]) -> String {
-    let shown: Vec<String> = differences.iter().take(10).map(ToString::to_string).collect();
-    match differences.len() {
-        count @ 11.. => format!("{}; and {} more", shown.join("; "), count - 10),
-        _ => shown.join("; "),
-    }
-}
-
-/// What a change of a workflow means for a run.
-fn run_again(nodes: &[String]) -> String {
-    match nodes {
-        [] => "a policy of its nodes, or what they wait for, is another, and nothing would run again".to_owned(),
-        nodes => format!("{} would run again", names(nodes)),
-    }
-}
-
-/// What running a workflow anew does a second time.
-fn repeats(wrote: &[String]) -> String {
-    if wrote.is_empty() { String::new() } else { format!(" and repeats {}", names(wrote)) }
-}
-
-/// How a changed definition is accepted.
-const ACCEPT_ALL: &str = "to continue all the same, accept it with `Changes::AcceptAll`, or by `agentwf runs resume --changes \
-    accept-all`";
-
-/// What is wrong with the name of a workflow.
-fn no_workflow(name: &str, near: Option<&String>, known: &[String], other: Option<&str>) -> String {
-    match other {
-        Some("agent") => format!(
-            "`{name}` is an agent and not a workflow; start it by `Agent::start`, an `#[agent]` function as in \
-             `{name}::agent(..).start(())`"
-        ),
-        Some(other) => {
-            format!(
-                "`{name}` is a {other} and not a workflow; call it by `Runtime::invoke`, or in a node of a workflow"
-            )
-        }
-        None => format!("this program knows no workflow `{name}`{}", known_names("workflow", near, known)),
-    }
-}
-
-/// At most ten names.
-fn names(nodes: &[String]) -> String {
-    let shown: Vec<String> = nodes.iter().take(10).map(|node| format!("`{node}`")).collect();
-    match nodes.len() {
-        0 => "nothing".to_owned(),
-        count @ 11.. => format!("{} and {} more", shown.join(", "), count - 10),
-        _ => shown.join(", "),
     }
 }
 

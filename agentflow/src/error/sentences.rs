@@ -1,0 +1,56 @@
+//! Parts of the sentences of errors: lists of names, and the remedies that several errors share.
+
+use crate::definition::Difference;
+use crate::text::known_names;
+
+/// At most ten differences.
+pub(super) fn listed(differences: &[Difference]) -> String {
+    let shown: Vec<String> = differences.iter().take(10).map(ToString::to_string).collect();
+    match differences.len() {
+        count @ 11.. => format!("{}; and {} more", shown.join("; "), count - 10),
+        _ => shown.join("; "),
+    }
+}
+
+/// What a change of a workflow means for a run.
+pub(super) fn run_again(nodes: &[String]) -> String {
+    match nodes {
+        [] => "a policy of its nodes, or what they wait for, is another, and nothing would run again".to_owned(),
+        nodes => format!("{} would run again", names(nodes)),
+    }
+}
+
+/// What running a workflow anew does a second time.
+pub(super) fn repeats(wrote: &[String]) -> String {
+    if wrote.is_empty() { String::new() } else { format!(" and repeats {}", names(wrote)) }
+}
+
+/// How a changed definition is accepted.
+pub(super) const ACCEPT_ALL: &str = "to continue all the same, accept it with `Changes::AcceptAll`, or by `agentwf runs resume --changes \
+    accept-all`";
+
+/// What is wrong with the name of a workflow.
+pub(super) fn no_workflow(name: &str, near: Option<&String>, known: &[String], other: Option<&str>) -> String {
+    match other {
+        Some("agent") => format!(
+            "`{name}` is an agent and not a workflow; start it by `Agent::start`, an `#[agent]` function as in \
+             `{name}::agent(..).start(())`"
+        ),
+        Some(other) => {
+            format!(
+                "`{name}` is a {other} and not a workflow; call it by `Runtime::invoke`, or in a node of a workflow"
+            )
+        }
+        None => format!("this program knows no workflow `{name}`{}", known_names("workflow", near, known)),
+    }
+}
+
+/// At most ten names.
+pub(super) fn names(nodes: &[String]) -> String {
+    let shown: Vec<String> = nodes.iter().take(10).map(|node| format!("`{node}`")).collect();
+    match nodes.len() {
+        0 => "nothing".to_owned(),
+        count @ 11.. => format!("{} and {} more", shown.join(", "), count - 10),
+        _ => shown.join(", "),
+    }
+}
