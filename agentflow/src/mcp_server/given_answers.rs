@@ -100,7 +100,7 @@ pub(super) async fn give(
             Ok(Said::Answer(answer)) => match runtime.answer_here(&record.run_id, &question.id, answer, by).await {
                 Ok(continued) => {
                     given.count += 1;
-                    given.events = given.events.or_else(|| continued.map(|run| run.events()));
+                    given.events = given.events.or(continued);
                 }
                 Err(Error::Control(error)) => drop(given.problems.insert(question.id, error.to_string())),
                 Err(error) => return Err(internal(error)),

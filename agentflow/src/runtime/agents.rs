@@ -234,7 +234,12 @@ impl Runtime {
     }
 
     /// Resumes a run of an agent that is known here by its name.
-    pub(super) async fn resume_known_agent(&self, reservation: Reservation, run: &RunId) -> Result<RunHandle<Encoded>> {
+    pub(super) async fn resume_known_agent(
+        &self,
+        reservation: Reservation,
+        run: &RunId,
+        begins: impl FnOnce(&Arc<RunShared>),
+    ) -> Result<RunHandle<Encoded>> {
         let known = |of: &Self, started: &AgentStarted, shared: &RunShared, journal: &RunJournal| {
             let agent = of.agent_of(run, started)?;
             agent.check_run(self.host(), shared, journal)?;
@@ -242,6 +247,7 @@ impl Runtime {
             Ok((agent, parts))
         };
         let (shared, agent) = self.resume_agent(reservation, run, Named::ByName, known).await?;
+        begins(&shared);
         agent.continued(self.host(), shared)
     }
 }

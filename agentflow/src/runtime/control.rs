@@ -12,7 +12,7 @@ use crate::error::{Error, Result};
 use crate::event::RunId;
 use crate::message::Message;
 #[cfg(any(feature = "a2a-server", feature = "mcp-server"))]
-use crate::run::RunHandle;
+use crate::run::Events;
 use crate::run::{Approval, ControlRequest, control_by_id};
 use crate::value::Encoded;
 
@@ -106,7 +106,8 @@ impl Runtime {
         self.control(run, ControlRequest::answer(node, answer, by)).await
     }
 
-    /// Answers a question, and continues the run here when no process executes it: the handle is that of a run that continues.
+    /// Answers a question, and continues the run here if no process executes it. Returns the events of a run that
+    /// continues here, deltas included from its first step on.
     #[cfg(any(feature = "a2a-server", feature = "mcp-server"))]
     pub(crate) async fn answer_here(
         &self,
@@ -114,19 +115,20 @@ impl Runtime {
         node: &str,
         answer: Encoded,
         by: &str,
-    ) -> Result<Option<RunHandle<Encoded>>> {
+    ) -> Result<Option<Events>> {
         use crate::store::{RunStatus, StoreErrorKind};
 
         self.answer_encoded(run, node, answer, by).await?;
         if self.run_record(run).await?.status != RunStatus::Queued {
             return Ok(None);
         }
-        match self.resume(run).await {
+        let mut events = None;
+        match self.resume_and(run, |shared| events = Some(Events::new(Arc::clone(shared), 0))).await {
             // Another process was first, or it has ended meanwhile.
             Err(Error::Store(error)) if matches!(error.kind(), StoreErrorKind::Busy | StoreErrorKind::Ended) => {
                 Ok(None)
             }
-            resumed => resumed.map(Some),
+            resumed => resumed.map(|run| Some(events.unwrap_or_else(|| run.events()))),
         }
     }
 

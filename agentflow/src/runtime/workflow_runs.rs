@@ -160,10 +160,20 @@ impl Runtime {
     /// takes is missing ([`Error::RunResource`]), the runtime is being [drained](Self::drain), or the definition is
     /// another one than the run began with and the runtime does not accept that ([`Changes`]).
     pub async fn resume(&self, run: &RunId) -> Result<RunHandle<Encoded>> {
+        self.resume_and(run, |_| ()).await
+    }
+
+    /// Resumes a run as [`resume`](Self::resume) does. Calls `begins` before the run executes its next step; a run that
+    /// is executed here already does not begin.
+    pub(super) async fn resume_and(
+        &self,
+        run: &RunId,
+        begins: impl FnOnce(&Arc<RunShared>),
+    ) -> Result<RunHandle<Encoded>> {
         let store = self.require_store()?;
         let record = store.record(run).await?.ok_or_else(|| StoreError::not_found(run))?;
         let Some(reservation) = self.reserve_unless_executed(run).await? else { return self.attach(run).await };
-        match self.resume_record(reservation, &store, &record).await {
+        match self.resume_record(reservation, &store, &record, begins).await {
             Ok(handle) => Ok(handle),
             Err(error) => Err(explained(error, &store, run).await),
         }
@@ -226,7 +236,7 @@ impl Runtime {
     async fn recover_one(&self, record: &RunRecord) -> Result<Option<RunHandle<Encoded>>> {
         let (store, run) = (self.require_store()?, &record.run_id);
         let Some(Found::Free(reservation)) = self.find(run).await else { return Ok(None) };
-        self.resume_record(reservation, &store, record).await.map(Some)
+        self.resume_record(reservation, &store, record, |_| ()).await.map(Some)
     }
 
     /// Resumes a run of what is known here by its name.
@@ -235,9 +245,10 @@ impl Runtime {
         reservation: Reservation,
         store: &Arc<dyn Store>,
         record: &RunRecord,
+        begins: impl FnOnce(&Arc<RunShared>),
     ) -> Result<RunHandle<Encoded>> {
         match &record.definition {
-            None => self.resume_known_agent(reservation, &record.run_id).await,
+            None => self.resume_known_agent(reservation, &record.run_id, begins).await,
             #[allow(unused_variables, reason = "only documents are kept by it")]
             Some(definition) => {
                 let found = self.fetched_workflow_spec(&record.name).await;
@@ -249,7 +260,9 @@ impl Runtime {
                     Err(error) if !may_lack => return Err(error),
                     found => Version::OfName(found),
                 };
-                self.resume_journal(reservation, store, &record.run_id, version, undecoded).await
+                let (shared, resumed) = self.resume_journal(reservation, store, &record.run_id, version).await?;
+                begins(&shared);
+                Ok(RunHandle::spawn(shared, resumed.run_through(), undecoded))
             }
         }
     }
@@ -284,26 +297,25 @@ impl Runtime {
         let Some(reservation) = self.reserve_unless_executed(run).await? else {
             return Err(ControlError::state("resumed", "running in this process").into());
         };
-        match self.resume_journal(reservation, &store, run, Version::AtHand(Arc::clone(spec)), decode).await {
-            Ok(handle) => Ok(handle),
+        match self.resume_journal(reservation, &store, run, Version::AtHand(Arc::clone(spec))).await {
+            Ok((shared, resumed)) => Ok(RunHandle::spawn(shared, resumed.run_through(), decode)),
             Err(error) => Err(explained(error, &store, run).await),
         }
     }
 
-    async fn resume_journal<T>(
+    async fn resume_journal(
         &self,
         reservation: Reservation,
         store: &Arc<dyn Store>,
         run: &RunId,
         version: Version,
-        decode: impl Fn(Ended) -> Result<T> + Send + Sync + 'static,
-    ) -> Result<RunHandle<T>> {
+    ) -> Result<(Arc<RunShared>, Resumed)> {
         let opened = Opened::open(store, run).await?;
         match self.prepare(run, version, store, opened.epoch).await {
             Ok((shared, resumed)) => {
                 opened.hand_over();
                 reservation.becomes(&shared);
-                Ok(RunHandle::spawn(shared, resumed.run_through(), decode))
+                Ok((shared, resumed))
             }
             Err(error) => {
                 opened.give_up().await?;
