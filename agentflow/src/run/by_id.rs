@@ -29,11 +29,19 @@ pub(super) const LOOK: (Duration, Duration) = (Duration::from_millis(20), Durati
 pub(crate) async fn control(host: &Arc<Host>, run: &RunId, request: ControlRequest) -> Result<()> {
     let store = host.require_store()?;
     let Some(here) = host.live.as_ref() else { return Err(StoreError::no_store().into()) };
-    // How many events the run had when it was asked while it was executed here.
+    // Number of events that the run had when a process that executed it was asked for the first time. That process may
+    // record the request and stop before it tells the outcome. The record counts then, also if the run goes on elsewhere.
     let mut asked_after = None;
+    let mut events_read = 0;
     loop {
         let reservation = match here.find(run).await {
             Found::Live(live) => {
+                if let Some(after) = asked_after {
+                    let done = done_before(host, &read_events(&store, run, 0).await?, &request, after);
+                    if let Some(then) = done {
+                        return follow_up(host, &store, run, then).await;
+                    }
+                }
                 let events = live.log.visible();
                 match live.ask(request.clone()).await {
                     Some(outcome) => return Ok(outcome?),
@@ -46,20 +54,15 @@ pub(crate) async fn control(host: &Arc<Host>, run: &RunId, request: ControlReque
             }
             Found::Free(reservation) => reservation,
         };
-        match control_at_rest(host, &store, run, &request, asked_after).await {
+        match control_at_rest(host, &store, run, &request, asked_after, &mut events_read).await {
             // Its journal grew meanwhile.
             Err(Error::Store(error)) if error.kind() == StoreErrorKind::Fenced => continue,
-            Err(Error::Store(error)) if error.kind() == StoreErrorKind::Busy => {}
+            Err(Error::Store(error)) if error.kind() == StoreErrorKind::Busy => {
+                asked_after.get_or_insert(events_read);
+            }
             Ok(then) => {
                 drop(reservation);
-                return match then {
-                    Then::Rests => Ok(()),
-                    Then::Continues => {
-                        continue_here(host, run).await;
-                        Ok(())
-                    }
-                    Then::Undoes => undo_here(host, &store, run).await,
-                };
+                return follow_up(host, &store, run, then).await;
             }
             Err(error) => return Err(error),
         }
@@ -78,6 +81,37 @@ enum Then {
     Continues,
     /// It undoes what it had done, and ends.
     Undoes,
+}
+
+async fn follow_up(host: &Arc<Host>, store: &Arc<dyn Store>, run: &RunId, then: Then) -> Result<()> {
+    match then {
+        Then::Rests => Ok(()),
+        Then::Continues => {
+            continue_here(host, run).await;
+            Ok(())
+        }
+        Then::Undoes => undo_here(host, store, run).await,
+    }
+}
+
+/// Finds the record of a request among the events after a number, and returns what follows from it; `None` if the request
+/// is not recorded.
+fn done_before(host: &Host, events: &[Event], request: &ControlRequest, after: u64) -> Option<Then> {
+    let recorded = host.redactor.as_ref().map(|redactor| request.recorded_by(redactor));
+    if !was_done(recorded.as_ref().unwrap_or(request), events, after) {
+        return None;
+    }
+    let state = RunState::of(events);
+    Some(match request {
+        ControlRequest::Retry { .. } => Then::Continues,
+        ControlRequest::Cancel { .. } if is_undone(&state) => Then::Undoes,
+        _ => Then::Rests,
+    })
+}
+
+/// Returns `true` while calls of the run are to be undone.
+fn is_undone(state: &RunState) -> bool {
+    state.compensating && !state.status.has_ended()
 }
 
 /// Resumes a run that was retried, where the program knows what it runs. Elsewhere it waits for a process that does.
@@ -124,38 +158,33 @@ async fn undo_here(host: &Arc<Host>, store: &Arc<dyn Store>, run: &RunId) -> Res
     }
 }
 
-/// Does it to a run that no process executes: what follows is written into its journal, in one commit.
+/// Does it to a run that no process executes: what follows is written into its journal, in one commit. Sets `events_read`
+/// to the number of events in the journal.
 async fn control_at_rest(
     host: &Arc<Host>,
     store: &Arc<dyn Store>,
     run: &RunId,
     request: &ControlRequest,
     asked_after: Option<u64>,
+    events_read: &mut u64,
 ) -> Result<Then> {
     let events = read_events(store, run, 0).await?;
+    let after = events.len() as u64;
+    // A message is known by its id, whoever was asked before.
+    let known_after = asked_after.or(matches!(request, ControlRequest::Message { .. }).then_some(0));
+    if let Some(then) = known_after.and_then(|known| done_before(host, &events, request, known)) {
+        return Ok(then);
+    }
+    *events_read = after;
     let state = RunState::of(&events);
     let cancels = matches!(request, ControlRequest::Cancel { .. });
-    let undoes = state.compensating && !state.status.has_ended();
-    // A message is known by its id, whoever was asked before.
-    let asked_after = asked_after.or(matches!(request, ControlRequest::Message { .. }).then_some(0));
-    let recorded = host.redactor.as_ref().map(|redactor| request.recorded_by(redactor));
-    let recorded = recorded.as_ref().unwrap_or(request);
-    if asked_after.is_some_and(|after| was_done(recorded, &events, after)) {
-        // It was done, and the run stopped before that was told.
-        return Ok(match request {
-            ControlRequest::Retry { .. } => Then::Continues,
-            ControlRequest::Cancel { .. } if undoes => Then::Undoes,
-            _ => Then::Rests,
-        });
-    }
-    if cancels && undoes {
+    if cancels && is_undone(&state) {
         // It was cancelled before, or failed, and nobody has undone what it had done.
         return match store.holder(run).await? {
             Some(process) => Err(StoreError::busy(run, &process).into()),
             None => Ok(Then::Undoes),
         };
     }
-    let after = events.len() as u64;
     let time = host.clock.now();
     let new = match host.events_for(&state, request, Recorder::AtRest) {
         Ok(new) => new,
