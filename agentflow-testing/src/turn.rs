@@ -49,6 +49,9 @@ pub(crate) enum Said {
     Part(Part),
 }
 
+/// Makes a turn from the request that it answers.
+type ComputeTurn = Box<dyn FnOnce(&ModelRequest) -> Turn + Send>;
+
 /// How a turn ends.
 pub(crate) enum Ending {
     Completed,
@@ -58,7 +61,7 @@ pub(crate) enum Ending {
     Stalled,
     Failed(ModelError),
     /// The turn depends on the request. The lock makes it `Sync`, and is never taken.
-    Computed(Mutex<Box<dyn FnOnce(&ModelRequest) -> Turn + Send>>),
+    Computed(Mutex<ComputeTurn>),
     /// A whole answer, given as it is.
     Given(Box<ModelResponse>),
 }

@@ -47,7 +47,6 @@ pub(super) struct Seq {
     pub(super) tail: Box<Node>,
 }
 
-#[expect(clippy::large_enum_variant, reason = "a handful, for the time of one expansion")]
 pub(super) enum Statement {
     /// A `let` that is another view of values above it, such as `let name = &order.name;`: each reader repeats it.
     View(Local),

@@ -106,9 +106,9 @@ impl<'j> Judge<'j> {
     pub(super) fn arguments(&mut self, expr: &Expr, is_future: bool) -> Expr {
         let mut asking = expr.clone();
         if is_future {
-            self.future(&mut asking)
+            self.future(&mut asking);
         } else {
-            self.before_await(&mut asking)
+            self.before_await(&mut asking);
         }
         if self.is_unknown { expr.clone() } else { asking }
     }

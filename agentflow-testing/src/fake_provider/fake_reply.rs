@@ -55,7 +55,7 @@ impl FakeReply {
 
     /// The body of a whole answer. `turn` makes the ids of its calls.
     pub(super) fn whole(&self, format: ProviderFormat, turn: usize) -> Value {
-        let calls = self.calls.iter().enumerate();
+        let calls = self.calls.iter();
         let id = |at: usize| format!("call_{turn}_{at}");
         match format {
             ProviderFormat::OpenAiChat => {
@@ -67,7 +67,7 @@ impl FakeReply {
             ProviderFormat::OpenAiResponses => {
                 let text = json!({"type": "message", "id": format!("msg_{turn}"), "role": "assistant", "status": "completed",
                     "content": [{"type": "output_text", "text": self.text, "annotations": []}]});
-                let calls = calls.map(|(at, call)| {
+                let calls = calls.enumerate().map(|(at, call)| {
                     json!({"type": "function_call", "id": format!("fc_{turn}_{at}"), "call_id": id(at), "name": call.name,
                         "arguments": call.arguments_text(), "status": "completed"})
                 });
@@ -77,7 +77,7 @@ impl FakeReply {
             }
             ProviderFormat::Anthropic => {
                 let reason = if self.calls.is_empty() { "end_turn" } else { "tool_use" };
-                let calls = calls.map(
+                let calls = calls.enumerate().map(
                     |(at, call)| json!({"type": "tool_use", "id": id(at), "name": call.name, "input": call.arguments}),
                 );
                 let text = (!self.text.is_empty()).then(|| json!({"type": "text", "text": self.text}));
@@ -86,7 +86,7 @@ impl FakeReply {
                     "stop_sequence": null, "usage": {"input_tokens": 1, "output_tokens": 1}})
             }
             ProviderFormat::Gemini => {
-                let calls = calls.map(|(_, call)| json!({"functionCall": {"name": call.name, "args": call.arguments}}));
+                let calls = calls.map(|call| json!({"functionCall": {"name": call.name, "args": call.arguments}}));
                 let text = (!self.text.is_empty()).then(|| json!({"text": self.text}));
                 let parts: Vec<Value> = text.into_iter().chain(calls).collect();
                 json!({"candidates": [{"index": 0, "content": {"role": "model", "parts": parts}, "finishReason": "STOP"}],

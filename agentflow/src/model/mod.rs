@@ -19,6 +19,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use async_trait::async_trait;
+use futures_util::stream::BoxStream;
 use futures_util::{Stream, StreamExt};
 
 #[cfg(feature = "anthropic")]
@@ -61,7 +62,7 @@ use crate::future::Exclusive;
 ///
 /// It is `Send` and `Sync`; the boxed stream only has to be `Send`.
 #[must_use = "a stream does nothing unless it is read"]
-pub struct ModelStream(Exclusive<Pin<Box<dyn Stream<Item = Result<ModelEvent, ModelError>> + Send>>>);
+pub struct ModelStream(Exclusive<BoxStream<'static, Result<ModelEvent, ModelError>>>);
 
 impl ModelStream {
     /// Boxes a stream, such as one of `futures_util::stream`.

@@ -53,7 +53,7 @@ impl<'s> References<'s> {
                 for name in ["$id", "id"] {
                     match keywords.get(name).and_then(Value::as_str) {
                         Some(id) if id.starts_with('#') => {
-                            self.anchors.entry(id[1..].to_owned()).or_default().push(value)
+                            self.anchors.entry(id[1..].to_owned()).or_default().push(value);
                         }
                         Some(id) => {
                             self.resources.entry(last_segment(id).to_owned()).or_default().push(value);

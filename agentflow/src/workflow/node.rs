@@ -10,7 +10,7 @@ use super::bodies::step_of;
 use super::entry::Begins;
 use super::node_edge::NodeEdge;
 use super::node_handle::{Handle, RawHandle, Reads};
-use super::order::Looks;
+use super::order::LooksAt;
 use super::policy::{NodePolicy, OnError};
 use super::spec::{Spec, Step};
 use super::step_error::StepFailure;
@@ -43,7 +43,7 @@ pub struct Node {
     pub(super) writes: bool,
     pub(super) unordered: bool,
     /// What it looks at beside the values that it reads; nothing waits for it because of that.
-    pub(super) looks: Looks,
+    pub(super) looks: LooksAt,
     /// Nothing below it begins before it has passed.
     pub(super) checks: bool,
     /// What its items or rounds consist of, when that is more than one step.
@@ -95,14 +95,14 @@ impl Node {
     /// It may look at what can change while the workflow runs, so it begins when all above it has succeeded.
     #[doc(hidden)]
     pub fn at_its_place(mut self) -> Self {
-        self.looks = Looks::AtAll;
+        self.looks = LooksAt::Everything;
         self
     }
 
     /// It may look at what a step above changes, so it begins when all above it has succeeded that may change anything.
     #[doc(hidden)]
     pub fn after_effects(mut self) -> Self {
-        self.looks = Looks::AtEffects;
+        self.looks = LooksAt::Effects;
         self
     }
 

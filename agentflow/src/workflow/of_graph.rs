@@ -248,11 +248,8 @@ impl<'a> Loading<'a> {
         );
         let mut question = None;
         match callees.as_slice() {
-            [callee] if asking => {
-                if kind == NodeKind::Step {
-                    question = callee.question_of_call(&mut policy);
-                }
-            }
+            [callee] if asking && kind == NodeKind::Step => question = callee.question_of_call(&mut policy),
+            [_] if asking => {}
             [callee] if !matches!(kind, NodeKind::Race | NodeKind::Fallback) => callee.take_over(&mut policy),
             // Branches have one policy, and no record of their own that says how far one came.
             all if all.iter().any(|callee| !callee.is_repeatable()) => {

@@ -23,7 +23,7 @@ pub(super) struct Role {
     /// others, between the writes.
     pub(super) writes: bool,
     /// What of the steps above has ended before it begins.
-    pub(super) looks: Looks,
+    pub(super) looks: LooksAt,
     /// It may call what the plan does not show, which may write.
     pub(super) is_opaque: bool,
     /// It is known to read what a step above may have changed.
@@ -32,16 +32,16 @@ pub(super) struct Role {
     pub(super) barrier: Option<OrderReason>,
 }
 
-/// What a node looks at beside the values that it reads, and so which steps above it have ended before it begins.
+/// The steps above a node that have ended before it begins, beside those whose values it reads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Looks {
-    /// At nothing.
+pub(super) enum LooksAt {
+    /// None: it looks at its values alone.
     #[default]
-    AtValues,
-    /// At what a step may have changed: all have ended that are not known to change nothing.
-    AtEffects,
-    /// At a clock and the like: all have ended.
-    AtAll,
+    Values,
+    /// All that are not known to change nothing: it looks at what a step may have changed.
+    Effects,
+    /// All: it looks at a clock and the like.
+    Everything,
 }
 
 /// What is waited for at a place of the source.
@@ -71,9 +71,9 @@ impl Order {
         let is_write = role.writes && !unordered;
         let sees_writes = !unordered;
         let is_gate = role.barrier == Some(OrderReason::Gate);
-        let waits_for_all = is_write || role.looks == Looks::AtAll;
+        let waits_for_all = is_write || role.looks == LooksAt::Everything;
         let waits_for_opaque =
-            sees_writes && (waits_for_all || role.looks == Looks::AtEffects || is_gate || role.reads);
+            sees_writes && (waits_for_all || role.looks == LooksAt::Effects || is_gate || role.reads);
         let edge = |why| move |node: &NodeIndex| After { node: *node, why };
         let writes = self.now.writes.iter().filter(|_| sees_writes).map(edge(OrderReason::Write));
         let above = self.now.above.iter().filter(|_| waits_for_all).map(edge(OrderReason::Above));

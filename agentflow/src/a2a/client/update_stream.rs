@@ -7,7 +7,8 @@ use std::sync::Arc;
 use std::task::{Context as Task, Poll};
 use std::time::Duration;
 
-use futures_util::{Stream, stream};
+use futures_util::Stream;
+use futures_util::stream::{self, BoxStream};
 use reqwest::Response;
 use tokio::time::{sleep, timeout};
 
@@ -29,7 +30,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// A connection that breaks is made anew by a subscription, which begins with the whole task: an
 /// [`A2aUpdate::Task`] in the middle of a stream stands for everything before it.
 #[must_use = "a stream does nothing unless it is read"]
-pub struct A2aStream(Exclusive<Pin<Box<dyn Stream<Item = Result<A2aUpdate, A2aError>> + Send>>>);
+pub struct A2aStream(Exclusive<BoxStream<'static, Result<A2aUpdate, A2aError>>>);
 
 impl A2aStream {
     pub(super) fn new(following: Following) -> Self {
