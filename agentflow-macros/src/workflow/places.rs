@@ -10,7 +10,7 @@ use super::clocks::looks_outside;
 use super::env::Env;
 use super::model::{Node, Work};
 use super::nodes::Writer;
-use super::purity::{Judge, Judged, Purity};
+use super::purity::{Judge, JudgedPurity, Purity};
 use super::spans::{located, own};
 use crate::scope;
 
@@ -29,14 +29,14 @@ pub(super) struct Place {
 pub(super) struct Declared(TokenStream);
 
 impl Place {
-    fn new(judged: Judged, method: &str, private: &TokenStream) -> Self {
-        let Judged { purity, first } = judged;
+    fn new(judged: JudgedPurity, method: &str, private: &TokenStream) -> Self {
+        let JudgedPurity { purity, first } = judged;
         let (method, declared) = (purity.place(method), Declared(purity.declared(private)));
         Self { method, declared, first, is_unknown: matches!(purity, Purity::Unknown) }
     }
 
-    /// Adds the expressions, without questions if the answer is known already.
-    fn of(self, asking: Vec<Expr>, exprs: &[&Expr]) -> (Vec<Expr>, Self) {
+    /// Returns the expressions to write with this place: `asking`, or `exprs` if the compiler need not be asked.
+    fn with_exprs(self, asking: Vec<Expr>, exprs: &[&Expr]) -> (Vec<Expr>, Self) {
         match self.is_unknown {
             true => (exprs.iter().map(|expr| (*expr).clone()).collect(), self),
             false => (asking, self),
@@ -63,7 +63,7 @@ impl Writer<'_> {
         let is_local = |name: &str| env.is_local(name);
         let mut judge = Judge::new(&is_local, &private, span);
         let asking = judge.value(expr);
-        let Judged { purity, first } = judge.judged();
+        let JudgedPurity { purity, first } = judge.judged();
         if let Purity::Known = purity {
             env.view(&local, None, self.private);
             return TokenStream::new();
@@ -94,7 +94,7 @@ impl Writer<'_> {
         let mut judge = Judge::new(&is_local, &private, span);
         let asking = exprs.iter().map(|expr| judge.value(expr)).collect();
         let judged = judge.judged();
-        Place::new(judged, "at_its_place", &private).of(asking, exprs)
+        Place::new(judged, "at_its_place", &private).with_exprs(asking, exprs)
     }
 
     /// Returns the start condition of a step, which depends on the code before its first `.await`.
@@ -114,6 +114,6 @@ impl Writer<'_> {
         if steps.iter().any(looks) {
             place.method.extend(quote!(.at_its_place()));
         }
-        place.of(asking, &exprs)
+        place.with_exprs(asking, &exprs)
     }
 }

@@ -75,7 +75,7 @@ pub(super) struct Judge<'j> {
 }
 
 /// The result for some expressions.
-pub(super) struct Judged {
+pub(super) struct JudgedPurity {
     pub(super) purity: Purity,
     /// Code in front of them.
     pub(super) first: TokenStream,
@@ -113,13 +113,13 @@ impl<'j> Judge<'j> {
         if self.is_unknown { expr.clone() } else { asking }
     }
 
-    pub(super) fn judged(self) -> Judged {
+    pub(super) fn judged(self) -> JudgedPurity {
         let (purity, first) = match (self.is_unknown, self.told.is_empty()) {
             (true, _) => (Purity::Unknown, TokenStream::new()),
             (false, true) => (Purity::Known, TokenStream::new()),
             (false, false) => (Purity::IfStandard(self.told), self.first),
         };
-        Judged { purity, first }
+        JudgedPurity { purity, first }
     }
 
     fn is_variable(&self, name: &str) -> bool {

@@ -14,15 +14,15 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::TcpListener;
 use tower_service::Service;
 
-use crate::mcp_server::{Peer, accept};
+use crate::mcp_server::{AcceptedPeer, accept};
 
 /// Serves until the future is dropped, which ends all connections.
 pub(super) async fn listen(listener: TcpListener, router: Router, connections: usize, head: Duration) {
     accept(listener, connections, |peer| connection(peer, router.clone(), head)).await;
 }
 
-async fn connection(peer: Peer, router: Router, head: Duration) {
-    let Peer { stream, address, pending } = peer;
+async fn connection(peer: AcceptedPeer, router: Router, head: Duration) {
+    let AcceptedPeer { stream, address, pending } = peer;
     let answer = service_fn(move |request: http::Request<Incoming>| {
         let mut request = request.map(Body::new);
         request.extensions_mut().insert(ConnectInfo(address));

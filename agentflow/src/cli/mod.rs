@@ -179,7 +179,7 @@ pub fn run() -> ExitCode {
 /// # Panics
 /// Inside of a tokio runtime.
 pub fn run_from(builder: RuntimeBuilder) -> ExitCode {
-    execute(Host::Builder(Box::new(builder)))
+    execute(ProgramHost::Builder(Box::new(builder)))
 }
 
 /// Executes the command line over a host's own [`Runtime`]: its model providers, keys, resources and sinks. The runtime has its
@@ -188,16 +188,16 @@ pub fn run_from(builder: RuntimeBuilder) -> ExitCode {
 /// # Panics
 /// Inside of a tokio runtime.
 pub fn run_with(host: &Runtime) -> ExitCode {
-    execute(Host::Runtime(host.clone()))
+    execute(ProgramHost::Runtime(host.clone()))
 }
 
 /// The program's runtime, with or without its settings.
-enum Host {
+enum ProgramHost {
     Builder(Box<RuntimeBuilder>),
     Runtime(Runtime),
 }
 
-impl Host {
+impl ProgramHost {
     /// Applies the settings and reads the documents of folders.
     async fn runtime(self, config: Option<&Path>, reads_documents: bool) -> Result<Runtime, Stop> {
         let builder = match self {
@@ -224,7 +224,7 @@ impl Host {
     }
 }
 
-fn execute(host: Host) -> ExitCode {
+fn execute(host: ProgramHost) -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => {

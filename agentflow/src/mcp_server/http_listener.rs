@@ -39,23 +39,23 @@ async fn drop_error(connection: impl Future<Output = hyper::Result<()>>) {
 }
 
 /// A connection that was accepted.
-pub(crate) struct Peer {
+pub(crate) struct AcceptedPeer {
     pub(crate) stream: TcpStream,
     pub(crate) address: SocketAddr,
-    pub(crate) pending: Pending,
+    pub(crate) pending: IdleSlot,
 }
 
 /// Counts a connection as idle until the head of a request has arrived, and again after a request was refused. No address can
 /// have all connections idle.
 #[derive(Clone)]
-pub(crate) struct Pending {
+pub(crate) struct IdleSlot {
     slots: Arc<CallerSlots>,
     network: Arc<str>,
     held: Arc<Mutex<Option<CallerSlot>>>,
 }
 
-impl Pending {
-    fn of(slots: &Arc<CallerSlots>, address: IpAddr) -> Option<Self> {
+impl IdleSlot {
+    fn take(slots: &Arc<CallerSlots>, address: IpAddr) -> Option<Self> {
         let network: Arc<str> = network(address).into();
         let held = Arc::new(Mutex::new(Some(slots.take(&network)?)));
         Some(Self { slots: Arc::clone(slots), network, held })
@@ -92,7 +92,7 @@ fn network(address: IpAddr) -> String {
 pub(crate) async fn accept<F: Future<Output = ()> + Send + 'static>(
     listener: TcpListener,
     connections: usize,
-    serve: impl Fn(Peer) -> F,
+    serve: impl Fn(AcceptedPeer) -> F,
 ) {
     let slots = Arc::new(Semaphore::new(connections));
     let pending_of = CallerSlots::new((connections / 4).max(LEAST_PENDING));
@@ -102,11 +102,11 @@ pub(crate) async fn accept<F: Future<Output = ()> + Send + 'static>(
         while serving.try_join_next().is_some() {}
         match listener.accept().await {
             Ok((stream, address)) => {
-                let Some(pending) = Pending::of(&pending_of, address.ip()) else {
+                let Some(pending) = IdleSlot::take(&pending_of, address.ip()) else {
                     tracing::debug!(%address, "too many connections of this address are idle; one is closed");
                     continue;
                 };
-                let served = serve(Peer { stream, address, pending });
+                let served = serve(AcceptedPeer { stream, address, pending });
                 serving.spawn(async move {
                     served.await;
                     drop(slot);
@@ -123,8 +123,8 @@ fn is_of_one_connection(error: &io::Error) -> bool {
     matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset)
 }
 
-async fn connection(peer: Peer, service: McpHttpService, head: Duration) -> hyper::Result<()> {
-    let Peer { stream, pending, .. } = peer;
+async fn connection(peer: AcceptedPeer, service: McpHttpService, head: Duration) -> hyper::Result<()> {
+    let AcceptedPeer { stream, pending, .. } = peer;
     let answer = service_fn(move |request: http::Request<Incoming>| {
         let (service, pending) = (service.clone(), pending.clone());
         async move {

@@ -51,7 +51,7 @@ pub use self::client_answer::{ClientFolder, ClientFolders, ClientReply};
 #[cfg(feature = "mcp-server-http")]
 pub use self::http_callers::{McpCaller, McpRefusal};
 #[cfg(feature = "cli")]
-pub(crate) use self::http_listener::{Peer, accept};
+pub(crate) use self::http_listener::{AcceptedPeer, accept};
 #[cfg(feature = "mcp-server-http")]
 pub use self::http_service::{McpHttpBody, McpHttpService};
 pub use self::mcp_server_error::McpServerError;

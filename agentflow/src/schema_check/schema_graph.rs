@@ -97,7 +97,7 @@ impl SchemaGraph {
     /// A sentence about a schema that unfolds too far, a reference that leads nowhere, or a pattern that is too large.
     pub(super) fn new(schema: &Value) -> Result<Self, String> {
         let references = References::new(schema)?;
-        let mut builder = Builder {
+        let mut builder = GraphBuilder {
             references,
             patterns: Patterns::default(),
             ids: HashMap::new(),
@@ -115,7 +115,7 @@ impl SchemaGraph {
 
     /// Sets all that depends on several parts.
     fn measure(&mut self) -> Result<(), String> {
-        let mut sizes = vec![Size::Unknown; self.parts.len()];
+        let mut sizes = vec![PartSize::Unknown; self.parts.len()];
         let mut total = 0_u64;
         for id in 0..self.parts.len() {
             let InPlace { parts, height, steps } = self.in_place(id, 0, &mut sizes)?;
@@ -130,25 +130,25 @@ impl SchemaGraph {
                  `oneOf`"
             ));
         }
-        self.flat_steps = self.unfolded(0, 0, &mut vec![Flat::Unknown; self.parts.len()]);
+        self.flat_steps = self.unfolded(0, 0, &mut vec![InPlaceParts::Unknown; self.parts.len()]);
         Ok(())
     }
 
     /// The schemas that apply to the same value as a part, itself included.
-    fn in_place(&self, id: PartId, depth: usize, sizes: &mut [Size]) -> Result<InPlace, String> {
+    fn in_place(&self, id: PartId, depth: usize, sizes: &mut [PartSize]) -> Result<InPlace, String> {
         match sizes[id] {
-            Size::Known(size) => return Ok(size),
-            Size::Open => {
+            PartSize::Known(size) => return Ok(size),
+            PartSize::Open => {
                 let problem = "a `$ref` applies a schema to the value that it applies to already; refer to it below a field \
                                or an item";
                 return Err(problem.to_owned());
             }
-            Size::Unknown if depth >= MOST_NESTED => {
+            PartSize::Unknown if depth >= MOST_NESTED => {
                 return Err(format!(
                     "more than {MOST_NESTED} schemas apply to one value, one within another; nest fewer"
                 ));
             }
-            Size::Unknown => sizes[id] = Size::Open,
+            PartSize::Unknown => sizes[id] = PartSize::Open,
         }
         let part = &self.parts[id];
         let mut size = InPlace { parts: 1, height: 0, steps: part.steps.saturating_add(part.text_steps) };
@@ -158,17 +158,17 @@ impl SchemaGraph {
             size.steps = size.steps.saturating_add(inner.steps);
             size.height = size.height.max(1 + inner.height);
         }
-        sizes[id] = Size::Known(size);
+        sizes[id] = PartSize::Known(size);
         Ok(size)
     }
 
     /// Steps for one value by a part and all that it applies; `None` for a recursive schema.
-    fn unfolded(&self, id: PartId, depth: usize, known: &mut [Flat]) -> Option<u64> {
+    fn unfolded(&self, id: PartId, depth: usize, known: &mut [InPlaceParts]) -> Option<u64> {
         match known[id] {
-            Flat::Known(steps) => return Some(steps),
-            Flat::Open => return None,
-            Flat::Unknown if depth >= MOST_NESTED => return None,
-            Flat::Unknown => known[id] = Flat::Open,
+            InPlaceParts::Known(steps) => return Some(steps),
+            InPlaceParts::Open => return None,
+            InPlaceParts::Unknown if depth >= MOST_NESTED => return None,
+            InPlaceParts::Unknown => known[id] = InPlaceParts::Open,
         }
         let part = &self.parts[id];
         let mut steps = part.steps.saturating_add(part.text_steps).saturating_add(part.deep_steps);
@@ -182,7 +182,7 @@ impl SchemaGraph {
                 steps = steps.saturating_add(self.unfolded(inner, depth + 1, known)?);
             }
         }
-        known[id] = Flat::Known(steps);
+        known[id] = InPlaceParts::Known(steps);
         Some(steps)
     }
 }
@@ -195,20 +195,20 @@ struct InPlace {
 }
 
 #[derive(Clone, Copy)]
-enum Size {
+enum PartSize {
     Unknown,
     Open,
     Known(InPlace),
 }
 
 #[derive(Clone, Copy)]
-enum Flat {
+enum InPlaceParts {
     Unknown,
     Open,
     Known(u64),
 }
 
-struct Builder<'s> {
+struct GraphBuilder<'s> {
     references: References<'s>,
     patterns: Patterns,
     /// By the address of a schema.
@@ -218,7 +218,7 @@ struct Builder<'s> {
     open: Vec<(PartId, &'s Value)>,
 }
 
-impl<'s> Builder<'s> {
+impl<'s> GraphBuilder<'s> {
     fn id(&mut self, schema: &'s Value) -> PartId {
         let next = self.parts.len();
         let id = *self.ids.entry(std::ptr::from_ref(schema).addr()).or_insert(next);

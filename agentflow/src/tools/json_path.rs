@@ -8,7 +8,7 @@ use std::fmt;
 use serde_json::Value;
 use serde_json_path::JsonPath;
 
-use self::segments::{Segment, outside_of_quotes, segments};
+use self::segments::{PathSegment, outside_of_quotes, segments};
 use crate::message::ToolStatus;
 use crate::text::head;
 use crate::tool::ToolError;
@@ -34,7 +34,7 @@ const VALUE_BYTES: u64 = 32;
 pub(super) struct BoundedPath {
     query: JsonPath,
     /// The same query in parts, each applied to every match of the one before. Empty when the query matches one place at most.
-    parts: Vec<(Segment, JsonPath)>,
+    parts: Vec<(PathSegment, JsonPath)>,
     /// It can match more than one place.
     #[cfg(feature = "tool-api")]
     is_wide: bool,
@@ -47,7 +47,7 @@ impl BoundedPath {
         if path.len() > LONGEST {
             return Err(format!("a query has at most {LONGEST} bytes, and this one has {}", path.len()));
         }
-        let shape = Shape::new(path);
+        let shape = QueryShape::new(path);
         if shape.wide > MOST_WIDE {
             let wide = shape.wide;
             return Err(format!(
@@ -151,13 +151,13 @@ impl fmt::Debug for BoundedPath {
 
 /// The size of a value with everything within it.
 #[derive(Clone, Copy, Debug, Default)]
-struct Size {
+struct QuerySize {
     values: u64,
     text: u64,
     depth: u64,
 }
 
-impl Size {
+impl QuerySize {
     fn bytes(self) -> u64 {
         self.values.saturating_mul(VALUE_BYTES).saturating_add(self.text)
     }
@@ -166,14 +166,14 @@ impl Size {
 /// Counts the steps of one evaluation.
 struct Work {
     /// Sizes of lists and objects, by their address.
-    sizes: HashMap<usize, Size>,
+    sizes: HashMap<usize, QuerySize>,
     left: u64,
 }
 
 impl Work {
-    fn measure(&mut self, value: &Value) -> Size {
+    fn measure(&mut self, value: &Value) -> QuerySize {
         let mut size = own_size(value);
-        let mut add = |inner: Size| {
+        let mut add = |inner: QuerySize| {
             size.values += inner.values;
             size.text += inner.text;
             size.depth = size.depth.max(1 + inner.depth);
@@ -187,13 +187,13 @@ impl Work {
         size
     }
 
-    fn size(&self, value: &Value) -> Size {
+    fn size(&self, value: &Value) -> QuerySize {
         let known = self.sizes.get(&std::ptr::from_ref(value).addr());
         known.copied().unwrap_or_else(|| own_size(value))
     }
 
     /// Takes the steps of a segment at a place before it is evaluated there.
-    fn spend(&mut self, segment: &Segment, place: &Value) -> Result<(), ToolError> {
+    fn spend(&mut self, segment: &PathSegment, place: &Value) -> Result<(), ToolError> {
         let size = self.size(place);
         let children = match place {
             Value::Array(items) => items.len() as u64,
@@ -231,18 +231,18 @@ fn too_large(problem: String) -> ToolError {
     ToolError::with_status(ToolStatus::OutputTooLarge, problem)
 }
 
-fn own_size(value: &Value) -> Size {
+fn own_size(value: &Value) -> QuerySize {
     let text = match value {
         Value::String(text) => text.len(),
         Value::Object(fields) => fields.keys().map(|name| name.len() + 16).sum(),
         _ => 0,
     };
-    Size { values: 1, text: text as u64, depth: 0 }
+    QuerySize { values: 1, text: text as u64, depth: 0 }
 }
 
 /// The parts of a query that decide about its work, outside of names and texts in quotes.
 #[derive(Debug, Default)]
-struct Shape {
+struct QueryShape {
     /// Number of `..` and `?`.
     wide: usize,
     /// The selectors of all brackets, multiplied.
@@ -255,7 +255,7 @@ struct Shape {
     has_root: bool,
 }
 
-impl Shape {
+impl QueryShape {
     fn new(path: &str) -> Self {
         let mut shape = Self { copies: 1, ..Self::default() };
         let (mut open, mut last) = (Vec::<usize>::new(), ' ');
@@ -285,7 +285,7 @@ impl Shape {
 mod tests {
     use serde_json::json;
 
-    use super::{BoundedPath, Shape};
+    use super::{BoundedPath, QueryShape};
 
     #[test]
     fn text_in_quotes_is_not_counted() {
@@ -296,7 +296,7 @@ mod tests {
             ("$..a..b[?@..c]", 4),
             ("$['a\\\\']..b", 1),
         ] {
-            assert_eq!(Shape::new(path).wide, count, "{path}");
+            assert_eq!(QueryShape::new(path).wide, count, "{path}");
         }
     }
 

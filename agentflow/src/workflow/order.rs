@@ -85,7 +85,7 @@ impl Order {
         // A later one often waits for the earlier ones.
         wanted.sort_by_key(|after| std::cmp::Reverse(after.node));
         let mut edges: Vec<After> = Vec::new();
-        let (mut all, mut holding) = (Before::of(next, false), Before::of(next, true));
+        let (mut all, mut holding) = (StepsAbove::new(next, false), StepsAbove::new(next, true));
         for after in wanted {
             let before = if after.why.holds_back() { &mut holding } else { &mut all };
             if !before.includes(nodes, after.node) {
@@ -152,14 +152,14 @@ impl Order {
 
 /// The nodes that one waits for, by way of others, from the last to the first. A gate or a check also holds back what is
 /// below it when it fails: for these, only ways count by which that is passed on.
-struct Before {
+struct StepsAbove {
     only_holding: bool,
     next: BinaryHeap<NodeIndex>,
     seen: HashSet<NodeIndex>,
 }
 
-impl Before {
-    fn of(node: &NodeSpec, only_holding: bool) -> Self {
+impl StepsAbove {
+    fn new(node: &NodeSpec, only_holding: bool) -> Self {
         let mut before = Self { only_holding, next: BinaryHeap::new(), seen: HashSet::new() };
         before.add_all_before(node);
         before

@@ -2,7 +2,7 @@
 
 /// A segment as it is written, such as `..name` or `[?@.price < 10]`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Segment {
+pub(super) struct PathSegment {
     pub(super) text: String,
     /// It looks at a place and all places below it.
     pub(super) is_descendant: bool,
@@ -24,7 +24,7 @@ const UNKNOWN_PATTERN_STEPS: u64 = 100_000;
 const PATTERN_STEPS: u64 = 50;
 
 /// The segments of a query that is well formed; `None` when one is written in another way than expected.
-pub(super) fn segments(path: &str) -> Option<Vec<Segment>> {
+pub(super) fn segments(path: &str) -> Option<Vec<PathSegment>> {
     let mut rest = path.trim().strip_prefix('$')?;
     let mut found = Vec::new();
     loop {
@@ -43,7 +43,7 @@ pub(super) fn segments(path: &str) -> Option<Vec<Segment>> {
             return None;
         }
         let (text, after) = rest.split_at(end);
-        found.push(Segment { is_descendant, ..segment(text) });
+        found.push(PathSegment { is_descendant, ..segment(text) });
         rest = after;
     }
 }
@@ -82,8 +82,8 @@ fn bracket_end(text: &str) -> Option<usize> {
     end
 }
 
-fn segment(text: &str) -> Segment {
-    let mut segment = Segment { text: text.to_owned(), selectors: 1, ..Segment::default() };
+fn segment(text: &str) -> PathSegment {
+    let mut segment = PathSegment { text: text.to_owned(), selectors: 1, ..PathSegment::default() };
     let (mut terms, mut has_filter, mut last) = (1_u64, false, ' ');
     outside_of_quotes(text, |_, letter, open| {
         match letter {
@@ -150,13 +150,13 @@ fn pattern_steps(pattern: &str) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use super::{Segment, segments};
+    use super::{PathSegment, segments};
 
     fn texts(path: &str) -> Option<Vec<String>> {
         Some(segments(path)?.into_iter().map(|segment| segment.text).collect())
     }
 
-    fn only(path: &str) -> Segment {
+    fn only(path: &str) -> PathSegment {
         segments(path).unwrap().remove(0)
     }
 
