@@ -39,6 +39,7 @@ mod mcp_servers;
 mod mcp_tools;
 mod names;
 mod nested_protocols;
+mod odd_answers;
 mod open_api_tools;
 mod raw_http;
 mod run_programs;
