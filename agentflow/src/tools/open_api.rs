@@ -164,7 +164,7 @@ impl OpenApi {
             problems.push(format!("the path `{}` does not begin with `/`", crate::text::head(found.path, 200)));
         }
         let mut arguments = parameters(&self.document, &[found.item, found.operation], &mut problems);
-        body(&self.document, found.operation, &mut arguments, &mut problems);
+        let media_type = body(&self.document, found.operation, &mut arguments, &mut problems);
         let auth = self.auth(found).map_err(|problem| problems.push(problem)).ok().flatten();
         let base = self.base(found).map_err(|problem| problems.push(problem)).unwrap_or_default();
         if !problems.is_empty() {
@@ -185,7 +185,7 @@ impl OpenApi {
             method: found.method.to_ascii_uppercase(),
             url: format!("{}{}", base.trim_end_matches('/'), found.path),
             parameters: arguments,
-            headers: BTreeMap::new(),
+            headers: media_type.into_iter().map(|kind| ("content-type".to_owned(), kind)).collect(),
             auth,
             answer: None,
             paging: None,

@@ -1,5 +1,5 @@
-//! The parameters and the body of an operation of an OpenAPI document as arguments of a tool. What would be sent in another way
-//! than the document says is refused.
+//! The parameters and the body of an operation of an OpenAPI document as arguments of a tool. Refuses required parameters that a
+//! tool cannot send as the document describes them, and leaves out optional ones.
 
 use std::collections::BTreeMap;
 
@@ -43,7 +43,8 @@ pub(super) fn parameters(
             continue;
         }
         match argument(document, &place, &name, parameter) {
-            Ok(argument) => {
+            Ok(None) => {}
+            Ok(Some(argument)) => {
                 let mut key = argument_name(&name);
                 while arguments.contains_key(&key) {
                     key = format!("{key}_{place}");
@@ -56,48 +57,58 @@ pub(super) fn parameters(
     arguments
 }
 
-fn argument(document: &Value, place: &str, name: &str, parameter: &Value) -> Result<ApiParameter, String> {
+/// A parameter as an argument; `None` for an optional one that a tool cannot send.
+///
+/// # Errors
+/// The mistake in its schema, or why a required parameter cannot be sent.
+fn argument(document: &Value, place: &str, name: &str, parameter: &Value) -> Result<Option<ApiParameter>, String> {
+    let is_required = parameter["required"].as_bool().unwrap_or(false) || place == "path";
+    let unsent = |problem: String| if is_required { Err(problem) } else { Ok(None) };
     let (to, style, explode) = match place {
         "path" => (ParameterPlace::Path, "simple", None),
         "query" => (ParameterPlace::Query, "form", Some(true)),
         "header" => (ParameterPlace::Header, "simple", None),
-        other => return Err(format!("`in: {other}` is not used; there are `path`, `query` and `header`")),
+        other => return unsent(format!("`in: {other}` is not used; there are `path`, `query` and `header`")),
     };
     if let Some(other) = parameter["style"].as_str().filter(|other| *other != style) {
-        return Err(format!("`style: {other}` is not used; in `{place}` there is `{style}`"));
+        return unsent(format!("`style: {other}` is not used; in `{place}` there is `{style}`"));
     }
     if explode.is_some_and(|explode| parameter["explode"].as_bool().is_some_and(|said| said != explode)) {
-        return Err("`explode: false` is not used; of a list each value is sent".to_owned());
+        return unsent("`explode: false` is not used; of a list each value is sent".to_owned());
     }
     for word in ["content", "allowReserved"] {
         if parameter.get(word).is_some_and(|value| *value != Value::Bool(false)) {
-            return Err(format!("`{word}` is not used"));
+            return unsent(format!("`{word}` is not used"));
         }
     }
     let schema = whole_schema(document, parameter.get("schema").unwrap_or(&Value::Bool(true)))?;
+    let is_list = schema["type"] == "array";
+    if !is_required && (schema["type"] == "object" || is_list && to != ParameterPlace::Query) {
+        return Ok(None);
+    }
     let mut argument = ApiParameter::new(to).schema(schema).sent_as(name);
     if let Some(about) = parameter["description"].as_str() {
         argument = argument.about(about);
     }
-    match parameter["required"].as_bool().unwrap_or(false) || to == ParameterPlace::Path {
-        true => Ok(argument),
-        false => Ok(argument.optional()),
-    }
+    Ok(Some(if is_required { argument } else { argument.optional() }))
 }
 
-/// The body, as one argument.
+/// Adds the body as one argument. Returns its media type, where that is not `application/json`.
 pub(super) fn body(
     document: &Value,
     operation: &Value,
     arguments: &mut BTreeMap<String, ApiParameter>,
     problems: &mut Vec<String>,
-) {
-    let Some(body) = operation.get("requestBody") else { return };
+) -> Option<String> {
+    let body = operation.get("requestBody")?;
     let read = resolved(document, body).and_then(|body| {
         let content = body["content"].as_object();
         let kinds = || content.into_iter().flatten();
-        let is_json = |kind: &str| kind.split(';').next().is_some_and(|kind| kind.trim() == "application/json");
-        let Some((_, media)) = kinds().find(|(kind, _)| is_json(kind)) else {
+        let essence = |kind: &str| kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+        let found = kinds().find(|(kind, _)| essence(kind) == "application/json");
+        let found = found.or_else(|| kinds().find(|(kind, _)| essence(kind).ends_with("+json")));
+        let found = found.or_else(|| kinds().find(|(kind, _)| ["*/*", "application/*"].contains(&&*essence(kind))));
+        let Some((kind, media)) = found else {
             let all = kinds().map(|(kind, _)| format!("`{kind}`")).collect::<Vec<_>>().join(", ");
             return Err(format!("its body is {all}, and `application/json` is sent"));
         };
@@ -107,17 +118,22 @@ pub(super) fn body(
             argument = argument.about(about);
         }
         let is_required = body["required"].as_bool().unwrap_or(false);
-        Ok(if is_required { argument } else { argument.optional() })
+        let kind = essence(kind).ends_with("+json").then(|| essence(kind));
+        Ok((if is_required { argument } else { argument.optional() }, kind))
     });
     match read {
-        Ok(argument) => {
+        Ok((argument, kind)) => {
             let mut key = "body".to_owned();
             while arguments.contains_key(&key) {
                 key = format!("request_{key}");
             }
             arguments.insert(key, argument);
+            kind
         }
-        Err(problem) => problems.push(problem),
+        Err(problem) => {
+            problems.push(problem);
+            None
+        }
     }
 }
 

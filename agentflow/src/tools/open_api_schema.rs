@@ -16,6 +16,8 @@ const MOST_STEPS: usize = 16;
 
 /// Words of the document's own in a schema, which say nothing of values.
 const LEFT_OUT: [&str; 7] = ["discriminator", "xml", "externalDocs", "example", "examples", "$schema", "$comment"];
+/// Keywords that only describe.
+const NOTES: [&str; 6] = ["title", "description", "default", "deprecated", "readOnly", "writeOnly"];
 /// Words whose value is data and no schema.
 const DATA: [&str; 4] = ["default", "enum", "const", "required"];
 /// Words whose value has schemas by names.
@@ -93,12 +95,14 @@ impl Writer<'_> {
             .filter(|(name, _)| *name != "$ref")
             .map(|(name, value)| (name.clone(), value.clone()))
             .collect();
-        if let (false, Value::Object(of_target), Value::Object(more)) =
-            (beside.is_empty(), &mut written, self.fields(&beside, depth - 1)?)
-        {
-            of_target.extend(more);
+        if beside.is_empty() {
+            return Ok(written);
         }
-        Ok(written)
+        let more = self.fields(&beside, depth - 1)?;
+        Ok(match (&mut written, more) {
+            (Value::Object(of_target), Value::Object(more)) => merged(std::mem::take(of_target), more),
+            (_, more) => json!({"allOf": [written, more]}),
+        })
     }
 
     fn fields(&mut self, fields: &Map<String, Value>, depth: usize) -> Result<Value, String> {
@@ -126,6 +130,33 @@ impl Writer<'_> {
         }
         Ok(Value::Object(written))
     }
+}
+
+/// Merges the target of a `$ref` with the keywords beside it. Notes of the second replace those of the first.
+fn merged(mut one: Map<String, Value>, mut other: Map<String, Value>) -> Value {
+    if let (Some(Value::Array(required)), Some(Value::Array(more))) = (one.get_mut("required"), other.get("required")) {
+        let missing: Vec<Value> = more.iter().filter(|name| !required.contains(name)).cloned().collect();
+        required.extend(missing);
+        other.remove("required");
+    }
+    if let (Some(Value::Object(properties)), Some(Value::Object(more))) =
+        (one.get_mut("properties"), other.get("properties"))
+        && more.iter().all(|(name, schema)| properties.get(name).is_none_or(|own| own == schema))
+    {
+        properties.extend(more.clone());
+        other.remove("properties");
+    }
+    let is_note = |name: &str| NOTES.contains(&name);
+    let conflicts: Vec<String> = other
+        .iter()
+        .filter(|(name, of)| !is_note(name) && one.get(*name).is_some_and(|own| own != *of))
+        .map(|(name, _)| name.clone())
+        .collect();
+    if conflicts.is_empty() {
+        one.extend(other);
+        return Value::Object(one);
+    }
+    json!({"allOf": [one, other]})
 }
 
 #[cfg(test)]

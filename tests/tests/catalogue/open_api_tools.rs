@@ -88,12 +88,24 @@ fn what_is_not_read_is_refused_by_its_name() {
     for (from, to, says) in [
         (
             "schema: {type: integer, maximum: 100}",
-            "style: spaceDelimited",
+            "required: true\n          style: spaceDelimited",
             "`limit`: `style: spaceDelimited` is not used; in `query` there is `form`",
         ),
-        ("schema: {type: integer, maximum: 100}", "explode: false", "`limit`: `explode: false` is not used"),
-        ("schema: {type: integer, maximum: 100}", "content: {}", "`limit`: `content` is not used"),
-        ("schema: {type: integer, maximum: 100}", "schema: {type: object}", "`limit` is of the type `object`"),
+        (
+            "schema: {type: integer, maximum: 100}",
+            "required: true\n          explode: false",
+            "`limit`: `explode: false` is not used",
+        ),
+        (
+            "schema: {type: integer, maximum: 100}",
+            "required: true\n          content: {}",
+            "`limit`: `content` is not used",
+        ),
+        (
+            "schema: {type: integer, maximum: 100}",
+            "required: true\n          schema: {type: object}",
+            "`limit` is of the type `object`",
+        ),
         (
             "schema: {type: integer, maximum: 100}",
             "schema: {$dynamicRef: '#a'}",
@@ -101,7 +113,7 @@ fn what_is_not_read_is_refused_by_its_name() {
         ),
         (
             "in: query\n          schema: {type: integer",
-            "in: cookie\n          schema: {type: integer",
+            "in: cookie\n          required: true\n          schema: {type: integer",
             "`in: cookie` is not used",
         ),
         (
@@ -276,4 +288,57 @@ proptest! {
             let _ = api.base_url("https://pets.example.org").key("key", "PETS_KEY").tool("listPets");
         }
     }
+}
+
+/// An optional parameter that a tool cannot send is left out.
+#[tokio::test]
+async fn optional_parameters_that_cannot_be_sent_are_left_out() {
+    for instead in [
+        "explode: false",
+        "style: deepObject",
+        "content: {}",
+        "schema: {type: object}",
+        "x-more: 1\n        - {name: session, in: cookie}\n        - {name: ids, in: header, schema: {type: array}}",
+    ] {
+        let text = PETS.replace("schema: {type: integer, maximum: 100}", instead);
+        let api = OpenApi::read(&text).unwrap().base_url("https://pets.example.org").key("key", "PETS_KEY");
+        let tool = api.tool("listPets").unwrap_or_else(|error| panic!("{instead}: {error}")).tool().unwrap();
+        let properties = Tool::definition(&tool).parameters["properties"].clone();
+        assert_eq!(properties.get("limit").is_some(), instead.starts_with("x-more"), "{instead}: {properties}");
+        assert!(properties.get("session").is_none() && properties.get("ids").is_none(), "{properties}");
+        assert!(properties.get("tags").is_some(), "{properties}");
+    }
+}
+
+/// Keywords beside a reference are merged, and other media types of JSON are sent.
+#[tokio::test]
+async fn schemas_beside_references_are_merged() {
+    let server = Server::start(|_| json_of(&json!({}))).await;
+    let document = json!({
+        "openapi": "3.1.0",
+        "paths": {"/notes": {"patch": {"operationId": "note", "requestBody": {"required": true, "content": {
+            "application/merge-patch+json": {"schema": {
+                "$ref": "#/components/schemas/Base",
+                "properties": {"note": {"type": "string"}},
+                "required": ["note"],
+            }}
+        }}}}},
+        "components": {"schemas": {"Base": {
+            "type": "object", "properties": {"id": {"type": "integer"}}, "required": ["id"]
+        }}}
+    });
+    let api = OpenApi::read(&document.to_string()).unwrap().base_url(server.url("/")).access(loopback());
+    let tool = || api.tool("note").unwrap_or_else(|error| panic!("{error}")).tool().unwrap();
+    let body = Tool::definition(&tool()).parameters["properties"]["body"].clone();
+    assert_eq!(body["properties"], json!({"id": {"type": "integer"}, "note": {"type": "string"}}));
+    assert_eq!(body["required"], json!(["id", "note"]));
+    let (status, text) = call(tool(), json!({"body": {"id": 1, "note": "x"}})).await;
+    assert!(status.is_success(), "{text}");
+    let sent = server.asked().remove(0);
+    assert!(sent.contains("content-type: application/merge-patch+json\r\n"), "{sent}");
+    // Two schemas of one property both hold.
+    let both = document.to_string().replace("\"note\":{\"type\":\"string\"}", "\"id\":{\"maximum\":5}");
+    let api = OpenApi::read(&both).unwrap().base_url(server.url("/")).access(loopback());
+    let (status, _) = call(api.tool("note").unwrap().tool().unwrap(), json!({"body": {"id": 6, "note": "x"}})).await;
+    assert!(!status.is_success());
 }
