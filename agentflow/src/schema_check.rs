@@ -20,7 +20,8 @@ pub(crate) use self::references::decoded;
 use self::schema_graph::SchemaGraph;
 use crate::text::{did_you_mean, head, nearest};
 
-/// A JSON Schema, read once. Without `$schema` it is one of draft 2020-12; references go to the schema itself, never to
+/// A JSON Schema, read once. Without `$schema` it is one of draft 2020-12. In every draft the formats that JSON Schema names,
+/// such as `email`, are checked, and others only describe. References go to the schema itself, never to
 /// the network or a file.
 ///
 /// The work of a check is bounded: [`new`](Self::new) refuses a schema that unfolds too far, and a check of a value that may
@@ -49,7 +50,9 @@ impl SchemaCheck {
     pub(crate) fn new(schema: &Value) -> Result<Self, String> {
         let graph = SchemaGraph::new(schema).map_err(|problem| not_a_schema("", &problem))?;
         // Patterns come from whoever wrote the schema, so an engine reads them whose time grows with the text alone.
-        let options = jsonschema::options().with_pattern_options(graph.patterns.options());
+        // Some drafts check formats by default and others do not.
+        let options =
+            jsonschema::options().with_pattern_options(graph.patterns.options()).should_validate_formats(true);
         let validator = options.build(schema).map_err(|error| problem_of_schema(&error))?;
         Ok(Self(Arc::new(ReadSchema { schema: schema.clone(), graph, validator })))
     }

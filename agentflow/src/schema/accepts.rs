@@ -6,7 +6,7 @@ use std::cmp::Ordering;
 
 use serde_json::{Map, Number, Value};
 
-use super::schema_at::{At, Type, compare, equal, is_integer};
+use super::schema_at::{At, Type, compare, equal, is_checked_format, is_integer};
 
 /// How deep schemas are followed; a value that is deeper is unknown.
 const DEPTH: u32 = 64;
@@ -135,6 +135,7 @@ fn text_fits(at: At<'_>, keyword: &str, text: &str) -> Option<bool> {
         "minLength" => Some(length()? >= at.count(keyword)?),
         "maxLength" => Some(length()? <= at.count(keyword)?),
         "pattern" => None,
+        "format" if at.get(keyword).is_some_and(is_checked_format) => None,
         _ => Some(true),
     }
 }

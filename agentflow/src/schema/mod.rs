@@ -87,7 +87,8 @@ impl fmt::Display for SchemaMismatch {
 ///
 /// The answer is computed from the schemas alone. [`Assignable::Yes`] is a proof; with [`Assignable::No`] there is a value
 /// that `from` allows and `to` does not; else it is [`Assignable::Unknown`]. The schemas are those of draft 2020-12, and
-/// of earlier drafts as far as they mean the same. `format` and everything else that only describes is not looked at.
+/// of earlier drafts as far as they mean the same. Where a `format` decides, such as `email` or `date-time`, the answer is
+/// [`Assignable::Unknown`], unless both schemas name it; everything that only describes is not looked at.
 ///
 /// ```
 /// use agentflow::schema::{Assignable, is_assignable};

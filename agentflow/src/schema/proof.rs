@@ -9,7 +9,7 @@ use std::cmp::Ordering;
 use serde_json::{Number, Value};
 
 use super::accepts::Validator;
-use super::schema_at::{ANY, At, Type, compare, equal};
+use super::schema_at::{ANY, At, Type, compare, equal, is_checked_format};
 
 /// The most comparisons of one proof.
 const STEPS: u32 = 20_000;
@@ -438,6 +438,7 @@ fn text(facts: &Facts<'_>, to: At<'_>, keyword: &str, value: &Value) -> bool {
         "minLength" => to.count(keyword).is_some_and(|of| least(facts, keyword) >= of),
         "maxLength" => to.count(keyword).is_some_and(|of| most(facts, keyword).is_some_and(|most| most <= of)),
         "pattern" => facts.iter().any(|known| known.at.get(keyword) == Some(value)),
+        "format" if is_checked_format(value) => facts.iter().any(|known| known.at.get(keyword) == Some(value)),
         _ => true,
     }
 }

@@ -4,6 +4,34 @@ use std::cmp::Ordering;
 
 use serde_json::{Map, Number, Value};
 
+/// The formats of texts that are checked. Any other format only describes.
+const CHECKED_FORMATS: [&str; 19] = [
+    "date",
+    "date-time",
+    "duration",
+    "email",
+    "hostname",
+    "idn-email",
+    "idn-hostname",
+    "ipv4",
+    "ipv6",
+    "iri",
+    "iri-reference",
+    "json-pointer",
+    "regex",
+    "relative-json-pointer",
+    "time",
+    "uri",
+    "uri-reference",
+    "uri-template",
+    "uuid",
+];
+
+/// Returns true if a value must be of this format, in every draft.
+pub(super) fn is_checked_format(format: &Value) -> bool {
+    format.as_str().is_some_and(|format| CHECKED_FORMATS.contains(&format))
+}
+
 /// A schema within the whole that its references point into.
 #[derive(Clone, Copy)]
 pub(super) struct At<'s> {

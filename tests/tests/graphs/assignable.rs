@@ -1,6 +1,9 @@
 //! Whether every value of one JSON Schema is one of another: by examples, and for random schemas against a validator.
 
+use agentflow::Runtime;
+use agentflow::message::ToolCall;
 use agentflow::schema::{Assignable, is_assignable};
+use agentflow::tool::{FnTool, ToolDefinition};
 use agentflow::workflow::{Graph, GraphNode};
 use fastrand::Rng;
 use serde_json::{Map, Value, json};
@@ -426,4 +429,33 @@ fn schemas_that_refer_to_themselves_several_times_are_given_up() {
     }
     unknown(seven.clone(), doubling.clone());
     unknown(doubling, seven);
+}
+
+/// A format decides in the same way in every draft.
+#[tokio::test]
+async fn formats_are_checked_in_every_draft() {
+    let plain = json!({"type": "string"});
+    for draft in
+        [None, Some("http://json-schema.org/draft-07/schema#"), Some("https://json-schema.org/draft/2020-12/schema")]
+    {
+        let mut mail = json!({"type": "string", "format": "email"});
+        let mut schema = json!({"type": "object", "properties": {"v": mail.clone()}});
+        if let Some(draft) = draft {
+            mail["$schema"] = json!(draft);
+            schema["$schema"] = json!(draft);
+        }
+        assert_eq!(is_assignable(&plain, &mail), Assignable::Unknown, "{draft:?}");
+        assert!(is_assignable(&mail, &plain).is_yes() && is_assignable(&mail, &mail).is_yes());
+        let definition = ToolDefinition::new("assignable_mail", "Take it.", schema);
+        let tool = FnTool::dynamic(definition, |_, of: Value| async move { Ok::<_, String>(of) });
+        let runtime = Runtime::builder().tools(tool).build();
+        for (value, is_refused) in [("nope", true), ("ada@example.com", false)] {
+            let call = ToolCall::new("1", "assignable_mail", json!({"v": value}).to_string());
+            let result = runtime.invoke(&call, &[]).await.unwrap();
+            assert_eq!(!result.status.is_success(), is_refused, "{draft:?} {value} {result:?}");
+        }
+    }
+    // Those that JSON Schema does not name only describe.
+    assert!(is_assignable(&json!({"type": "integer"}), &json!({"type": "integer", "format": "int64"})).is_yes());
+    assert!(is_assignable(&plain, &json!({"type": "string", "format": "markdown"})).is_yes());
 }
