@@ -4,7 +4,13 @@ use std::ops::Range;
 
 use serde::de::IgnoredAny;
 
-use crate::text::{did_you_mean, nearest};
+use crate::text::{did_you_mean, head, nearest};
+
+/// Letters that follow a backslash in double quotes.
+const ESCAPES: &str = "0abtnvfre \"/\\N_LPxuU\t\n\r";
+
+/// Maximum bytes of a line that a sentence repeats.
+const MOST_SHOWN: usize = 60;
 
 /// The place of the mistake and a sentence with the remedy. `at` is the byte where the reader stopped, `said` its own words.
 pub(super) fn sentence(text: &str, at: usize, said: &str) -> (Range<usize>, String) {
@@ -39,6 +45,73 @@ fn anchor(text: &str) -> &str {
         .unwrap_or_default()
 }
 
+/// Finds a name without a `:` on the line before a place.
+fn name_without_colon(text: &str, at: usize) -> Option<(Range<usize>, String)> {
+    let before = text[..at].trim_end();
+    let begin = before.rfind('\n').map_or(0, |line| line + 1);
+    let name = before[begin..].trim_start_matches([' ', '-']);
+    let is_name = !name.is_empty() && !name.contains([':', '#', '"', '\'', '{', '}', '[', ']', '|', '>']);
+    let start = before.len() - name.len();
+    is_name.then(|| (start..before.len(), format!("expected `:` after `{}`", head(name, MOST_SHOWN))))
+}
+
+/// Finds an escape that YAML does not know, in the text in double quotes at a place.
+fn unknown_escape(text: &str, at: usize, said: &str) -> Option<(Range<usize>, String)> {
+    let is_unknown = said.contains("unknown escape");
+    if !is_unknown && !said.contains("hexadecimal") {
+        return None;
+    }
+    let mut letters = text.get(at..)?.strip_prefix('"')?.char_indices();
+    while let Some((place, letter)) = letters.next() {
+        if letter != '\\' {
+            continue;
+        }
+        let (_, escaped) = letters.next()?;
+        let begin = at + 1 + place;
+        let digits = match escaped {
+            'x' => 2,
+            'u' => 4,
+            'U' => 8,
+            _ if is_unknown && !ESCAPES.contains(escaped) => {
+                let problem = "in double quotes; use single quotes or";
+                let problem = format!("unknown escape `\\{escaped}` {problem} `\\\\{escaped}`");
+                return Some((begin..begin + 1 + escaped.len_utf8(), problem));
+            }
+            _ => continue,
+        };
+        let is_number = text[begin + 2..].chars().take(digits).filter(char::is_ascii_hexdigit).count() == digits;
+        if !is_unknown && !is_number {
+            let problem = format!(
+                "`\\{escaped}` needs {digits} hexadecimal digits in double quotes; use single quotes or `\\\\{escaped}`"
+            );
+            return Some((begin..begin + 2, problem));
+        }
+    }
+    None
+}
+
+/// Finds a text that begins with a bracket and is therefore read as a list or an object.
+fn text_behind_bracket(text: &str, begin: usize, at: usize) -> Option<(Range<usize>, String)> {
+    let (before, rest) = (text[begin..at].trim_end(), text[at..].trim_start_matches(' '));
+    if rest.is_empty() || rest.starts_with(['\n', '\r', ',', '}', ']', ':', '#']) {
+        return None;
+    }
+    let (open, close) = [('{', '}'), ('[', ']')].into_iter().find(|(_, close)| before.ends_with(*close))?;
+    let mut depth = 0_usize;
+    for (place, letter) in before.char_indices().rev() {
+        if letter == close {
+            depth += 1;
+        } else if letter == open {
+            depth = depth.saturating_sub(1);
+            if depth == 0 {
+                let problem = format!("the text continues behind `{close}`; quote a text that begins with `{open}`");
+                return Some((begin + place..begin + before.len(), problem));
+            }
+        }
+    }
+    None
+}
+
 fn of_yaml(text: &str, at: usize, said: &str) -> Option<(Range<usize>, String)> {
     let begin = text[..at].rfind('\n').map_or(0, |line| line + 1);
     let line = text[begin..].lines().next().unwrap_or_default();
@@ -53,6 +126,14 @@ fn of_yaml(text: &str, at: usize, said: &str) -> Option<(Range<usize>, String)> 
         return Some((tab..tab + 1, problem.to_owned()));
     }
     let (before, rest) = (&text[begin..at], &text[at..]);
+    let written = said.contains("simple key").then(|| name_without_colon(text, at)).flatten();
+    let written =
+        written.or_else(|| if said.contains("quoted scalar") { unknown_escape(text, at, said) } else { None });
+    let written =
+        written.or_else(|| if said.contains("find expected") { text_behind_bracket(text, begin, at) } else { None });
+    if written.is_some() {
+        return written;
+    }
     if let Some(alias) = rest.strip_prefix('*').filter(|_| said.contains("unknown anchor")).map(anchor) {
         let near = nearest(alias, text[..at].split('&').skip(1).map(anchor).filter(|name| !name.is_empty()));
         let hint = if near.is_some() { did_you_mean(near) } else { "; put a text in quotes".to_owned() };
