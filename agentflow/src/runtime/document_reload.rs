@@ -109,8 +109,7 @@ impl Runtime {
         Ok(reloaded)
     }
 
-    /// Whether the workflows of a document are found by their names, as a start finds them: nothing else may have the names of
-    /// them or of the document's agents.
+    /// Checks that the workflows of a document are found by their names, as a start finds them: no other workflow may have the names.
     async fn check_names(&self, document: &Document) -> Result<(), DocumentError> {
         for graph in document.graphs() {
             if let Err(error) = self.fetched_workflow_spec(&graph.name).await {

@@ -1,6 +1,7 @@
 //! Workflows that were given as documents: their agents are made and their graphs known when the runtime is built. It
 //! reads no document.
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -9,7 +10,7 @@ use super::catalogue::{Given, given, linked_tools_of};
 use super::catalogue_entry::Origin;
 use super::given_now::given_now;
 use super::graphs::{GivenGraph, calls_itself, could_have, found};
-use crate::agent::{AgentModels, ErasedAgent};
+use crate::agent::{AgentModels, ErasedAgent, linked_agents};
 use crate::document::{Described, Document, DocumentError, DocumentTypes, OfGraph, Problem, Source, included};
 use crate::model::ModelRef;
 use crate::run::Host;
@@ -78,7 +79,9 @@ pub(super) fn add_written(host: &Host, callee: &Callee, written: &mut Vec<Writte
 pub(super) struct GivenDocument {
     source: Arc<Source>,
     /// What its agents name that is not there, a line each.
-    agents: Arc<str>,
+    problems: Arc<str>,
+    /// Agents of the document. Its graphs find them before all others.
+    agents: Arc<[ErasedAgent]>,
     /// Whether it is called by the document's workflow, which shows its problems.
     is_inner: bool,
     types: Option<DocumentTypes>,
@@ -90,14 +93,26 @@ impl GivenDocument {
         match self.is_inner {
             true => graph.to_owned(),
             false => {
-                let error = self.source.error(&format!("{graph}\n{}", self.agents));
+                let error = self.source.error(&format!("{graph}\n{}", self.problems));
                 format!("its document {}{PROBLEMS}{error}", OneLine(self.source.name()))
             }
         }
     }
 
     pub(super) fn is_whole(&self) -> bool {
-        self.agents.is_empty()
+        self.problems.is_empty()
+    }
+
+    /// Finds an agent of the document by its name.
+    ///
+    /// # Errors
+    /// The problem of its model.
+    pub(super) fn own_agent(&self, host: &Host, kind: ReferenceKind, name: &str) -> Option<Result<Callee, String>> {
+        let agent = self.agents.iter().find(|agent| kind == ReferenceKind::Agent && **agent.name() == *name)?;
+        Some(match agent.problem_of_model(host) {
+            Some(problem) => Err(problem),
+            None => Ok(Callee::Agent(agent.clone())),
+        })
     }
 
     /// The document.
@@ -124,25 +139,49 @@ pub(super) fn of_process() -> Given {
     with_documents(Given::default(), included(), &AgentModels::default())
 }
 
-/// With agents and graphs of the documents.
+/// Adds agents and graphs of the documents. An agent belongs to its document: if another agent has the same name, the agent is
+/// known by the name of its workflow and its own, such as `billing.reader`.
 pub(super) fn with_documents<'d>(
     mut given: Given,
     documents: impl IntoIterator<Item = &'d Document>,
     models: &AgentModels,
 ) -> Given {
+    let documents: Vec<&Document> = documents.into_iter().collect();
+    let mut described: BTreeMap<Arc<str>, usize> = BTreeMap::new();
+    for name in
+        given.agents.iter().map(|(agent, _)| Arc::clone(agent.name())).chain(linked_agents().names().map(Arc::from))
+    {
+        described.insert(name, 1);
+    }
+    documents
+        .iter()
+        .flat_map(|document| document.agents())
+        .for_each(|name| *described.entry(name.into()).or_default() += 1);
     for document in documents {
         let origin = Origin::Document { name: Arc::clone(document.source().name()) };
         let (agents, problems) = document.made_agents(&|name| models.of(name), &|name| tools_of(&given, name));
-        for agent in agents.into_iter().map(ErasedAgent::new) {
-            given.written_agents.push((agent.clone(), written_in(document.source())));
-            given.agents.push((agent, origin.clone()));
+        let mut own = Vec::new();
+        for agent in agents {
+            let erased = ErasedAgent::new(agent.clone());
+            let known = match described.get(erased.name()) {
+                Some(0 | 1) | None => erased.clone(),
+                Some(_) => ErasedAgent::new(agent.name(format!("{}.{}", document.name(), erased.name()))),
+            };
+            given.written_agents.push((erased.clone(), written_in(document.source())));
+            if !known.is(&erased) {
+                given.written_agents.push((known.clone(), written_in(document.source())));
+            }
+            given.agents.push((known, origin.clone()));
+            own.push(erased);
         }
+        let own: Arc<[ErasedAgent]> = own.into();
         let problems: Arc<str> = problems.join("\n").into();
         for graph in document.graphs() {
             let is_inner = graph.name != document.name();
-            let agents = if is_inner { "".into() } else { Arc::clone(&problems) };
+            let problems = if is_inner { "".into() } else { Arc::clone(&problems) };
+            let agents = Arc::clone(&own);
             let types = document.types().filter(|_| !is_inner);
-            let part = GivenDocument { source: Arc::clone(document.source()), agents, is_inner, types };
+            let part = GivenDocument { source: Arc::clone(document.source()), problems, agents, is_inner, types };
             given.graphs.push((GivenGraph::of_document(graph.clone(), part), origin.clone()));
         }
     }

@@ -118,7 +118,11 @@ impl GivenGraph {
         #[cfg(feature = "documents")]
         let written = std::cell::RefCell::new(self.document.iter().map(|document| document.text()).collect());
         let resolve = |kind, name: &str| {
-            let callee = found(host, kind, name, &within);
+            #[cfg(feature = "documents")]
+            let own = self.document.as_ref().and_then(|document| document.own_agent(host, kind, name));
+            #[cfg(not(feature = "documents"))]
+            let own = None;
+            let callee = own.unwrap_or_else(|| found(host, kind, name, &within));
             #[cfg(feature = "documents")]
             callee.iter().for_each(|callee| add_written(host, callee, &mut written.borrow_mut()));
             callee
@@ -323,7 +327,10 @@ fn agent(host: &Host, name: &str) -> Result<Callee, String> {
     if let Some(problem) = super::given_documents::unread(host, ReferenceKind::Agent, name) {
         return Err(format!("the agent `{name}` cannot be built: {problem}"));
     }
-    let near = nearest(name, given.iter().map(|(agent, _)| &**agent.name()).chain(linked.names()));
+    let known = || given.iter().map(|(agent, _)| &**agent.name()).chain(linked.names());
+    // Documents with agents of one name have them as `WORKFLOW.NAME`.
+    let of_document = |known: &&str| known.strip_suffix(name).is_some_and(|workflow| workflow.ends_with('.'));
+    let near = known().find(of_document).or_else(|| nearest(name, known()));
     let give = match near {
         Some(_) => "",
         None => {

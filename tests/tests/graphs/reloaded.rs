@@ -534,12 +534,14 @@ async fn a_name_that_is_taken_keeps_a_new_document_out() {
     folder.write("a.yaml", agents("reload_a"));
     let model = ScriptedModel::from_fn(|_| Turn::text("said"));
     let runtime = folder.boot(|builder| builder.model(model)).await;
+    // One agent belongs to each of two documents.
     folder.write("b.yaml", agents("reload_b"));
+    folder.write("d.yaml", asks("reload_a", 1));
     folder.write("c.yaml", asks("reload_add_workflow", 1));
     let reloaded = runtime.reload_documents().await.unwrap();
-    assert_eq!(done(&reloaded), (vec!["reload_add_workflow"], vec![], vec![]));
+    assert_eq!(done(&reloaded), (vec!["reload_add_workflow", "reload_b"], vec![], vec![]));
     assert_eq!(reloaded.errors.len(), 1);
     let problem = reloaded.errors[0].to_string();
-    assert!(problem.contains("reload_writer"), "{problem}");
+    assert!(problem.contains("reload_a"), "{problem}");
     assert_eq!(run(&runtime, "reload_a", json!({"message": "hi"})).await, json!("said"));
 }
