@@ -49,6 +49,8 @@ pub struct Placeholder {
     parts: Vec<String>,
     optional: bool,
     at: usize,
+    /// The path in the text of the author, where another name was put into this one.
+    written: Option<String>,
 }
 
 impl Placeholder {
@@ -69,7 +71,7 @@ impl Placeholder {
 
     /// Its path as it is written, without `?`.
     pub fn path(&self) -> String {
-        self.parts.join(".")
+        self.written.clone().unwrap_or_else(|| self.parts.join("."))
     }
 }
 
@@ -108,6 +110,18 @@ impl Template {
             [Piece::Value(placeholder)] => Some(placeholder),
             _ => None,
         }
+    }
+
+    /// The same template, whose placeholders are shown as the author wrote them.
+    #[cfg(feature = "dynamic")]
+    pub(crate) fn shown_as(mut self, original: &Self) -> Self {
+        let mut written = original.placeholders();
+        for piece in &mut self.pieces {
+            if let Piece::Value(own) = piece {
+                own.written = written.next().map(Placeholder::path).filter(|path| *path != own.parts.join("."));
+            }
+        }
+        self
     }
 
     /// The text of one without placeholders.
@@ -263,7 +277,7 @@ fn placeholder(inside: &str, at: usize) -> Result<Placeholder, String> {
              `{{page.title?}}`, and `{{{{` for a brace"
         ));
     }
-    Ok(Placeholder { parts: path.split('.').map(ToOwned::to_owned).collect(), optional, at })
+    Ok(Placeholder { parts: path.split('.').map(ToOwned::to_owned).collect(), optional, at, written: None })
 }
 
 impl PartialEq for Template {

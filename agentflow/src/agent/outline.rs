@@ -39,6 +39,9 @@ pub struct AgentOutline {
     pub limits: Limits,
     /// The JSON Schema of its answer.
     pub output: Value,
+    /// The key of the state under which its answer is saved.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub saves: Option<Arc<str>>,
 }
 
 /// A tool of an [`AgentOutline`].
@@ -115,6 +118,7 @@ impl AgentOutline {
             scopes: of.scopes.clone(),
             limits: of.limits.clone(),
             output: agent.answer_schema(),
+            saves: of.output_key.as_ref().map(|output_key| Arc::clone(&output_key.key)),
         }
     }
 

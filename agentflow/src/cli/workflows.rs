@@ -12,14 +12,14 @@ use super::tree::Tree;
 use super::{ctrl_c, runs, validate, workflow_diff};
 use crate::document::DocumentForm;
 use crate::dry_run::DryRun;
-use crate::error::Error;
+use crate::error::{Error, FailureKind};
 use crate::event::{EventKind, RunId};
 use crate::run::RunHandle;
 use crate::runtime::{EntryKind, RunReport, Runtime, StartRun};
 use crate::schema::words;
 use crate::text::OneLine;
 use crate::value::Encoded;
-use crate::workflow::{Graph, GraphNode, ListedNode};
+use crate::workflow::{Graph, GraphNode, ListedNode, NodeKind, question_of};
 
 pub(super) async fn view(host: &Runtime, command: WorkflowViewCommand) -> Result<(), Stop> {
     match command {
@@ -138,7 +138,10 @@ fn nodes(graph: &Graph, dry: Option<&DryRun>, depth: usize) -> Result<(), Stop> 
             (None, calls) => format!(" = {calls}"),
         };
         let reads = if reads.is_empty() { String::new() } else { format!(" <- {}", reads.join(", ")) };
-        let kind = serde_json::to_value(node.kind).ok().and_then(|kind| kind.as_str().map(ToOwned::to_owned));
+        let question = question_of(node);
+        // A gate of a document is a value with a question.
+        let kind = if question.is_some() && node.kind == NodeKind::Value { NodeKind::Gate } else { node.kind };
+        let kind = serde_json::to_value(kind).ok().and_then(|kind| kind.as_str().map(ToOwned::to_owned));
         line(format_args!(
             "{indent}{:<8} {}{DIM}{}: {}{DIM:#}",
             kind.unwrap_or_default(),
@@ -146,6 +149,9 @@ fn nodes(graph: &Graph, dry: Option<&DryRun>, depth: usize) -> Result<(), Stop> 
             OneLine(reads),
             type_of(node, dry)
         ))?;
+        if let Some(question) = question {
+            line(format_args!("{indent}         {DIM}asks: {}{DIM:#}", OneLine(question)))?;
+        }
         if !waits.is_empty() {
             // Why it waits for others whose outputs it does not read.
             let waits: Vec<String> = waits.iter().map(|(node, why)| format!("`{node}` ({})", why.as_str())).collect();
@@ -272,7 +278,12 @@ pub(super) async fn follow(handle: RunHandle<Encoded>, how: Follow<'_>) -> Resul
             let undid = events.iter().any(|event| matches!(event.kind, EventKind::RunCompensated { .. }));
             if kept && (undid || matches!(error, Error::Node { .. })) {
                 let store = store_argument(store);
+                let is_denied = matches!(&error, Error::Node { failure, .. } if failure.kind == FailureKind::Denied);
                 let next = match undid {
+                    _ if is_denied && !undid => {
+                        "a person has denied it; a `gate` with `otherwise` continues then. Start a new run to ask again"
+                            .to_owned()
+                    }
                     true => {
                         "the run has undone what it had done, so no node of it runs again: start a new run".to_owned()
                     }

@@ -44,6 +44,8 @@ pub struct Expression {
     text: Arc<str>,
     root: Arc<Node>,
     paths: Arc<[Path]>,
+    /// The text of the author, where other names were put into this one.
+    written: Option<Arc<str>>,
 }
 
 /// Why a text is not an [`Expression`], or why an expression has no value. It names the place and the remedy.
@@ -69,6 +71,17 @@ impl Expression {
     /// The expression as it was written.
     pub fn as_str(&self) -> &str {
         &self.text
+    }
+
+    /// The same expression, shown as the text of its author in error messages.
+    #[cfg(feature = "dynamic")]
+    pub(crate) fn shown_as(self, written: &str) -> Self {
+        Self { written: (written != &*self.text).then(|| written.into()), ..self }
+    }
+
+    /// The text for error messages.
+    pub(crate) fn shown(&self) -> &str {
+        self.written.as_deref().unwrap_or(&self.text)
     }
 
     /// The value, with the fields of a JSON object as variables.
@@ -128,7 +141,7 @@ impl FromStr for Expression {
         let root = parse::expression(text)?;
         let mut paths = Vec::new();
         root.paths(&mut Vec::new(), false, &mut paths);
-        Ok(Self { text: text.into(), root: Arc::new(root), paths: paths.into() })
+        Ok(Self { text: text.into(), root: Arc::new(root), paths: paths.into(), written: None })
     }
 }
 

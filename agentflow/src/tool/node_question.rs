@@ -7,7 +7,7 @@ use crate::on_timeout::OnTimeout;
 use crate::tool_definition::ToolDefinition;
 
 /// The settings of a node for the question about the call that it consists of.
-#[derive(Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) struct NodeQuestion {
     /// The text of the question; by default the call with its arguments.
     pub(crate) text: Option<Arc<str>>,

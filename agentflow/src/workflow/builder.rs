@@ -490,6 +490,7 @@ impl Builder {
             callee: tools.callee,
             called: tools.callee.and_then(super::callee::tool_definition),
             question,
+            question_text: None,
             writes: node.writes || node.callees.iter().any(|callee| super::callee::writes(*callee)),
             is_opaque: false,
             reads_effects: node.callees.iter().any(|callee| super::callee::reads_effects(*callee)),

@@ -93,8 +93,10 @@ impl Condition {
         match self {
             Self::Cel(expression) => match expression.value(&CelNames(scope)) {
                 Ok(Value::Bool(holds)) => Ok(holds),
-                Ok(other) => Err(format!("a condition is `true` or `false`, and `{expression}` is `{other}`")),
-                Err(error) => Err(format!("`{expression}` has no value: {error}")),
+                Ok(other) => {
+                    Err(format!("a condition is `true` or `false`, and `{}` is `{other}`", expression.shown()))
+                }
+                Err(error) => Err(format!("`{}` has no value: {error}", expression.shown())),
             },
             Self::Is(value) => match value.value(scope)? {
                 Value::Bool(holds) => Ok(holds),

@@ -4,11 +4,21 @@
 use std::collections::HashSet;
 use std::fmt::Write;
 
+use serde_json::Value;
+
+use super::condition::Condition;
 use super::graph::{Graph, GraphNode};
-use super::graph_body::GraphEdge;
+use super::graph_body::{GraphBody, GraphEdge};
+use super::mapping::{IsNode, Mapping};
 use super::names;
+use super::policy::OnError;
+use super::question_text::state_keys_of_text;
 use super::spec::{NodeKind, OrderReason};
 use crate::path::StepPath;
+use crate::text::{OneLine, head};
+
+/// Maximum bytes of a question in a picture.
+const MOST_QUESTION: usize = 160;
 
 impl Graph {
     /// The graph as a Mermaid flowchart, as GitHub and many editors show it.
@@ -24,6 +34,7 @@ impl Graph {
         for (at, node) in self.shown(id) {
             let label = escape_mermaid(&label(node));
             let (open, close) = match node.kind {
+                _ if question(node).is_some() => ("{{", "}}"),
                 NodeKind::Input => ("([", "])"),
                 NodeKind::Router => ("{", "}"),
                 NodeKind::Gate => ("{{", "}}"),
@@ -44,7 +55,7 @@ impl Graph {
             }
         }
         for edge in self.edges(id) {
-            let arrow = if edge.is_order() { "-.->" } else { "-->" };
+            let arrow = if edge.is_dashed() { "-.->" } else { "-->" };
             let label = edge.label().map(|label| format!("|\"{}\"|", escape_mermaid(label))).unwrap_or_default();
             let _ = writeln!(text, "{indent}{id}{} {arrow}{label} {id}{}", edge.from, edge.to);
         }
@@ -61,6 +72,7 @@ impl Graph {
     fn draw_dot(&self, text: &mut String, id: &str, indent: &str) {
         for (at, node) in self.shown(id) {
             let shape = match node.kind {
+                _ if question(node).is_some() => "hexagon",
                 NodeKind::Input => "oval",
                 NodeKind::Router => "diamond",
                 NodeKind::Gate => "hexagon",
@@ -84,7 +96,7 @@ impl Graph {
         for edge in self.edges(id) {
             let mut attributes = Vec::new();
             attributes.extend(edge.label().map(|label| format!("label={label:?}")));
-            attributes.extend(edge.is_order().then(|| "style=dashed".to_owned()));
+            attributes.extend(edge.is_dashed().then(|| "style=dashed".to_owned()));
             let attributes =
                 if attributes.is_empty() { String::new() } else { format!(" [{}]", attributes.join(", ")) };
             let _ = writeln!(text, "{indent}{id}{} -> {id}{}{attributes};", edge.from, edge.to);
@@ -98,10 +110,10 @@ impl Graph {
         let name = |at: usize| self.nodes[at].name.as_str();
         let edges = self.edges("n");
         let mut all = Vec::new();
-        for (at, node) in self.nodes.iter().enumerate().filter(|(_, node)| !is_helper(node)) {
+        for (at, node) in self.nodes.iter().enumerate().filter(|(_, node)| !self.is_helper(node)) {
             let mut reads: Vec<usize> = Vec::new();
             for read in &node.reads {
-                let of = self.node(read).filter(|read| is_helper(read));
+                let of = self.node(read).filter(|read| self.is_helper(read));
                 match of.map(|join| join.name.strip_suffix(names::END).and_then(|name| name.strip_suffix('/'))) {
                     Some(Some(router)) => reads.extend(self.place(router)),
                     Some(None) => self.sources(read, &mut reads),
@@ -123,7 +135,7 @@ impl Graph {
     /// of a body are what the node around it reads.
     fn shown(&self, id: &str) -> impl Iterator<Item = (usize, &GraphNode)> {
         let is_body = id != "n";
-        let hidden = move |node: &GraphNode| is_helper(node) || (is_body && node.kind == NodeKind::Input);
+        let hidden = move |node: &GraphNode| self.is_helper(node) || (is_body && node.kind == NodeKind::Input);
         self.nodes.iter().enumerate().filter(move |(_, node)| !hidden(node))
     }
 
@@ -136,8 +148,10 @@ impl Graph {
     fn sources(&self, name: &str, into: &mut Vec<usize>) {
         let Some(at) = self.place(name) else { return };
         let node = &self.nodes[at];
-        if !is_helper(node) {
+        if !self.is_helper(node) {
             into.push(at);
+        } else if let Some(input) = self.begin_of(node) {
+            self.sources(input, into);
         } else if node.kind == NodeKind::Join {
             node.reads.iter().for_each(|end| self.sources(end, into));
         } else {
@@ -163,25 +177,31 @@ impl Graph {
                     None => edges.push(edge),
                 }
             };
-            if let Some(guard) = &node.guard
+            // The edges to the value that a call is shown are those to the call.
+            let entered = self.context_of(node).unwrap_or(node);
+            if let Some(guard) = &entered.guard
                 && let Some(router) = self.place(&guard.router)
-                && self.begins_arm(node)
+                && self.begins_arm(entered)
             {
-                add(router, EdgeKind::Arm(&guard.arm));
+                add(router, EdgeKind::Arm(self.arm_label(&guard.router, &guard.arm, node)));
             }
             if let Some(router) = self.router_above(node) {
                 add(router, EdgeKind::Arm("otherwise"));
             }
-            for edge in &node.edges {
+            for edge in entered.edges.iter().filter(|edge| !self.is_of_skipped(edge)) {
                 let label = match edge {
-                    GraphEdge { arm: Some(arm), .. } => Some(arm.as_str()),
+                    GraphEdge { arm: Some(arm), .. } => Some(self.arm_label(&edge.from, arm, node)),
                     GraphEdge { failed: true, .. } => Some("failed"),
-                    GraphEdge { when: Some(_), .. } => Some("condition"),
+                    GraphEdge { when: Some(when), .. } => Some(key_of(when).unwrap_or("condition")),
                     _ => None,
                 };
-                if let Some(from) = self.place(&edge.from) {
-                    add(from, label.map_or(EdgeKind::Reads, EdgeKind::Arm));
-                }
+                let mut from = Vec::new();
+                self.sources(&edge.from, &mut from);
+                from.into_iter().for_each(|from| add(from, label.map_or(EdgeKind::Reads, EdgeKind::Arm)));
+            }
+            for key in self.state_keys(node) {
+                let savers = self.nodes[..to].iter().enumerate().filter(|(_, saver)| saver.saves.contains_key(key));
+                savers.for_each(|(from, _)| add(from, EdgeKind::State(key)));
             }
             let asked = node.after.iter().map(|name| (name, EdgeKind::Order(OrderReason::Asked)));
             let order = node.order.iter().map(|edge| (&edge.node, EdgeKind::Order(edge.reason)));
@@ -199,9 +219,76 @@ impl Graph {
     fn reads_of<'g>(&'g self, node: &'g GraphNode) -> Vec<&'g String> {
         let is_known =
             |name: &str| node.order.iter().any(|edge| edge.node == name) || node.reads.iter().any(|of| of == name);
-        let does = node.does.iter().flat_map(|does| does.reads(&|name| self.place(name).is_some()));
+        let does = node.reads_by_name(&|name| self.place(name).is_some()).into_iter();
         let of_does = does.filter(|(name, _)| !is_known(name)).filter_map(|(name, _)| Some(&self.node(name)?.name));
         node.reads.iter().chain(of_does).collect()
+    }
+
+    /// The keys of the state that a node reads by name.
+    fn state_keys<'g>(&'g self, node: &'g GraphNode) -> Vec<&'g str> {
+        let is_node: IsNode<'_> = &|name| self.place(name).is_some();
+        let asked = node.question().map(|text| state_keys_of_text(text, is_node)).unwrap_or_default();
+        let keys = node.does.iter().flat_map(|does| does.state_keys(is_node)).chain(asked);
+        let of_edges =
+            node.edges.iter().filter_map(|edge| edge.when.as_ref()).flat_map(|when| when.state_keys(is_node));
+        let shown = self.context_of(node).and_then(|context| context.does.as_ref());
+        let of_context = shown.into_iter().flat_map(|does| does.state_keys(is_node));
+        let all = keys.chain(of_edges).chain(of_context).map(|(key, _)| key);
+        let mut keys: Vec<&str> = all.filter(|key| !key.is_empty()).collect();
+        keys.sort_unstable();
+        keys.dedup();
+        keys
+    }
+
+    /// Returns true if a node is not one that the author wrote: where arms meet, and the nodes that the forms `edges` and
+    /// `steps` add.
+    fn is_helper(&self, node: &GraphNode) -> bool {
+        is_join(node) || self.begin_of(node).is_some() || self.is_context(node) || self.is_after_skipped(node)
+    }
+
+    /// The input that the first node of the forms `edges` and `steps` saves to the state.
+    fn begin_of<'g>(&self, node: &'g GraphNode) -> Option<&'g str> {
+        let Some(GraphBody::Value(Mapping::From { node: input, at, or: None })) = &node.does else { return None };
+        let saves_all = node.saves.len() == 1 && node.saves.get("*").is_some_and(String::is_empty);
+        let is_named = node.name == "begin" || node.name.starts_with("begin_");
+        let is_input = at.is_empty() && self.node(input).is_some_and(|input| input.kind == NodeKind::Input);
+        (is_named && saves_all && is_input && question(node).is_none()).then_some(input)
+    }
+
+    /// The value that an agent of another program is shown, in the forms `edges` and `steps`.
+    fn context_of<'g>(&'g self, node: &GraphNode) -> Option<&'g GraphNode> {
+        let Some(GraphBody::Call(call)) = &node.does else { return None };
+        match node.edges.as_slice() {
+            [edge] if call.name.starts_with("a2a.") && is_context_name(&edge.from) => {
+                self.node(&edge.from).filter(|context| matches!(context.does, Some(GraphBody::Value(_))))
+            }
+            _ => None,
+        }
+    }
+
+    fn is_context(&self, node: &GraphNode) -> bool {
+        let is_of = |call: &GraphNode| self.context_of(call).is_some_and(|context| context.name == node.name);
+        is_context_name(&node.name) && self.nodes.iter().any(is_of)
+    }
+
+    /// Returns true for an edge that begins after the failure of a node that counts as skipped then.
+    fn is_of_skipped(&self, edge: &GraphEdge) -> bool {
+        edge.failed && self.node(&edge.from).is_some_and(|from| from.policy.on_error == OnError::Skip)
+    }
+
+    /// Returns true for a node at which the conditions behind such a node are asked.
+    fn is_after_skipped(&self, node: &GraphNode) -> bool {
+        let is_nothing = matches!(node.does, Some(GraphBody::Value(Mapping::Value(Value::Null))));
+        is_nothing && !node.edges.is_empty() && node.edges.iter().all(|edge| self.is_of_skipped(edge))
+    }
+
+    /// The label of an edge from a router: the key that the author gave it, where the arm has the name of its target.
+    fn arm_label<'g>(&'g self, router: &str, arm: &'g str, to: &GraphNode) -> &'g str {
+        let Some(GraphBody::Route(routes)) = self.node(router).and_then(|router| router.does.as_ref()) else {
+            return arm;
+        };
+        let when = routes.arms.iter().find(|route| route.arm == arm).and_then(|route| route.when.as_ref());
+        when.and_then(key_of).filter(|_| arm == to.name).unwrap_or(arm)
     }
 
     /// The router of the last arm that returns above a node, when the node is the first below it.
@@ -234,8 +321,27 @@ pub(crate) struct ListedNode<'g> {
     pub(crate) waits: Vec<(&'g str, OrderReason)>,
 }
 
-/// Whether a node stands for nothing that its author wrote: the end of a router, and of an arm that has no value.
-fn is_helper(node: &GraphNode) -> bool {
+fn is_context_name(name: &str) -> bool {
+    name == "context" || name.starts_with("context_")
+}
+
+/// The `condition_key` of an edge of the form `edges`.
+fn key_of(when: &Condition) -> Option<&str> {
+    match when {
+        Condition::Any(all) => match all.first()? {
+            Condition::Equals(Mapping::Cel(_), Mapping::Value(Value::String(key))) => Some(key),
+            _ => None,
+        },
+        Condition::All(all) => match all.first()? {
+            Condition::Exists(Mapping::State { key, .. }) => Some(key),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+/// Returns true for the end of a router, and of an arm that has no value.
+fn is_join(node: &GraphNode) -> bool {
     let is_yield = || node.name.rsplit('/').next() == Some(names::YIELD);
     match node.kind {
         NodeKind::Join => true,
@@ -306,6 +412,8 @@ enum EdgeKind<'g> {
     Reads,
     /// From a router, by the name of the arm.
     Arm(&'g str),
+    /// From a node that saves a key of the state, by the key.
+    State(&'g str),
     Order(OrderReason),
 }
 
@@ -313,7 +421,7 @@ impl EdgeKind<'_> {
     /// Of two edges between the same nodes that keep order, the one with the stronger reason is drawn.
     fn stronger(self, other: Self) -> Self {
         let rank = |kind: &Self| match kind {
-            Self::Reads | Self::Arm(_) => 0,
+            Self::Reads | Self::Arm(_) | Self::State(_) => 0,
             Self::Order(OrderReason::Above | OrderReason::Optional) => 1,
             Self::Order(OrderReason::Write) => 2,
             Self::Order(OrderReason::Asked) => 3,
@@ -329,6 +437,10 @@ impl Edge<'_> {
         matches!(self.kind, EdgeKind::Order(_))
     }
 
+    fn is_dashed(&self) -> bool {
+        self.is_order() || matches!(self.kind, EdgeKind::State(_))
+    }
+
     fn replaces(&self, other: &Self) -> bool {
         self.is_order() && other.is_order()
     }
@@ -336,7 +448,7 @@ impl Edge<'_> {
     fn label(&self) -> Option<&str> {
         match self.kind {
             EdgeKind::Reads | EdgeKind::Order(OrderReason::Asked) => None,
-            EdgeKind::Arm(label) => Some(label),
+            EdgeKind::Arm(label) | EdgeKind::State(label) => Some(label),
             EdgeKind::Order(why) => Some(why.as_str()),
         }
     }
@@ -365,7 +477,21 @@ fn label(node: &GraphNode) -> String {
     if node.policy.tap {
         label.push_str("\nobserves");
     }
+    for key in node.saves.keys().filter(|key| *key != "*" && *key != name) {
+        let _ = write!(label, "\nsaves {key}");
+    }
+    if let Some(question) = question(node) {
+        let _ = write!(label, "\nasks: {}", OneLine(head(question, MOST_QUESTION)));
+    }
     label
+}
+
+/// The question that a person must answer before the node begins, or that the node itself asks.
+pub(crate) fn question(node: &GraphNode) -> Option<&str> {
+    match &node.does {
+        Some(GraphBody::Ask(question)) => Some(&question.text),
+        _ => node.policy.approve.as_deref(),
+    }
 }
 
 fn escape_mermaid(text: &str) -> String {

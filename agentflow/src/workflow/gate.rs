@@ -14,7 +14,10 @@ use crate::value::{Encoded, NodeValue};
 
 /// What is asked before a node that needs a person's word, with the values that it is about to use.
 pub(crate) fn approval_of(spec: &Spec, node: &NodeSpec, outputs: &dyn Outputs) -> Result<ApprovalRequest, StepError> {
-    let message = node.policy.approve.clone().unwrap_or_default();
+    let message = match &node.question_text {
+        Some(text) => text(outputs)?,
+        None => node.policy.approve.clone().unwrap_or_default(),
+    };
     let answer = Encoded::new(&Approval::schema()).map_err(|error| StepError::value("the answer's schema", &error))?;
     Ok(ApprovalRequest::new(message, values_read(spec, node, outputs), answer))
 }

@@ -227,7 +227,7 @@ impl Route {
 #[serde(deny_unknown_fields, expecting = "a question, such as {\"text\": \"May it?\"}")]
 #[non_exhaustive]
 pub struct Question {
-    /// The question.
+    /// The question, a [template](crate::template) over nodes, inputs and the state.
     pub text: String,
     /// What it is about.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -11,7 +11,8 @@ use super::graph_body::{GraphBody, Question};
 use super::mapping::{Mapping, Names, Scope};
 use super::node_schema::Fits;
 use super::of_graph::Loading;
-use super::spec::{Body, NodeKind, Outputs, Pure, Until};
+use super::question_text::question_text;
+use super::spec::{Body, NodeKind, Outputs, Pure, QuestionText, Until};
 use super::step_error::StepError;
 use crate::error::FailureKind;
 use crate::event::ApprovalRequest;
@@ -61,15 +62,32 @@ impl Loading<'_> {
             None => (Approval::schema(), Fits::Type(|answer| answer.decode::<Approval>().map(drop))),
         };
         let (text, about, names) = (question.text.clone(), question.about.clone(), Arc::clone(&self.names));
+        // A mistake in it is reported with the node.
+        let filled = question_text(&text, &names).unwrap_or_default();
         let ask: super::spec::Question = Arc::new(move |outputs| {
             let about = match &about {
                 Some(about) => made(about, &names, outputs, || LARGEST_QUESTION)?,
                 None => Encoded::null(),
             };
             let answer = Encoded::new(&schema).map_err(|error| StepError::value("the answer's schema", &error))?;
-            Ok(ApprovalRequest::new(text.clone(), about, answer))
+            let text = match &filled {
+                Some(filled) => filled(outputs)?,
+                None => text.clone(),
+            };
+            Ok(ApprovalRequest::new(text, about, answer))
         });
         (NodeKind::Gate, Body::Gate { question: ask, fits })
+    }
+
+    /// The text of the question of a node, where it has placeholders.
+    pub(super) fn question_text(&mut self, node: &GraphNode) -> Option<QuestionText> {
+        match question_text(node.question()?, &self.names) {
+            Ok(text) => text,
+            Err(problem) => {
+                self.problems.push(format!("the node `{}`: {problem}", node.name));
+                None
+            }
+        }
     }
 
     pub(super) fn until(&mut self, node: &str, until: &Condition) -> Until {

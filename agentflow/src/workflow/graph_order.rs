@@ -125,7 +125,7 @@ fn neighbours(count: usize, ways: impl Iterator<Item = (usize, usize)>) -> Vec<V
 impl GraphNode {
     /// The names of all nodes that matter for when it begins, and what it reads.
     pub(super) fn all_before<'n>(&'n self, is_node: IsNode<'_>) -> Vec<&'n str> {
-        let own = self.does.iter().flat_map(|does| does.reads(is_node)).map(|(read, _)| read);
+        let own = self.reads_by_name(is_node).into_iter().map(|(read, _)| read);
         let edges = self.edges.iter().flat_map(|edge| {
             let reads = edge.when.iter().flat_map(|when| when.reads(is_node)).map(|(read, _)| read);
             std::iter::once(edge.from.as_str()).chain(reads)

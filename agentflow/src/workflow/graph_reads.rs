@@ -41,6 +41,9 @@ impl Loading<'_> {
             }
             _ => {}
         }
+        if let Some(Ok(text)) = node.question().map(str::parse) {
+            reading.placeholders(&text, &mut problems);
+        }
         self.problems.append(&mut problems);
     }
 
@@ -77,7 +80,8 @@ impl Reading<'_> {
         match condition {
             Condition::Cel(expression) => {
                 let found = expression.problems_of_condition(self);
-                problems.extend(found.iter().map(|problem| format!("{}: `{expression}`, {problem}", self.place)));
+                problems
+                    .extend(found.iter().map(|problem| format!("{}: `{}`, {problem}", self.place, expression.shown())));
             }
             Condition::Is(value) => {
                 let before = problems.len();
@@ -155,7 +159,8 @@ impl Reading<'_> {
             Mapping::Template(template) => return self.placeholders(template, problems),
             Mapping::Cel(expression) => {
                 let found = expression.problems_of_value(self);
-                problems.extend(found.iter().map(|problem| format!("{}: `{expression}`, {problem}", self.place)));
+                problems
+                    .extend(found.iter().map(|problem| format!("{}: `{}`, {problem}", self.place, expression.shown())));
                 return;
             }
             Mapping::ErrorOf(_) | Mapping::Value(_) | Mapping::State { .. } => return,

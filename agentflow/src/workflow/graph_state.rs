@@ -7,6 +7,7 @@ use super::graph_body::GraphBody;
 use super::mapping::IsNode;
 use super::mapping_form::pointer;
 use super::of_graph::Loading;
+use super::question_text::{needed_keys_of_text, state_keys_of_text};
 use super::saved_outputs::FIELDS;
 use super::spec::NodeKind;
 use super::state_reads::{problem_in_edge, problem_in_place, problem_in_step, problem_of_key};
@@ -26,6 +27,8 @@ impl<'a> Loading<'a> {
         self.check_needed(node);
         let own = node.does.iter().flat_map(|does| does.state_keys(is_node));
         let own = own.map(|key| (key, check as fn(&str) -> Option<String>, "the node"));
+        let asked = node.question().map(|text| state_keys_of_text(text, is_node)).unwrap_or_default().into_iter();
+        let own = own.chain(asked.map(|key| (key, problem_in_place as fn(&str) -> Option<String>, "the question of")));
         let of_edges =
             node.edges.iter().filter_map(|edge| edge.when.as_ref()).flat_map(|when| when.state_keys(is_node));
         let of_edges = of_edges.map(|key| (key, problem_in_edge as fn(&str) -> Option<String>, "an edge to the node"));
@@ -41,8 +44,10 @@ impl<'a> Loading<'a> {
     /// The temporary values that a node cannot do without: another process has none of them.
     fn check_needed(&mut self, node: &'a GraphNode) {
         let names = std::sync::Arc::clone(&self.names);
-        let needed = node.does.iter().flat_map(|does| does.needed_keys(&|name| names.contains_key(name)));
+        let is_node: IsNode<'_> = &|name| names.contains_key(name);
+        let needed = node.does.iter().flat_map(|does| does.needed_keys(is_node));
         let mut needed: Vec<&str> = needed.collect();
+        needed.extend(node.question().map(|text| needed_keys_of_text(text, is_node)).unwrap_or_default());
         // A change of the state sees those before it in the same node.
         let mut set = Vec::new();
         for transform in node.does.as_ref().map(GraphBody::transforms).unwrap_or_default() {

@@ -258,7 +258,7 @@ impl Mapping {
             Self::Value(value) => Ok(value.clone()),
             Self::Cel(expression) => {
                 let value = expression.value(&CelNames(scope));
-                value.map_err(|error| format!("`{expression}` has no value: {error}"))
+                value.map_err(|error| format!("`{}` has no value: {error}", expression.shown()))
             }
             Self::First(all) => Self::first_of(all, scope)?.value(scope),
             Self::Object(fields) => {
@@ -467,7 +467,7 @@ impl Scope<'_> {
     }
 
     /// The text of a template.
-    fn filled(&self, template: &Template, most: usize) -> Result<Value, String> {
+    pub(super) fn filled(&self, template: &Template, most: usize) -> Result<Value, String> {
         let is_node = |name: &str| self.names.contains_key(name);
         let filled = template.filled(most, |placeholder| {
             let (root, parts) = Root::of(placeholder, &is_node);

@@ -79,6 +79,7 @@ mod order;
 mod outputs;
 pub(crate) mod owned_output;
 mod policy;
+mod question_text;
 #[cfg(feature = "dynamic")]
 pub(crate) mod reference_steps;
 mod replaced_workflow;
@@ -109,7 +110,7 @@ pub use self::builder::{Builder, Router};
 pub use self::condition::Condition;
 pub use self::decider::{Decider, NextNode, NodeDecision};
 #[cfg(feature = "cli")]
-pub(crate) use self::draw::ListedNode;
+pub(crate) use self::draw::{ListedNode, question as question_of};
 pub(crate) use self::driver::execute;
 use self::driver::{Failed, WorkflowRun};
 pub use self::entry::Begins;

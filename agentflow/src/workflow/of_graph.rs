@@ -195,7 +195,7 @@ impl<'a> Loading<'a> {
         }
         let names = Arc::clone(&self.names);
         let is_node: IsNode<'_> = &|name| names.contains_key(name);
-        let own = node.does.as_ref().map(|does| does.reads(is_node)).unwrap_or_default();
+        let own = node.reads_by_name(is_node);
         let read_by_it: Vec<&str> = own.iter().map(|(read, _)| *read).collect();
         let late = |read: NodeIndex| !node.begins.waits_for_all() && entries.iter().any(|entry| entry.from == read);
         let (mut reads, mut after) = (Vec::new(), Vec::new());
@@ -258,6 +258,7 @@ impl<'a> Loading<'a> {
             _ => {}
         }
         let decided = self.decided(node);
+        let question_text = self.question_text(node);
         NodeSpec {
             path: StepPath::of_names(name.as_str().into()),
             kind,
@@ -276,6 +277,7 @@ impl<'a> Loading<'a> {
             callee: callees.first().filter(|_| direct && !asking).and_then(Callee::function),
             called: callees.first().filter(|_| direct && !asking).and_then(Callee::definition),
             question,
+            question_text,
             callees: callees.iter().filter_map(Callee::function).collect(),
             writes: callees.iter().any(Callee::writes),
             is_opaque: false,
@@ -285,7 +287,7 @@ impl<'a> Loading<'a> {
             code: 0,
             body,
             inner: None,
-            sees_state: node.does.as_ref().is_some_and(|does| !does.state_keys(is_node).is_empty()),
+            sees_state: node.sees_state(is_node),
             saves: node.saves.clone(),
             decides: node.decides.clone(),
             decided,
@@ -300,11 +302,13 @@ impl<'a> Loading<'a> {
         if found.is_none() {
             self.is_connected = false;
             let names = || self.graph.nodes.iter().map(|node| node.name.as_str());
+            let is_key = self.graph.nodes.iter().any(|node| node.saves.contains_key(name));
             let near = match name.split_once(['.', '/']).filter(|(of, _)| names().any(|name| name == *of)) {
                 Some((of, part)) => {
                     let part = part.replace('.', "/");
                     format!("; a part of an output is read as `{{\"from\": \"{of}\", \"at\": \"/{part}\"}}`")
                 }
+                None if is_key => format!("; the key of the state is `state.{name}`"),
                 None => did_you_mean(nearest(name, names())),
             };
             self.problems.push(format!("the node `{node}` reads or follows `{name}`, and there is no such node{near}"));

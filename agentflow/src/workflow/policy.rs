@@ -129,7 +129,8 @@ pub struct NodePolicy {
     /// What its failure means for the run.
     #[serde(skip_serializing_if = "is_default")]
     pub on_error: OnError,
-    /// A question that a person must grant before the node begins. It is asked with the values that the node reads.
+    /// A question that a person must grant before the node begins. It is asked with the values that the node reads. Of a node
+    /// that is data it is a [template](crate::template), and of others a constant text.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub approve: Option<String>,
     /// How long the answer to that question is waited for, in milliseconds; without it, for ever.

@@ -52,6 +52,9 @@ pub(crate) type Pure = Arc<dyn Fn(&dyn Outputs, ContextOf<'_>) -> Result<Encoded
 /// What a gate asks.
 pub(crate) type Question = Arc<dyn Fn(&dyn Outputs) -> Result<ApprovalRequest, StepError> + Send + Sync>;
 
+/// Text of a question, filled with the outputs.
+pub(crate) type QuestionText = Arc<dyn Fn(&dyn Outputs) -> Result<String, StepError> + Send + Sync>;
+
 /// Whether a repetition is over, from its last output.
 pub(crate) type Until = Arc<dyn Fn(&Encoded) -> Result<bool, StepError> + Send + Sync>;
 
@@ -125,6 +128,8 @@ pub(crate) struct NodeSpec {
     /// The question that its call asks about itself, when the node consists of the call of a tool that needs an approval:
     /// the node itself asks nobody then.
     pub(crate) question: Option<Arc<NodeQuestion>>,
+    /// The text of the question before it, where that has placeholders; otherwise the policy has the text.
+    pub(crate) question_text: Option<QuestionText>,
     /// The functions that its step calls, as far as they are written in it.
     pub(crate) callees: Vec<TypeId>,
     /// Whether it changes something outside of the run, as far as that is declared.

@@ -8,6 +8,7 @@ use super::callee::saved_keys;
 use super::condition::Condition;
 use super::entry::When;
 use super::mapping::IsNode;
+use super::question_text::{needed_keys_of_text, state_keys_of_text};
 use super::saved_outputs::FIELDS;
 use super::spec::{NodeIndex, NodeSpec, Spec};
 use crate::dry_run::{DryIssue, DryStateRead};
@@ -62,7 +63,8 @@ pub(super) fn reads(spec: &Spec, node: &NodeSpec) -> Vec<DryStateRead> {
     let names: HashSet<&str> = spec.nodes.iter().map(|node| node.path.names()).collect();
     let is_node: IsNode<'_> = &|name| names.contains(name);
     let needed: BTreeSet<&str> = needed_keys(node, is_node).into_iter().collect();
-    let own = node.does.iter().flat_map(|does| does.state_keys(is_node));
+    let asked = node.asked_text().map(|text| state_keys_of_text(text, is_node)).unwrap_or_default();
+    let own = node.does.iter().flat_map(|does| does.state_keys(is_node)).chain(asked);
     let conditions = node.entries.iter().filter_map(|entry| match &entry.when {
         When::Holds(condition) => Some(&condition.condition),
         _ => None,
@@ -81,7 +83,7 @@ pub(super) fn saves(node: &NodeSpec) -> Vec<Arc<str>> {
 
 /// The keys without which a node, or an edge to it, fails.
 fn needed_keys<'n>(node: &'n NodeSpec, is_node: IsNode<'_>) -> Vec<&'n str> {
-    let mut needed: Vec<&str> = Vec::new();
+    let mut needed = node.asked_text().map(|text| needed_keys_of_text(text, is_node)).unwrap_or_default();
     for does in node.does.iter() {
         needed.extend(does.needed_keys(is_node));
         does.conditions().for_each(|condition| add_needed(condition, is_node, &mut needed));

@@ -14,7 +14,7 @@ use tokio::sync::mpsc;
 use tracing::Instrument;
 
 use super::replay::unit_of;
-use super::starting::{body_of, covered};
+use super::starting::{body_of, covered, question_of_call};
 use super::task::{Ended, Step, Task};
 use crate::context::Context;
 use crate::error::{Error, Failure, FailureKind};
@@ -104,9 +104,14 @@ fn begun(spec: &Arc<Spec>, call: &StepCall, run: FarRun) -> Result<FarStep, Erro
         let cx = Context::new(Arc::clone(shared), call.path.clone(), resources)
             .granted(&call.grants.as_slice().into())
             .with_attempt(call.attempt, call.failed.saturating_add(1));
-        let place =
-            StepPlace::of_step(cx.clone(), node.callee, call.attempt == 1, covered(node), WrittenOrder::default());
-        Step::new(place, || body_of(node, unit, cx, call.item.as_ref(), &given))
+        let asked = question_of_call(node, shared, &call.path, &given);
+        let (question, unasked) = asked.map_or_else(|error| (None, Some(error)), |question| (question, None));
+        let covered = covered(node, question);
+        let place = StepPlace::of_step(cx.clone(), node.callee, call.attempt == 1, covered, WrittenOrder::default());
+        Step::new(place, || match unasked {
+            Some(error) => Err(error),
+            None => body_of(node, unit, cx, call.item.as_ref(), &given),
+        })
     });
     let step = step.with_limit(node.policy.timeout_of(), node.called.as_ref()).at_its_turn(node);
     let task = Task::step(unit, shared.now(), step, None);

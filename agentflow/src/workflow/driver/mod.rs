@@ -496,13 +496,14 @@ impl WorkflowRun {
     fn ask(&mut self, node: NodeIndex) {
         let spec = Arc::clone(self.machine.spec());
         let definition = spec.node(node);
+        let is_filled = definition.question_text.is_some() || matches!(definition.body, Body::Gate { .. });
+        let seen = (definition.sees_state && is_filled).then(|| self.outputs_seen(node));
+        let outputs: &dyn Outputs = seen.as_ref().map_or(&self.machine as &dyn Outputs, |seen| seen);
         let request = match &definition.body {
             Body::Gate { question, .. } => {
-                let seen = definition.sees_state.then(|| self.outputs_seen(node));
-                let outputs: &dyn Outputs = seen.as_ref().map_or(&self.machine as &dyn Outputs, |seen| seen);
                 ValuePlace::compute(Some(&self.segment.shared.host), || caught(|| question(outputs)))
             }
-            _ => super::approval_of(&spec, definition, &SeenBy::by(definition.decided.as_ref(), &self.machine)),
+            _ => super::approval_of(&spec, definition, &SeenBy::by(definition.decided.as_ref(), outputs)),
         };
         self.unsee(node);
         match request {

@@ -9,12 +9,16 @@ use super::task::{Step, Task};
 use crate::context::Context;
 use crate::error::FailureKind;
 use crate::event::EventKind;
+use crate::path::StepPath;
+use crate::run::RunShared;
 use crate::tool::{
-    Covered, StepPlace, ToolDefinition, WrittenOrder, asks_at, call_has_events, undecided_below, undecided_failure,
+    Covered, NodeQuestion, StepPlace, ToolDefinition, WrittenOrder, asks_at, call_has_events, undecided_below,
+    undecided_failure,
 };
 use crate::value::Encoded;
 use crate::workflow::decided::SeenBy;
 use crate::workflow::machine::Unit;
+use crate::workflow::outputs::WithState;
 use crate::workflow::spec::{Body, NodeSpec, Outputs, StepFuture};
 use crate::workflow::step_error::StepError;
 
@@ -45,14 +49,17 @@ impl WorkflowRun {
             Some(_) => WrittenOrder::default(),
             None => self.turns.begin(unit, node),
         };
-        let place = StepPlace::of_step(cx.clone(), node.callee, fresh, covered(node), order);
+        let asked = question_of_call(node, &self.segment.shared, cx.path(), &self.machine);
+        let (question, unasked) = asked.map_or_else(|error| (None, Some(error)), |question| (question, None));
+        let place = StepPlace::of_step(cx.clone(), node.callee, fresh, covered(node, question), order);
         let may_have_stopped = || self.executor.is_some() || cx.run().may_have_stopped(cx.path());
         let undecided = match attempt > 1 && may_have_stopped() {
             false => None,
             true => undecided_failure(&undecided_below(cx.run(), cx.path(), node.called.is_some())),
         };
-        let step = match (undecided, &self.executor) {
-            (Some(failure), _) => Step::new(place, || Err(StepError::recorded(failure))),
+        let unable = unasked.or_else(|| undecided.map(StepError::recorded));
+        let step = match (unable, &self.executor) {
+            (Some(error), _) => Step::new(place, || Err(error)),
             (None, None) => {
                 Step::new(place, || body_of(node, unit, cx, self.machine.item(unit).as_ref(), &self.machine))
             }
@@ -76,11 +83,27 @@ impl WorkflowRun {
     }
 }
 
-/// What a node has seen to for the calls in its step.
-pub(super) fn covered(node: &NodeSpec) -> Covered {
+/// Fills the text of the question that the call of a node asks by itself.
+///
+/// # Errors
+/// When a value in the text is missing.
+pub(super) fn question_of_call(
+    node: &NodeSpec,
+    shared: &RunShared,
+    path: &StepPath,
+    outputs: &dyn Outputs,
+) -> Result<Option<Arc<NodeQuestion>>, StepError> {
+    let (Some(question), Some(text)) = (&node.question, &node.question_text) else { return Ok(node.question.clone()) };
+    let state = shared.states().map(|states| states.seen_by(path)).unwrap_or_default();
+    let text = text(&WithState { outputs, state })?;
+    Ok(Some(Arc::new(NodeQuestion { text: Some(text.into()), ..NodeQuestion::clone(question) })))
+}
+
+/// Agreements and limits that a node provides for the calls in its step.
+pub(super) fn covered(node: &NodeSpec, question: Option<Arc<NodeQuestion>>) -> Covered {
     // The question before a node of items or rounds does not show the arguments of the calls in them.
     let approved = node.asks_first() && matches!(node.body, Body::Step(_));
-    Covered { approved, once: !node.policy.repeatable.unwrap_or(true), question: node.question.clone() }
+    Covered { approved, once: !node.policy.repeatable.unwrap_or(true), question }
 }
 
 /// The step of a node, or of one of its items, rounds or branches. None of its code has run.

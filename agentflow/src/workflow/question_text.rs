@@ -1,0 +1,121 @@
+//! Texts of questions in graphs: templates over outputs and the state, filled when a person is asked. Asks nobody.
+
+#[cfg(feature = "dynamic")]
+use std::sync::Arc;
+
+use super::graph::GraphNode;
+use super::graph_body::GraphBody;
+use super::mapping::{IsNode, Root};
+#[cfg(feature = "dynamic")]
+use super::mapping::{Names, Scope};
+use super::spec::NodeSpec;
+#[cfg(feature = "dynamic")]
+use super::spec::QuestionText;
+#[cfg(feature = "dynamic")]
+use super::step_error::StepError;
+#[cfg(feature = "dynamic")]
+use crate::failure::FailureKind;
+use crate::template::Template;
+
+/// Maximum bytes of a filled question: a person reads it.
+#[cfg(feature = "dynamic")]
+const LARGEST: usize = 1 << 20;
+
+impl GraphNode {
+    /// The question of a node that is data, as a template. Code has its question as a constant.
+    pub(super) fn question(&self) -> Option<&str> {
+        match &self.does {
+            Some(GraphBody::Ask(question)) => Some(&question.text),
+            Some(_) => self.policy.approve.as_deref(),
+            None => None,
+        }
+    }
+
+    /// The nodes and inputs that the node itself reads: in what it does, and in its question. The flag says if one may be
+    /// missing.
+    pub(crate) fn reads_by_name<'n>(&'n self, is_node: IsNode<'_>) -> Vec<(&'n str, bool)> {
+        let mut reads = self.does.as_ref().map(|does| does.reads(is_node)).unwrap_or_default();
+        reads.extend(self.question().map(|text| reads_of_text(text, is_node)).unwrap_or_default());
+        reads
+    }
+
+    /// Returns true if the node or its question reads the state.
+    #[cfg(feature = "dynamic")]
+    pub(super) fn sees_state(&self, is_node: IsNode<'_>) -> bool {
+        self.does.as_ref().is_some_and(|does| !does.state_keys(is_node).is_empty())
+            || self.question().is_some_and(|text| !state_keys_of_text(text, is_node).is_empty())
+    }
+}
+
+impl NodeSpec {
+    /// The question, as [`GraphNode::question`] gives it.
+    pub(super) fn asked_text(&self) -> Option<&str> {
+        match self.does.as_deref() {
+            Some(GraphBody::Ask(question)) => Some(&question.text),
+            _ => self.policy.approve.as_deref().filter(|_| self.question_text.is_some()),
+        }
+    }
+}
+
+/// A name in a placeholder of a question.
+struct NameInText<'t> {
+    name: &'t str,
+    is_node: bool,
+    /// Nothing but the name itself says that it is a key of the state.
+    is_bare: bool,
+    is_optional: bool,
+}
+
+fn names_in_text<'t>(text: &'t str, is_node: IsNode<'_>) -> Vec<NameInText<'t>> {
+    let Ok(template) = text.parse::<Template>() else { return Vec::new() };
+    let mut names = Vec::new();
+    for placeholder in template.placeholders() {
+        let (of_node, is_bare, name) = match Root::of(placeholder, is_node).0 {
+            Root::Node(name) => (true, false, name),
+            Root::State { key, bare } => (false, bare, key),
+        };
+        // The template is dropped here, so the name is borrowed from the text.
+        let found = text[placeholder.at()..].find(name).map(|at| placeholder.at() + at);
+        if let Some(name) = found.and_then(|at| text.get(at..at + name.len())) {
+            names.push(NameInText { name, is_node: of_node, is_bare, is_optional: placeholder.is_optional() });
+        }
+    }
+    names
+}
+
+/// The nodes and inputs that a question reads. The flag says if one may be missing.
+fn reads_of_text<'t>(text: &'t str, is_node: IsNode<'_>) -> Vec<(&'t str, bool)> {
+    let names = names_in_text(text, is_node).into_iter().filter(|of| of.is_node);
+    names.map(|of| (of.name, of.is_optional)).collect()
+}
+
+/// The keys of the state that a question reads. The flag marks bare names, which must be known.
+pub(super) fn state_keys_of_text<'t>(text: &'t str, is_node: IsNode<'_>) -> Vec<(&'t str, bool)> {
+    let names = names_in_text(text, is_node).into_iter().filter(|of| !of.is_node);
+    names.map(|of| (of.name, of.is_bare && !of.is_optional)).collect()
+}
+
+/// The keys of the state without which a question cannot be asked.
+pub(super) fn needed_keys_of_text<'t>(text: &'t str, is_node: IsNode<'_>) -> Vec<&'t str> {
+    let names = names_in_text(text, is_node).into_iter().filter(|of| !of.is_node && !of.is_optional);
+    names.map(|of| of.name).collect()
+}
+
+/// Reads a question. `None` if the text has no brace and is asked as it is.
+///
+/// # Errors
+/// The mistake in a placeholder.
+#[cfg(feature = "dynamic")]
+pub(super) fn question_text(text: &str, names: &Names) -> Result<Option<QuestionText>, String> {
+    if !text.contains(['{', '}']) {
+        return Ok(None);
+    }
+    let template: Template = text.parse().map_err(|error| format!("the question `{text}`: {error}"))?;
+    let names = Arc::clone(names);
+    Ok(Some(Arc::new(move |outputs| {
+        let filled = Scope { names: &names, outputs, item: None }.filled(&template, LARGEST);
+        let filled =
+            filled.map_err(|problem| StepError::new(FailureKind::Value, format!("the question: {problem}")))?;
+        Ok(filled.as_str().map_or_else(|| filled.to_string(), ToOwned::to_owned))
+    })))
+}
