@@ -39,6 +39,8 @@ pub(super) struct Pool<'t> {
     /// The id of the dependency.
     pub(super) id: &'t str,
     pub(super) candidates: Vec<Candidate<'t>>,
+    /// The candidates as they are written.
+    pub(super) places: Vec<&'t Tree>,
 }
 
 /// A `fixed_ref`, or a candidate of a pool.
@@ -160,8 +162,8 @@ impl<'t> Bound<'t> {
                 if self.pool.is_some() {
                     problems.note(&tree.at, "a node has one pool; let the other dependency have a `fixed_ref`");
                 }
-                let candidates = candidates.into_iter().map(|(_, candidate)| candidate).collect();
-                self.pool = Some(Pool { id, candidates });
+                let (places, candidates) = candidates.into_iter().unzip();
+                self.pool = Some(Pool { id, candidates, places });
             }
         }
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::FindTools;
 use crate::agent::Agent;
-use crate::model::ModelSource;
+use crate::model::{ModelSettings, ModelSource};
 
 /// An agent as a document describes it.
 #[derive(Clone, Debug, PartialEq)]
@@ -15,6 +15,7 @@ pub(crate) struct DocumentAgent {
     /// Its constant text.
     pub(crate) instructions: String,
     pub(crate) tools: Vec<Arc<str>>,
+    pub(crate) settings: ModelSettings,
 }
 
 impl DocumentAgent {
@@ -29,6 +30,9 @@ impl DocumentAgent {
             ModelSource::from("none/none")
         });
         let mut agent = Agent::new(model).name(Arc::clone(&self.name));
+        if self.settings != ModelSettings::default() {
+            agent = agent.settings(self.settings.clone());
+        }
         if !self.instructions.is_empty() {
             agent = agent.instruct(&*self.instructions);
         }

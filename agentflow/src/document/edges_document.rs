@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::edges_node::{Common, EdgesNode, INPUT, people};
+use super::edges_pool::Picked;
 use super::edges_wiring::Wiring;
 use super::object_fields::{Fields, Problems};
 use super::{Drafted, Parts};
@@ -45,6 +46,7 @@ pub(super) fn read(tree: &Tree, problems: &mut Problems) -> Option<Drafted> {
     let mut wiring = Wiring::new(&nodes, &known, &edges);
     wiring.check_edges(problems);
     wiring.check_joins(problems);
+    wiring.check_routers(problems);
     wiring.route_failures(problems);
     wiring.check_cycles(problems);
     if !problems.found.is_empty() {
@@ -66,6 +68,9 @@ pub(super) fn read(tree: &Tree, problems: &mut Problems) -> Option<Drafted> {
                 problems.note(&node.tree.at, format!("`{}` {problem}", agent.name));
             }
             parts.entry(agent.name.to_string()).or_insert_with(|| node.tree.at.clone());
+        }
+        for (at, candidate) in node.candidates.iter().enumerate() {
+            parts.entry(Picked::call_name(node.id, at)).or_insert_with(|| candidate.at.clone());
         }
         if let Some(inner) = &node.inner {
             let calls = inner.nodes.iter().map(|of| of.name.clone()).filter(|name| name.starts_with(node.id));

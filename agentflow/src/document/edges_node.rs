@@ -10,6 +10,7 @@ use super::edges_pool::{Picked, Task};
 use super::object_fields::{Fields, Problems};
 use crate::error::FailureClass;
 use crate::expression::Expression;
+use crate::model::ModelSettings;
 use crate::text_tree::{Datum, Tree};
 use crate::workflow::{Graph, GraphBody, GraphNode, Mapping, NodePolicy, OnError, Reference, RetryPolicy};
 
@@ -37,6 +38,8 @@ pub(super) struct EdgesNode<'t> {
     pub(super) agents: Vec<DocumentAgent>,
     /// The workflow that a node with a pool calls.
     pub(super) inner: Option<Graph>,
+    /// The candidates of its pool, as they are written.
+    pub(super) candidates: Vec<&'t Tree>,
     pub(super) join_group: Option<(&'t str, &'t Tree)>,
     pub(super) on_error: Failed<'t>,
     policy: NodePolicy,
@@ -165,7 +168,8 @@ impl<'t> EdgesNode<'t> {
             (true, true) => BTreeMap::from([("*".to_owned(), String::new())]),
             _ => outputs.iter().map(|(key, part, _)| ((*key).to_owned(), pointer(part))).collect(),
         };
-        Some(Self { tree, id, does, agents, inner, join_group, on_error, policy, saves })
+        let candidates = bound.pool.map(|pool| pool.places).unwrap_or_default();
+        Some(Self { tree, id, does, agents, inner, candidates, join_group, on_error, policy, saves })
     }
 
     /// The node of the graph, without its edges.
@@ -177,7 +181,7 @@ impl<'t> EdgesNode<'t> {
 
 /// The question before a node.
 pub(super) fn approval_of(node: &str) -> String {
-    format!("may `{node}` begin?")
+    format!("may `{}` begin?", node.replace('{', "{{").replace('}', "}}"))
 }
 
 /// The field of an object as a JSON Pointer.
@@ -372,6 +376,7 @@ fn mcp<'t>(
                 model: common.model.map(Into::into),
                 instructions: capability.to_owned(),
                 tools: servers.iter().map(|server| format!("mcp.{}", server.id).into()).collect(),
+                settings: ModelSettings::default(),
             };
             // Of several the journal says which one.
             let server = servers.first().filter(|_| servers.len() == 1).map(|server| server.id);
@@ -433,7 +438,7 @@ fn over_state(text: &str, at: &Tree, problems: &mut Problems) -> Option<Expressi
     }
     places.sort_unstable();
     places.dedup();
-    let mut text = text.to_owned();
-    places.iter().rev().for_each(|place| text.insert_str(*place, "state."));
-    read(&text, problems)
+    let mut over_state = text.to_owned();
+    places.iter().rev().for_each(|place| over_state.insert_str(*place, "state."));
+    read(&over_state, problems).map(|expression| expression.shown_as(text))
 }

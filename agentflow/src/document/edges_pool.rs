@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use super::bound_server::{Candidate, Pool};
 use super::document_agent::DocumentAgent;
 use super::edges_node::{Common, INPUT, asked, shaped};
+use crate::model::ModelSettings;
 use crate::workflow::{
     Begins, CONCURRENCY, Condition, Graph, GraphBody, GraphEdge, GraphNode, Mapping, NodePolicy, OnError, Reference,
     Route, Routes,
@@ -41,6 +42,7 @@ impl Picked {
             model: common.model.map(Into::into),
             instructions: instructions.to_owned(),
             tools,
+            settings: ModelSettings::default(),
         };
         let picks = format!("{name}.pick");
         let mut agents = vec![agent(picks.clone(), INSTRUCTIONS, Vec::new())];

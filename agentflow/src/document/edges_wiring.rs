@@ -29,6 +29,9 @@ pub(super) struct Wiring<'n, 't> {
     failures_to: HashMap<&'t str, Vec<&'t str>>,
     /// Of each edge, whether it is the one that is taken when its node has failed.
     of_failure: Vec<bool>,
+    /// Nodes of the graph that begin when a node of the document has failed and counts as skipped, where an edge with a
+    /// condition leaves that: the condition is then asked behind them.
+    skipped: HashMap<&'t str, String>,
 }
 
 /// Where the failure of a node leads, and where that is said.
@@ -48,7 +51,8 @@ impl<'n, 't> Wiring<'n, 't> {
         // Of two that are named alike, which is a mistake, the first.
         let of_id = nodes.iter().rev().map(|node| (node.id, node)).collect();
         let (failures, failures_to, of_failure) = (Vec::new(), HashMap::new(), vec![false; edges.len()]);
-        Self { nodes, known, edges, of_id, leaving, entering, failures, failures_to, of_failure }
+        let skipped = HashMap::new();
+        Self { nodes, known, edges, of_id, leaving, entering, failures, failures_to, of_failure, skipped }
     }
 
     /// The edges that come from a node.
@@ -113,10 +117,26 @@ impl<'n, 't> Wiring<'n, 't> {
                 _ if leading().next().is_none() => {
                     problems.note(&node.tree.at, format!("no edge leads to the join `{}`", node.id));
                 }
+                None => {
+                    let problem = "needs `join_group`, the group of the edges that it waits for";
+                    problems.note(&node.tree.at, format!("the join `{}` {problem}", node.id));
+                }
                 Some((group, at)) if leading().all(|edge| edge.join_group.is_some_and(|(of, _)| of != group)) => {
                     problems.note(&at.at, format!("no edge of the group `{group}` leads to the join `{}`", node.id));
                 }
                 _ => {}
+            }
+        }
+    }
+
+    /// Checks that each router has an expression or a conditional edge.
+    pub(super) fn check_routers(&self, problems: &mut Problems) {
+        for node in self.nodes.iter().filter(|node| matches!(node.does, Does::Router(None))) {
+            let has_expression = ["condition_expr", "conditionExpr"].iter().any(|name| node.tree.field(name).is_some());
+            let mut leaving = self.from(node.id).map(|(_, edge)| edge).peekable();
+            if !has_expression && leaving.peek().is_some() && leaving.all(|edge| !edge.is_conditional) {
+                let problem = "chooses nothing; give it a `condition_expr`, or an edge with `edge_type: conditional`";
+                problems.note(&node.tree.at, format!("the router `{}` {problem}", node.id));
             }
         }
     }
@@ -178,7 +198,7 @@ impl<'n, 't> Wiring<'n, 't> {
     }
 
     /// Adds the nodes, with a first one that has the input and a last one that has the state.
-    pub(super) fn into_graph(self, graph: &mut Graph, approves: bool) {
+    pub(super) fn into_graph(mut self, graph: &mut Graph, approves: bool) {
         let (begin, result) = (free_in(graph, &self, "begin"), free_in(graph, &self, "result"));
         graph.nodes.push(GraphNode::input(INPUT, json!({"type": "object"})));
         let mut first = GraphNode::new(&begin, GraphBody::Value(Mapping::from(INPUT))).save("*", "");
@@ -187,6 +207,7 @@ impl<'n, 't> Wiring<'n, 't> {
         }
         graph.nodes.push(first);
         let arms = self.arms();
+        self.add_skipped(graph);
         let mut contexts = 0;
         for node in self.nodes {
             let mut edges: Vec<GraphEdge> = self.edges_to(node.id, &arms);
@@ -228,6 +249,25 @@ impl<'n, 't> Wiring<'n, 't> {
                 result
             }
         };
+    }
+
+    fn is_skipped(&self, id: &str) -> bool {
+        self.of_id.get(id).is_some_and(|node| matches!(node.on_error, Failed::Skips))
+    }
+
+    /// Adds the nodes of [`Self::skipped`]. The arms of a router that has failed are not known, so none is taken.
+    fn add_skipped(&mut self, graph: &mut Graph) {
+        for node in self.nodes {
+            if !self.is_skipped(node.id) || matches!(node.does, Does::Router(_)) {
+                continue;
+            }
+            if self.from(node.id).any(|(_, edge)| edge.is_conditional) {
+                let name = free_in(graph, self, &format!("{}_skipped", node.id));
+                let nothing = GraphBody::Value(Mapping::Value(serde_json::Value::Null));
+                graph.nodes.push(GraphNode::new(&name, nothing).edge(GraphEdge::from(node.id).failed()));
+                self.skipped.insert(node.id, name);
+            }
+        }
     }
 
     fn node(&self, node: &EdgesNode<'t>, arms: &[Option<String>]) -> GraphNode {
@@ -272,6 +312,8 @@ impl<'n, 't> Wiring<'n, 't> {
         arms
     }
 
+    /// Edges that lead to a node. Nodes read only the state, so the followers of a node with `on_error: skip_node` also begin
+    /// when it has failed.
     fn edges_to(&self, id: &str, arms: &[Option<String>]) -> Vec<GraphEdge> {
         let mut edges = Vec::new();
         for (at, edge) in self.to(id).filter(|(at, _)| !self.of_failure[*at]) {
@@ -282,6 +324,11 @@ impl<'n, 't> Wiring<'n, 't> {
                 (true, true) => arms[at].as_ref().map_or(from.clone(), |arm| from.arm(arm)),
                 (true, false) => from.when(condition(edge, None)),
             });
+            if self.is_skipped(edge.from) && !edge.is_conditional {
+                edges.push(GraphEdge::from(edge.from).failed());
+            } else if let Some(skipped) = self.skipped.get(edge.from).filter(|_| edge.is_conditional) {
+                edges.push(GraphEdge::from(skipped).when(condition(edge, None)));
+            }
         }
         let failures = self.failures_to.get(id).into_iter().flatten();
         edges.extend(failures.map(|from| GraphEdge::from(*from).failed()));

@@ -41,10 +41,18 @@ pub(super) fn written(graph: &Graph) -> Result<Value, String> {
             if edge.from == begin.name {
                 continue;
             }
+            // These edges belong to `on_error: skip_node`.
+            if edge.failed && graph.node(&edge.from).is_some_and(|from| from.policy.on_error == OnError::Skip) {
+                continue;
+            }
             if edge.failed {
                 failures.push((&edge.from, &node.name));
             } else {
-                lines.push(line(graph, edge, &node.name)?);
+                let mut line = line(graph, edge, &node.name)?;
+                if let Some(group) = nodes.last().and_then(|node| node.get("join_group")) {
+                    line.json["join_group"] = group.clone();
+                }
+                lines.push(line);
             }
         }
     }
@@ -138,6 +146,9 @@ fn node_written(node: &GraphNode, context: Option<&GraphNode>, begin: &GraphNode
         Some(GraphBody::Value(Mapping::Value(Value::Null))) => {
             let is_first = node.edges.iter().any(|edge| edge.from == begin.name);
             say("kind", json!(if is_first { "router" } else { "join" }));
+            if !is_first {
+                say("join_group", json!(name));
+            }
         }
         Some(GraphBody::Route(routes)) => {
             say("kind", json!("router"));

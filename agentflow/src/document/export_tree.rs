@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use serde_json::{Value, json};
 
 use super::export_tree_labels::{has_only, is_label, is_plain_call, label, labelled, row_named, same_label};
-use super::export_tree_values::{INPUT, described, value};
+use super::export_tree_values::{INPUT, described, policy_over, value};
 use super::export_tree_walk::{Part, walked};
 use crate::workflow::{
     CONCURRENCY, Graph, GraphNode, Mapping, NodeKind, NodeSchema, Reference, ReferenceKind, StopPolicy,
@@ -217,14 +217,15 @@ pub(super) fn own_workflow(
         of_node(format!("calls `{}`, and a part that is a workflow of its own is named like its node", call.name))
     })?;
     let is_bare = label(&json) == wanted
-        && !["save", "policy", "output", "input", "with"].iter().any(|of| json.get(of).is_some());
+        && !["save", "policy", "output", "input"].iter().any(|of| json.get(of).is_some())
+        && (has_input || json.get("with").is_none());
     let is_row = ["parallel", "route"].iter().any(|of| json.get(of).is_some());
     let is_itself = has_only(&json, &["sequence"]) || is_bare && (has_input || is_row);
     if !is_itself {
         json = json!({"sequence": [json]});
     }
     if *with != Mapping::from(given) {
-        if !is_itself || !is_plain_call(&json) {
+        if has_input || !is_itself || !is_plain_call(&json) {
             return Err(of_node(format!(
                 "gives `{}` something else than the value there, which a tree only says of a call that stands alone",
                 call.name
@@ -233,7 +234,9 @@ pub(super) fn own_workflow(
         json["with"] = value(with, given).map_err(|what| of_node(format!("is given {what}")))?;
     }
     let Value::Object(fields) = &mut json else { return Ok(None) };
-    described(node, &node.policy, fields)?;
+    let mut policy = node.policy.clone();
+    policy_over(&mut policy, given).map_err(of_node)?;
+    described(node, &policy, fields)?;
     if has_input {
         fields.insert("input".to_owned(), input.to_value());
     }

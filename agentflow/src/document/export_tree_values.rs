@@ -8,6 +8,7 @@ use serde_json::{Map, Value, json};
 use super::export_tree::{Inner, body, own_workflow};
 use super::export_tree_labels::named;
 use super::export_tree_walk::Part;
+use crate::template::Template;
 use crate::workflow::{Condition, GraphBody, GraphNode, Mapping, NodePolicy, NodeSchema, OnError};
 
 /// The input of such a workflow, and what a part calls the value that it is given.
@@ -57,7 +58,7 @@ pub(super) fn part(node: &GraphNode, given: &str, inner: &Inner<'_>) -> Result<P
         GraphBody::Value(of) => match policy.approve.take() {
             // The time of a gate is that for the answer.
             Some(question) if *of == from_given && policy.timeout_ms.is_none() && !question.trim().is_empty() => {
-                say("gate", json!(question));
+                say("gate", asked(&question, given).map_err(|what| of_node(format!("asks {what}")))?);
             }
             approve => {
                 policy.approve = approve;
@@ -91,6 +92,7 @@ pub(super) fn part(node: &GraphNode, given: &str, inner: &Inner<'_>) -> Result<P
         }
         GraphBody::Decide(_) => return Err(of_node("asks a decider; a document says `decider` at its top".to_owned())),
     }
+    policy_over(&mut policy, given).map_err(of_node)?;
     described(node, &policy, &mut fields)?;
     Ok(Part { json: named(Value::Object(fields), name)?, depth: depth.get() })
 }
@@ -129,6 +131,29 @@ pub(super) fn said(node: &GraphNode, what: &str) -> Result<(), String> {
         true => Ok(()),
         false => Err(format!("the node `{}` {what} and saves a key, or has a policy or a schema", node.name)),
     }
+}
+
+/// Writes a question over the value that is given.
+///
+/// # Errors
+/// The name that no template of a tree can have.
+fn asked(question: &str, given: &str) -> Result<Value, String> {
+    match question.parse::<Template>() {
+        Ok(template) => value(&Mapping::Template(template), given),
+        Err(_) => Ok(json!(question)),
+    }
+}
+
+/// Renames the value that is given to `input` in the question of a policy.
+///
+/// # Errors
+/// The name that no template of a tree can have.
+pub(super) fn policy_over(policy: &mut NodePolicy, given: &str) -> Result<(), String> {
+    if let Some(question) = &mut policy.approve {
+        let text = asked(question, given).map_err(|what| format!("asks {what}"))?;
+        *question = text.as_str().unwrap_or_default().to_owned();
+    }
+    Ok(())
 }
 
 /// A value with templates over the value that is given.

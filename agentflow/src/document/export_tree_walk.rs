@@ -129,8 +129,7 @@ impl<'g> Walk<'g, '_> {
     /// The nodes and inputs that a node reads, each once.
     fn reads(&self, node: &'g GraphNode) -> Vec<&'g str> {
         let is_node = |name: &str| name == INPUT || self.places.contains_key(name);
-        let mut reads: Vec<&str> =
-            node.does.iter().flat_map(|does| does.reads(&is_node)).map(|(read, _)| read).collect();
+        let mut reads: Vec<&str> = node.reads_by_name(&is_node).into_iter().map(|(read, _)| read).collect();
         reads.sort_unstable();
         reads.dedup();
         reads

@@ -116,7 +116,9 @@ fn tools() -> Value {
 }
 
 fn agents() -> Value {
-    let agent = object(
+    let count =
+        |about: &str| json!({"type": ["integer", "null"], "minimum": 0, "maximum": u32::MAX, "description": about});
+    let mut agent = object(
         "an agent",
         &["name", "model"],
         json!({
@@ -126,8 +128,19 @@ fn agents() -> Value {
             "instruction": text("what it shall do; {key} shows what an agent before it answered"),
             "tools": texts("tools of the program, by their names"),
             "output_key": text("the key of the state under which its answer is saved"),
+            "description": text("what it is for"),
+            "temperature": {"type": ["number", "null"], "description": "the sampling temperature"},
+            "top_p": {"type": ["number", "null"], "description": "nucleus sampling"},
+            "seed": {"type": ["integer", "null"], "description": "the seed, for providers that have one"},
+            "max_output_tokens": count("the most tokens of an answer"),
+            "max_tokens": count("the most tokens of an answer"),
+            "stop": texts("texts at which an answer ends"),
+            "output_schema": {"type": ["object", "null"], "description": "the JSON Schema that the answer is asked to fit"},
+            "config": {"type": ["object", "null"], "description": "further fields of the request to the model's provider"},
         }),
     );
+    // Documents of other programs have fields that mean nothing here.
+    agent["additionalProperties"] = json!(true);
     let orchestration = object(
         "how the agents work together",
         &["type"],
@@ -190,7 +203,7 @@ fn tree() -> Value {
         "loop": part(),
         "map_over": part(),
         "route": {"type": "array", "minItems": 1, "items": arm},
-        "gate": name("a question that a person must agree to"),
+        "gate": name("a question that a person must agree to, with placeholders for `input`"),
         "timeout": part(),
         "transform": plan_schema::transform(),
         "tap": part(),

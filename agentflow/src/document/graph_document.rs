@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use super::Drafted;
 use super::object_fields::{Fields, Problems, read as read_value};
+use super::schema_keywords::check_keywords;
 use crate::text_tree::{Datum, Tree};
 use crate::workflow::{CONCURRENCY, Graph, GraphNode};
 
@@ -26,6 +27,9 @@ pub(super) fn read(tree: &Tree, problems: &mut Problems) -> Option<Drafted> {
             problems.note(&item.at, format!("a node is an object, and this is {}", item.what()));
             continue;
         };
+        let asked = item.field("does").and_then(|does| does.value.field("ask"));
+        let answer = asked.and_then(|ask| ask.value.field("answer"));
+        item.field("schema").into_iter().chain(answer).for_each(|schema| check_keywords(&schema.value, problems));
         let node: Option<GraphNode> = read_value(item, problems);
         if let Some(node) = node {
             parts.entry(node.name.clone()).or_insert_with(|| item.at.clone());

@@ -27,6 +27,7 @@ pub(crate) mod included;
 mod object_fields;
 mod orchestration;
 mod plan_schema;
+mod schema_keywords;
 mod steps_document;
 mod template_text;
 mod tool_document;
@@ -335,6 +336,9 @@ fn text_of(path: &Path) -> std::io::Result<String> {
     text_file::read(path, text_tree::MOST_BYTES)
 }
 
+/// Signs of expressions and placeholders, which no name has.
+const SIGNS: [char; 9] = ['{', '(', '=', '<', '>', '&', '|', '!', ' '];
+
 /// The most problems whose places are looked for: each may take a look at the whole document.
 const MOST_PLACED: usize = 300;
 
@@ -384,6 +388,12 @@ impl Source {
     fn placed(&self, sentence: &str, inner: Option<&Parts>, by_place: &HashMap<Range<usize>, &Tree>) -> Misread {
         // What is offered in the place of a word is not what is wrong.
         let said = sentence.split("; did you mean ").next().unwrap_or_default();
+        // A missing argument is not in the document.
+        let said = if said.ends_with(", which is not given") {
+            said.rsplit_once(" needs `").map_or(said, |(said, _)| said)
+        } else {
+            said
+        };
         let words: Vec<&str> = said.split('`').skip(1).step_by(2).collect();
         let part = |word: &str| by_place.get(inner.unwrap_or(&self.parts).get(word)?).copied();
         let mut parts = words.iter().enumerate().filter_map(|(at, word)| Some((at, part(word)?)));
@@ -396,7 +406,9 @@ impl Source {
                 // The name of a tool of a server is written in two fields.
                 let of_server = |word: &str| self.word(part, word.strip_prefix("mcp.")?.rsplit('.').next()?);
                 let at = |word: &&str| self.word(part, word).or_else(|| of_server(word));
-                let at = others.chain(words.get(own)).find_map(at);
+                // A quoted expression or placeholder is unambiguous.
+                let quoted = words.iter().filter(|word| word.contains(SIGNS)).find_map(|word| self.word(part, word));
+                let at = quoted.or_else(|| others.chain(words.get(own)).find_map(at));
                 at.unwrap_or_else(|| part.at.clone())
             }
             None => {

@@ -50,6 +50,9 @@ impl Problems {
     }
 }
 
+/// Fields with the name of the object that they are in.
+const OWN_NAMES: [&str; 3] = ["name", "node_id", "id"];
+
 const BRACES: [char; 2] = ['{', '}'];
 
 /// How many braces a text has.
@@ -207,6 +210,15 @@ impl<'t> Fields<'t> {
 
     /// Notes what was not asked for, and what is missing, unless it is there under a name that is near.
     pub(super) fn end(self, problems: &mut Problems) {
+        self.end_with(false, problems);
+    }
+
+    /// The same for an object that may have further fields: notes only those with nearly the name of a known field.
+    pub(super) fn end_with_further(self, problems: &mut Problems) {
+        self.end_with(true, problems);
+    }
+
+    fn end_with(self, has_further: bool, problems: &mut Problems) {
         let mut missing = self.missing.clone();
         for field in self.fields {
             if let Some(name) = self.asked.iter().find(|name| self.is_named(field, name)) {
@@ -221,6 +233,7 @@ impl<'t> Fields<'t> {
                 let near = near.or_else(|| self.asked.iter().copied().find(begins));
                 missing.retain(|name| Some(*name) != near);
                 let hint = match near {
+                    None if has_further => continue,
                     None => format!("; its fields are `{}`", self.asked.join("`, `")),
                     near => did_you_mean(near),
                 };
@@ -228,7 +241,18 @@ impl<'t> Fields<'t> {
             }
         }
         for name in missing {
-            problems.note(&self.start(), format!("{} needs `{name}`", self.what));
+            problems.note(&self.start(), format!("{} needs `{name}`", self.what_is_named()));
+        }
+    }
+
+    /// The object by its name, where it has one: the agent `reader`.
+    fn what_is_named(&self) -> String {
+        let kind = self.what.strip_prefix("a ").or_else(|| self.what.strip_prefix("an ")).unwrap_or(self.what);
+        let field = self.asked.iter().find(|name| OWN_NAMES.contains(name));
+        let named = field.and_then(|name| self.fields.iter().find(|field| self.is_named(field, name)));
+        match named.and_then(|field| field.value.text()).filter(|name| !name.trim().is_empty()) {
+            Some(name) if matches!(kind, "agent" | "node" | "step") => format!("the {kind} `{name}`"),
+            _ => self.what.to_owned(),
         }
     }
 

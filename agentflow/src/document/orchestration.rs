@@ -5,15 +5,37 @@ use std::sync::Arc;
 use super::agents_document::{LAST, MESSAGE};
 use super::document_agent::DocumentAgent;
 use super::object_fields::{Fields, Problems, braces};
+use super::schema_keywords::check_keywords;
 use crate::event::EXIT_TOOL;
-use crate::model::ModelRef;
+use crate::model::{ModelRef, ModelSettings};
 use crate::template::Template;
 use crate::text::{did_you_mean, nearest};
-use crate::text_tree::Tree;
+use crate::text_tree::{Datum, Tree};
 use crate::workflow::{GraphBody, GraphNode, Mapping, Reference};
 
 /// The most rounds of a loop that only an agent ends.
 const MOST_ROUNDS: u32 = 500;
+
+/// Types in documents of other programs, each with its replacement.
+const OTHER_TYPES: [(&str, &str); 6] = [
+    ("tool", "the forms `tools` and `tree` call a tool"),
+    ("code", "write a tool of the program, which the forms `tools` and `tree` call"),
+    (
+        "expr",
+        "the form `tree` has `value` and `transform`, and a node `condition` of the form `tools` computes an expression",
+    ),
+    ("sequential", "`orchestration` has this type, and a `sequence` of the form `tree` is a part of others"),
+    ("parallel", "`orchestration` has this type, and a `parallel` of the form `tree` is a part of others"),
+    ("loop", "`orchestration` has this type, and a `loop` of the form `tree` is a part of others"),
+];
+
+/// Orchestrations in documents of other programs, each with its replacement.
+const OTHER_ORCHESTRATIONS: [(&str, &str); 4] = [
+    ("react", "an agent with `tools` works so by itself, so write `sequential` with one agent"),
+    ("dag", "the forms `tools` and `edges` have dependencies between nodes"),
+    ("llm_routed", "the form `tree` has `route`, and a `decider` is an agent that is asked before each node"),
+    ("router", "the form `tree` has `route`, and a `decider` is an agent that is asked before each node"),
+];
 
 /// An agent, as it is written.
 pub(super) struct Member<'t> {
@@ -26,6 +48,7 @@ pub(super) struct Member<'t> {
     asks: Vec<(Template, usize)>,
     tools: Vec<&'t str>,
     output_key: Option<(&'t str, &'t Tree)>,
+    settings: ModelSettings,
 }
 
 impl<'t> Member<'t> {
@@ -33,7 +56,9 @@ impl<'t> Member<'t> {
         let mut fields = Fields::of(tree, "an agent", problems)?;
         let name = fields.need_text("name", problems).map(|(name, _)| name);
         if let Some(kind) = fields.text("type", problems).filter(|kind| kind.text() != Some("llm")) {
-            problems.note(&kind.at, format!("the type of an agent is `llm`, and this is {}", kind.what()));
+            let instead = OTHER_TYPES.iter().find(|(name, _)| Some(*name) == kind.text());
+            let hint = instead.map(|(_, instead)| format!("; {instead}")).unwrap_or_default();
+            problems.note(&kind.at, format!("the type of an agent is `llm`, and this is {}{hint}", kind.what()));
         }
         let model = fields.need_text("model", problems).map(|(model, at)| {
             if let Err(error) = model.parse::<ModelRef>() {
@@ -44,7 +69,17 @@ impl<'t> Member<'t> {
         let instruction = fields.text("instruction", problems);
         let tools = fields.texts("tools", problems).into_iter().map(|(tool, _)| tool).collect();
         let output_key = fields.text("output_key", problems).and_then(|key| Some((key.text()?, key)));
-        fields.end(problems);
+        fields.text("description", problems);
+        let settings = settings(&mut fields, problems);
+        let schema = fields.get("output_schema");
+        if let Some(schema) = schema.filter(|schema| !matches!(schema.datum, Datum::Object(_))) {
+            problems.note(
+                &schema.at,
+                format!("`output_schema` is a JSON Schema, an object, and this is {}", schema.what()),
+            );
+        }
+        schema.into_iter().for_each(|schema| check_keywords(schema, problems));
+        fields.end_with_further(problems);
         if let Some((key, at)) = output_key
             && let Some(problem) = problem_of_key(key)
         {
@@ -53,17 +88,27 @@ impl<'t> Member<'t> {
         let (mut instructions, mut asks) = (Vec::new(), Vec::new());
         if let Some(instruction) = instruction {
             let mut before = 0;
-            for paragraph in paragraphs(instruction.text().unwrap_or_default()) {
+            let written = instruction.text().unwrap_or_default();
+            let text = with_literal_json(written);
+            for paragraph in paragraphs(&text) {
                 match paragraph.parse::<Template>() {
                     Ok(template) if template.placeholders().next().is_some() => asks.push((template, before)),
                     Ok(template) => instructions.push(template.as_str().replace("{{", "{").replace("}}", "}")),
                     Err(error) => {
-                        let number = before + braces(&paragraph[..error.at()]);
+                        // Where braces were doubled, their numbers are those of another text.
+                        let number =
+                            if text == written { before + braces(&paragraph[..error.at()]) } else { usize::MAX };
                         problems.note_at_brace(instruction, number, error.to_string());
                     }
                 }
                 before += braces(&paragraph);
             }
+        }
+        if let Some(schema) = schema {
+            instructions.push(format!(
+                "Answer with JSON that fits this JSON Schema, and with nothing else: {}",
+                schema.to_json()
+            ));
         }
         Some(Self {
             tree,
@@ -74,6 +119,7 @@ impl<'t> Member<'t> {
             asks,
             tools,
             output_key,
+            settings,
         })
     }
 
@@ -83,6 +129,7 @@ impl<'t> Member<'t> {
             model: Some(self.model.into()),
             instructions: self.instructions.clone(),
             tools: self.tools.iter().map(|tool| Arc::from(*tool)).collect(),
+            settings: self.settings.clone(),
         }
     }
 
@@ -159,6 +206,84 @@ impl<'t> Member<'t> {
     }
 }
 
+/// Reads the settings of the model: those that have a name here, and further fields of the request in `config`.
+fn settings(fields: &mut Fields<'_>, problems: &mut Problems) -> ModelSettings {
+    let mut settings = ModelSettings::default();
+    if let Some(temperature) = fields.read("temperature", problems) {
+        settings = settings.temperature(temperature);
+    }
+    if let Some(top_p) = fields.read("top_p", problems) {
+        settings = settings.top_p(top_p);
+    }
+    if let Some(seed) = fields.read("seed", problems) {
+        settings = settings.seed(seed);
+    }
+    for name in ["max_output_tokens", "max_tokens"] {
+        if let Some(tokens) = fields.read(name, problems) {
+            settings = settings.max_tokens(tokens);
+        }
+    }
+    for (text, _) in fields.texts("stop", problems) {
+        settings = settings.stop(text);
+    }
+    if let Some(config) = fields.get("config") {
+        match &config.datum {
+            Datum::Object(further) => {
+                for field in further {
+                    settings = settings.extra(field.name.as_str(), field.value.to_json());
+                }
+            }
+            _ => problems.note(&config.at, format!("`config` is an object, and this is {}", config.what())),
+        }
+    }
+    settings
+}
+
+/// Doubles the braces of JSON objects in a text, so that they are no placeholders. A JSON object begins with a name in quotes,
+/// or is empty.
+fn with_literal_json(text: &str) -> String {
+    let (mut out, mut rest) = (String::with_capacity(text.len()), text);
+    while let Some(at) = rest.find(['{', '}']) {
+        let (before, from) = rest.split_at(at);
+        out.push_str(before);
+        let doubled = from.starts_with("{{") || from.starts_with("}}");
+        let length = if doubled { 2 } else { object_at(from).unwrap_or(1) };
+        let (part, behind) = from.split_at(length);
+        match length {
+            1 | 2 if doubled || length == 1 => out.push_str(part),
+            _ => out.push_str(&part.replace('{', "{{").replace('}', "}}")),
+        }
+        rest = behind;
+    }
+    out.push_str(rest);
+    out
+}
+
+/// Returns the length of the JSON object at the beginning of a text, by its braces and quotes.
+fn object_at(text: &str) -> Option<usize> {
+    let inside = text.strip_prefix('{')?.trim_start();
+    if !inside.starts_with(['"', '}']) {
+        return None;
+    }
+    let (mut depth, mut in_quotes, mut is_escaped) = (0_usize, false, false);
+    for (at, letter) in text.char_indices() {
+        match letter {
+            _ if is_escaped => is_escaped = false,
+            '\\' if in_quotes => is_escaped = true,
+            '"' => in_quotes = !in_quotes,
+            '{' if !in_quotes => depth += 1,
+            '}' if !in_quotes => {
+                depth -= 1;
+                if depth == 0 {
+                    return Some(at + 1);
+                }
+            }
+            _ => {}
+        }
+    }
+    None
+}
+
 /// The paragraphs of a text, which blank lines separate.
 fn paragraphs(text: &str) -> Vec<String> {
     let mut all: Vec<Vec<&str>> = vec![Vec::new()];
@@ -195,6 +320,10 @@ impl Orchestration {
         let most = fields.get("max_iterations");
         let rounds: Option<u32> = fields.read("max_iterations", problems);
         fields.end(problems);
+        if named.is_empty() && !members.is_empty() {
+            let place = tree.field("agents").map_or(&tree.at, |field| &field.value.at);
+            problems.note(place, "`orchestration` needs at least one agent in `agents`");
+        }
         let mut agents = Vec::new();
         for (name, at) in &named {
             match members.iter().position(|member| member.name == *name) {
@@ -215,7 +344,7 @@ impl Orchestration {
         for (at, member) in members.iter().enumerate() {
             if members[..at].iter().any(|other| other.name == member.name) {
                 problems.note(&member.tree.at, format!("two agents are named `{}`; rename one", member.name));
-            } else if !agents.contains(&at) && named.len() == agents.len() {
+            } else if !agents.contains(&at) && !named.is_empty() && named.len() == agents.len() {
                 let name = member.name;
                 problems.note(
                     &member.tree.at,
@@ -226,7 +355,11 @@ impl Orchestration {
         let (kind, at) = kind?;
         let near = nearest(kind, KINDS);
         if !KINDS.contains(&kind) {
-            let hint = if near.is_some() { did_you_mean(near) } else { format!("; it is `{}`", KINDS.join("`, `")) };
+            let hint = match (near, OTHER_ORCHESTRATIONS.iter().find(|(name, _)| *name == kind)) {
+                (_, Some((_, instead))) => format!("; {instead}"),
+                (Some(_), None) => did_you_mean(near),
+                (None, None) => format!("; it is one of `{}`", KINDS.join("`, `")),
+            };
             problems.note(&at.at, format!("there is no orchestration `{kind}`{hint}"));
         }
         let kind = near?;

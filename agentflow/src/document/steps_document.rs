@@ -9,6 +9,7 @@ use super::document_agent::DocumentAgent;
 use super::edges_node::{INPUT, asked};
 use super::edges_wiring::{free_name, free_name_from};
 use super::object_fields::{Fields, Problems};
+use crate::model::ModelSettings;
 use crate::text_tree::{Datum, Tree};
 use crate::workflow::{Graph, GraphBody, GraphEdge, GraphNode, Mapping, Reference};
 
@@ -67,6 +68,7 @@ pub(super) fn read(tree: &Tree, problems: &mut Problems) -> Option<Drafted> {
                     model: model.map(Into::into),
                     instructions: step.text.to_owned(),
                     tools: vec![format!("mcp.{server}").into()],
+                    settings: ModelSettings::default(),
                 });
                 Reference::agent(agent, all)
             }

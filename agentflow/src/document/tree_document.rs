@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::object_fields::{Fields, Problems, read as read_value};
+use super::schema_keywords::check_keywords;
 use super::template_text::mapping;
 use super::{Drafted, Parts};
 use crate::expression::Expression;
@@ -33,6 +34,38 @@ const OPERATORS: [(&str, bool); 15] = [
     ("transform", false),
     ("tap", true),
 ];
+
+/// Fields of a part beside its operator.
+const BESIDE: [&str; 13] = [
+    "as",
+    "with",
+    "save",
+    "retry",
+    "policy",
+    "input",
+    "output",
+    "until",
+    "max",
+    "when",
+    "then",
+    "otherwise",
+    "seconds",
+];
+
+/// Returns the replacement for a word of other programs.
+fn word_of_others(word: &str) -> Option<&'static str> {
+    Some(match word {
+        "if" | "switch" | "condition" | "choice" | "branch" => {
+            "a part that depends on a condition is `route: [{when: .., then: ..}]`"
+        }
+        "approval" | "approve" | "confirm" | "ask" | "human" => "a question that a person must agree to is `gate: ..`",
+        "for" | "foreach" | "for_each" | "map" | "each" => "a part for each item of a list is `map_over: {..}`",
+        "repeat" | "while" => "a part that is repeated is `loop: {..}` with `max` or `until`",
+        "steps" => "parts one after another are `sequence: [..]`",
+        "set" | "assign" => "a value is `value: ..`, and `save` names a key of the state",
+        _ => return None,
+    })
+}
 
 /// The fields of a route in which parts stand.
 const ARMS: [&str; 2] = ["then", "otherwise"];
@@ -134,17 +167,23 @@ impl<'t> Reading<'_, 't> {
                     self.problems.note(place, format!("a part is either `{one}` or `{other}`; put one in the other"));
                 }
                 _ => {
+                    let meant = of.iter().find_map(|field| Some((field, word_of_others(&field.name)?)));
                     let near = of.iter().find_map(|field| Some((field, nearest(&field.name, operators())?)));
-                    match near {
-                        Some((field, near)) => self
-                            .problems
-                            .note(&field.at, format!("a part has no `{}`{}", field.name, did_you_mean(Some(near)))),
-                        None => {
-                            let all: Vec<&str> = operators().collect();
-                            let problem = format!("a part says what it is by one of `{}`", all.join("`, `"));
-                            self.problems.note(&tree.at, problem);
+                    let unknown = of.iter().find(|field| !BESIDE.contains(&&*field.name));
+                    let (place, problem) = match (meant, near, unknown) {
+                        (Some((field, hint)), _, _) => (&field.at, format!("a part has no `{}`; {hint}", field.name)),
+                        (None, Some((field, near)), _) => {
+                            (&field.at, format!("a part has no `{}`{}", field.name, did_you_mean(Some(near))))
                         }
-                    }
+                        (None, None, Some(field)) => {
+                            (&field.at, format!("a part has no `{0}`; a tool is called with `tool: {0}`", field.name))
+                        }
+                        (None, None, None) => {
+                            let all: Vec<&str> = operators().collect();
+                            (&tree.at, format!("a part says what it is by one of `{}`", all.join("`, `")))
+                        }
+                    };
+                    self.problems.note(place, problem);
                 }
             }
             return None;
@@ -203,7 +242,13 @@ impl<'t> Reading<'_, 't> {
             }
             "gate" => {
                 let condition = fields.text("when", self.problems).and_then(|tree| self.condition(tree));
-                let gate = Pipeline::gate(self.text(value?, "gate")?);
+                let gate = self.text(value?, "gate").filter(|_| value.and_then(|text| self.templates(text)).is_some());
+                let denied = fields.get("otherwise").map(|tree| self.part(tree));
+                let gate = Pipeline::gate(gate?);
+                let gate = match denied {
+                    Some(denied) => gate.otherwise(denied?),
+                    None => gate,
+                };
                 match condition {
                     Some(condition) => Some(Pipeline::when(condition, gate).otherwise(Pipeline::value("{input}"))),
                     None => Some(gate),
@@ -268,8 +313,11 @@ impl<'t> Reading<'_, 't> {
         let keys = fields.text("save", self.problems).and_then(Tree::text);
         let policy: Option<NodePolicy> = fields.read("policy", self.problems);
         let retries: Option<u32> = fields.read("retry", self.problems);
-        let schema = |of: Option<&Tree>| of.map(|tree| NodeSchema::from(tree.to_json()));
-        let (input, output) = (schema(fields.get("input")), schema(fields.get("output")));
+        let mut schema = |tree: &Tree| {
+            check_keywords(tree, self.problems);
+            NodeSchema::from(tree.to_json())
+        };
+        let (input, output) = (fields.get("input").map(&mut schema), fields.get("output").map(&mut schema));
         let mut made = made?;
         // A time limit is one of the policy.
         if let Some(policy) = policy {

@@ -6,12 +6,12 @@ use serde_json::Value;
 
 use super::Pipeline;
 use super::graph_in_work::{FreeNames, GraphInWork, Place};
-use super::input_names::{condition, mapping};
+use super::input_names::{condition, mapping, question};
 use super::operators::Until;
 use super::pipeline_part::{Kind, Part};
 use crate::workflow::{
-    Begins, Decider, Graph, GraphBody, GraphEdge, GraphNode, Mapping, NodePolicy, NodeSchema, OnError, Reference,
-    Route, Routes,
+    Begins, Condition, Decider, Graph, GraphBody, GraphEdge, GraphNode, Mapping, NodePolicy, NodeSchema, OnError,
+    Question, Reference, Route, Routes,
 };
 
 /// The input of the workflow of a pipeline, and the value that a part is given.
@@ -66,6 +66,8 @@ impl<'n> Drafting<'n> {
     fn inner(&mut self, part: &Part, with: Mapping) -> Reference {
         let name = self.names.name(&format!("{}.{}", self.name, part.label()));
         let bare = Part { name: part.name.clone(), written: part.written, ..Part::new(part.kind.clone()) };
+        // The arguments of a call are computed from the input of its workflow.
+        let bare = Part { with: part.with.clone().filter(|_| part.call().is_some()), ..bare };
         let around = self.decider.clone();
         self.decider = part.decider.clone().or(self.decider.take());
         self.graph(&name, part.input.clone(), &bare);
@@ -115,12 +117,22 @@ impl<'n> Drafting<'n> {
     /// Adds a part at a place; behind it is its output.
     fn part(&mut self, graph: &mut GraphInWork, at: Place, part: &Part) -> Place {
         self.problems.extend(part.name.as_ref().and_then(|name| check_name(name).err()));
+        if part.otherwise {
+            let problem = "only a gate has `otherwise`; use `Pipeline::when(..).otherwise(..)` for a condition";
+            self.problems.push(format!("the part `{}`: {problem}", part.label()));
+        }
         let is_row = matches!(&part.kind, Kind::Sequence(_) | Kind::Parallel(_) | Kind::Choice(_));
         let has_input = part.input != NodeSchema::default();
         let is_called = is_row && !Part { name: None, ..part.clone() }.is_bare();
         if is_called || has_input || part.decider.is_some() {
-            let with = self.given(part, &at);
-            let call = self.inner(&Part { with: None, ..part.clone() }, with);
+            // `input` is the schema of the part's value, and `with` the arguments of the call in it.
+            let call = match has_input && part.call().is_some() {
+                true => self.inner(part, at.value()),
+                false => {
+                    let with = self.given(part, &at);
+                    self.inner(&Part { with: None, ..part.clone() }, with)
+                }
+            };
             return self.node(graph, &at, part, GraphBody::Call(call));
         }
         if part.with.is_some() && part.call().is_none() {
@@ -137,7 +149,8 @@ impl<'n> Drafting<'n> {
                 let value = self.made(part, value, &at);
                 self.node(graph, &at, part, GraphBody::Value(value))
             }
-            Kind::Gate(question) => {
+            Kind::Gate(text, Some(denied)) => self.answered_gate(graph, &at, part, (text, denied)),
+            Kind::Gate(question, None) => {
                 let mut policy = part.policy.clone().unwrap_or_default().approve(&**question);
                 policy.approve_timeout_ms = policy.approve_timeout_ms.or(policy.timeout_ms.take());
                 let part = Part { policy: Some(policy), ..part.clone() };
@@ -188,13 +201,47 @@ impl<'n> Drafting<'n> {
         self.note(&name, part);
         let node = GraphNode::new(name, does);
         let node = part.saves.iter().fold(node, |node, (key, part)| node.save(key, part));
-        let node = node.policy(part.policy.clone().unwrap_or_default()).schema(part.output.clone());
+        let mut policy = part.policy.clone().unwrap_or_default();
+        if let Some(text) = &mut policy.approve {
+            match question(text, &at.given) {
+                Ok(renamed) => *text = renamed,
+                Err(problem) => self.problems.push(format!("the part `{}`: {problem}", part.label())),
+            }
+        }
+        let node = node.policy(policy).schema(part.output.clone());
         graph.add(at, node)
     }
 
     /// Notes which part a node is.
     fn note(&mut self, node: &str, part: &Part) {
         self.written.extend(part.written.map(|number| (node.to_owned(), number)));
+    }
+
+    /// A question, and a choice by its answer.
+    fn answered_gate(
+        &mut self,
+        graph: &mut GraphInWork,
+        at: &Place,
+        part: &Part,
+        (text, denied): (&str, &Pipeline),
+    ) -> Place {
+        let label = part.label();
+        let text = question(text, &at.given).unwrap_or_else(|problem| {
+            self.problems.push(format!("the part `{label}`: {problem}"));
+            String::new()
+        });
+        let mut policy = part.policy.clone().unwrap_or_default();
+        policy.timeout_ms = policy.approve_timeout_ms.take().or(policy.timeout_ms);
+        let gate = graph.name(&label);
+        self.note(&gate, part);
+        let asks = GraphBody::Ask(Question::new(text).about(at.value()));
+        graph.add(at, GraphNode::new(&gate, asks).policy(policy));
+        let is_granted = Condition::Equals(
+            Mapping::from_part(&gate, "/decision"),
+            Mapping::Value(Value::String("granted".to_owned())),
+        );
+        let routes = vec![Route::when("granted", is_granted), Route::otherwise("denied")];
+        self.arms(graph, (at, &Place::behind(gate)), part, routes, &[None, Some(denied)])
     }
 
     fn parallel(&mut self, graph: &mut GraphInWork, at: &Place, part: &Part, parts: &[Pipeline]) -> Place {
@@ -255,20 +302,39 @@ impl<'n> Drafting<'n> {
                 },
             });
         }
+        let parts: Vec<Option<&Pipeline>> = arms.iter().map(|(_, pipeline)| Some(pipeline)).collect();
+        self.arms(graph, (at, at), part, routes, &parts)
+    }
+
+    /// Adds a router and its arms, each with the part that it has or the value as it is, and a node where they meet. The arms
+    /// are given the value at the first place, and the router stands at the second.
+    fn arms(
+        &mut self,
+        graph: &mut GraphInWork,
+        (at, chooses_at): (&Place, &Place),
+        part: &Part,
+        routes: Vec<Route>,
+        parts: &[Option<&Pipeline>],
+    ) -> Place {
+        let label = part.label();
         let names: Vec<String> = routes.iter().map(|route| route.arm.clone()).collect();
         let router = graph.name(&format!("{label}_of"));
         self.note(&router, part);
-        graph.add(at, GraphNode::new(&router, GraphBody::Route(Routes::first(routes))));
+        graph.add(chooses_at, GraphNode::new(&router, GraphBody::Route(Routes::first(routes))));
         let mut ends = Vec::new();
-        for (arm, (_, pipeline)) in names.iter().zip(arms) {
+        for (arm, pipeline) in names.iter().zip(parts) {
             let at = Place { given: at.given.clone(), edges: vec![GraphEdge::from(&router).arm(arm)] };
-            let end = self.part(graph, at, &pipeline.0);
+            let end = match pipeline {
+                Some(pipeline) => self.part(graph, at, &pipeline.0),
+                None => at,
+            };
             ends.push(graph.node_at(end, arm));
         }
         let first = Mapping::First(ends.iter().map(Mapping::from).collect());
         let name = graph.name(&label);
         self.note(&name, part);
         let node = GraphNode::new(name, GraphBody::Value(first)).begins(Begins::Barrier(1));
+        let node = part.saves.iter().fold(node, |node, (key, part)| node.save(key, part)).schema(part.output.clone());
         let node = ends.iter().fold(node, |node, end| node.edge(GraphEdge::from(end)));
         graph.add(&Place::behind(INPUT), node)
     }

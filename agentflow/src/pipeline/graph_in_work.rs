@@ -67,10 +67,7 @@ impl GraphInWork {
     /// Adds a node at a place; behind it is its output.
     pub(super) fn add(&mut self, at: &Place, mut node: GraphNode) -> Place {
         // One that does not read what is given waits for it all the same.
-        let reads = node
-            .does
-            .as_ref()
-            .is_some_and(|does| does.reads(&|name| name == at.given).iter().any(|(read, _)| *read == at.given));
+        let reads = node.reads_by_name(&|name| name == at.given).iter().any(|(read, _)| *read == at.given);
         let is_behind = node.edges.iter().chain(&at.edges).any(|edge| edge.from == at.given);
         if at.given != INPUT && !reads && !is_behind {
             node.edges.push(GraphEdge::from(&at.given));

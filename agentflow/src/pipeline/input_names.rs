@@ -38,9 +38,21 @@ fn template(text: &str, given: &str) -> Result<Mapping, String> {
         (Some(only), [_]) if only.parts().len() == 1 && !only.is_optional() => Ok(Mapping::from(given)),
         _ => {
             let text = renamed(text, &places, given);
-            Ok(Mapping::Template(text.parse().map_err(|error| wrong(&error))?))
+            let renamed: Template = text.parse().map_err(|error| wrong(&error))?;
+            Ok(Mapping::Template(renamed.shown_as(&template)))
         }
     }
+}
+
+/// Puts the node that has the input into the placeholders of a question.
+///
+/// # Errors
+/// The mistake in the template.
+pub(super) fn question(text: &str, given: &str) -> Result<String, String> {
+    let template: Template = text.parse().map_err(|error| format!("the text `{text}`: {error}"))?;
+    let inputs = template.placeholders().filter(|of| of.parts().first().is_some_and(|root| root == INPUT));
+    let places: Vec<usize> = inputs.map(|of| of.at() + 1).collect();
+    Ok(renamed(text, &places, given))
 }
 
 /// A condition over the input.
@@ -56,8 +68,9 @@ pub(super) fn condition(text: &str, given: &str) -> Result<Condition, String> {
     places.dedup();
     // A name may be a word of CEL.
     let name = if given == INPUT { INPUT.to_owned() } else { format!("nodes['{given}']") };
-    let text = renamed(text, &places, &name);
-    Ok(Condition::Cel(text.parse().map_err(|error| wrong(&error))?))
+    let renamed = renamed(text, &places, &name);
+    let expression: Expression = renamed.parse().map_err(|error| wrong(&error))?;
+    Ok(Condition::Cel(expression.shown_as(text)))
 }
 
 /// The text with another name at these places, where `input` stands.

@@ -87,12 +87,26 @@ impl Pipeline {
         Self::of(Kind::Value(value.into()))
     }
 
-    /// A question that a person must agree to before what follows begins. The person sees the value that is given, which is
-    /// also the output. A denial fails the run.
+    /// A question that a person must agree to before what follows begins. It is a [template](crate::template) over `input` and
+    /// `state`, as in `"Transfer {input.amount}?"`. The person sees the value that is given, which is also the output. A denial
+    /// fails the run, unless [`otherwise`](Self::otherwise) says what runs then.
     #[doc(alias = "GateNode")]
     #[doc(alias = "interrupt")]
     pub fn gate(question: impl Into<Arc<str>>) -> Self {
-        Self::of(Kind::Gate(question.into()))
+        Self::of(Kind::Gate(question.into(), None))
+    }
+
+    /// Sets the part that runs when the question of this [`gate`](Self::gate) is denied, with the value that the gate is given:
+    /// `Pipeline::gate("May it be sent?").otherwise(Pipeline::value("kept"))`. Its output replaces that of the gate, and the run
+    /// continues. Without it a denial fails the run. Only a gate has one; for other parts [`graphs`](Self::graphs) returns an
+    /// error.
+    #[must_use]
+    pub fn otherwise(self, part: impl Into<Self>) -> Self {
+        let denied = part.into();
+        self.changed(|gate| match &mut gate.kind {
+            Kind::Gate(_, otherwise) => *otherwise = Some(denied),
+            _ => gate.otherwise = true,
+        })
     }
 
     /// Changes of the state, one after another. The output is the value that is given.

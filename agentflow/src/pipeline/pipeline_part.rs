@@ -29,6 +29,8 @@ pub(super) struct Part {
     pub(super) output: NodeSchema,
     /// Which part of a document it is.
     pub(super) written: Option<usize>,
+    /// `otherwise` was said of a part that is no gate.
+    pub(super) otherwise: bool,
 }
 
 #[derive(Clone)]
@@ -36,7 +38,8 @@ pub(super) enum Kind {
     Call(ReferenceKind, Arc<str>),
     Given(Given),
     Value(Value),
-    Gate(Arc<str>),
+    /// A question, and the part that runs when it is denied.
+    Gate(Arc<str>, Option<Pipeline>),
     Transform(Vec<StateTransform>),
     Sequence(Vec<Pipeline>),
     Parallel(Vec<Pipeline>),
@@ -69,12 +72,14 @@ impl Part {
             input: NodeSchema::default(),
             output: NodeSchema::default(),
             written: None,
+            otherwise: false,
         }
     }
 
     /// Whether nothing is said of it but what it is.
     pub(super) fn is_bare(&self) -> bool {
-        let Self { kind: _, name, with, saves, policy, decider, limits: _, input, output, written: _ } = self;
+        let Self { kind: _, name, with, saves, policy, decider, limits: _, input, output, written: _, otherwise: _ } =
+            self;
         let any = NodeSchema::default();
         let is_plain = name.is_none() && with.is_none() && saves.is_empty() && policy.is_none() && decider.is_none();
         is_plain && *input == any && *output == any
@@ -98,7 +103,7 @@ impl Part {
         let label = match &self.kind {
             Kind::Call(..) | Kind::Given(_) => self.call().map_or("call", |(_, name)| name),
             Kind::Value(_) => "value",
-            Kind::Gate(_) => "gate",
+            Kind::Gate(..) => "gate",
             Kind::Transform(_) => "transform",
             Kind::Parallel(_) => "together",
             Kind::Race(_) => "race",
@@ -120,7 +125,8 @@ impl Part {
             }
             Kind::Repeat(part, _) | Kind::Map(part) | Kind::Tap(part) => vec![part],
             Kind::Choice(arms) => arms.iter().map(|(_, part)| part).collect(),
-            Kind::Call(..) | Kind::Given(_) | Kind::Value(_) | Kind::Gate(_) | Kind::Transform(_) => Vec::new(),
+            Kind::Gate(_, denied) => denied.iter().collect(),
+            Kind::Call(..) | Kind::Given(_) | Kind::Value(_) | Kind::Transform(_) => Vec::new(),
         }
     }
 
@@ -161,7 +167,8 @@ impl fmt::Debug for Part {
                 None => Ok(()),
             },
             Kind::Value(value) => write!(f, "{value}"),
-            Kind::Gate(question) => write!(f, "gate {question:?}"),
+            Kind::Gate(question, None) => write!(f, "gate {question:?}"),
+            Kind::Gate(question, Some(denied)) => write!(f, "gate {question:?} otherwise {denied:?}"),
             Kind::Transform(transforms) => write!(f, "transform {transforms:?}"),
             Kind::Sequence(parts) => all(f, parts, " >> "),
             Kind::Parallel(parts) => all(f, parts, " | "),

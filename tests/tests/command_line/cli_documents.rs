@@ -352,3 +352,44 @@ fn health_says_what_is_missing() {
         "{ended:#?}"
     );
 }
+
+/// A question of a document is shown, and its denial is a decision and no failure that is tried again.
+#[test]
+fn a_gate_is_shown_and_its_denial_is_a_decision() {
+    let place = Place::new();
+    let gate = "{gate: 'Transfer {input.amount}?', policy: {approve_timeout_ms: 20, on_timeout: deny}}";
+    let text = format!("name: transfer\ntopology:\n  sequence:\n    - {gate}\n    - value: 'sent {{input}}'\n");
+    let file = write(&place, "transfer.yaml", &text);
+    let shown = done(&["workflow", "show", "transfer", "--document", &file]).stdout;
+    assert!(shown.contains("  gate     gate <- input: "), "{shown}");
+    assert!(shown.contains("asks: Transfer {input.amount}?\n"), "{shown}");
+    let mermaid = done(&["workflow", "show", "transfer", "--document", &file, "--format", "mermaid"]).stdout;
+    assert!(mermaid.contains("{{\"gate<br/>asks: Transfer {input.amount}?\"}}"), "{mermaid}");
+    let store = place.store();
+    let input = "{\"input\": {\"amount\": 5}}";
+    let run = ["workflow", "run", "transfer", "--document", &file, "--input", input, "--store", &store];
+    let ended = agentwf(&run).run();
+    assert_eq!(ended.code, Some(1), "{ended:#?}");
+    assert!(ended.stderr.contains("approval denied"), "{ended:#?}");
+    assert!(ended.stderr.contains("a person has denied it") && !ended.stderr.contains("runs retry"), "{ended:#?}");
+    write(&place, "transfer.yaml", &text.replace("policy:", "otherwise: {value: kept}, policy:"));
+    assert_eq!(done(&run).stdout, "\"sent kept\"\n");
+}
+
+/// An agent belongs to its document, for `validate` and for all other commands.
+#[test]
+fn two_documents_have_an_agent_of_one_name() {
+    let place = Place::new();
+    fs::create_dir(place.path("flows")).unwrap();
+    for name in ["intake", "billing"] {
+        let agents = "agents: [{name: reader, model: openai/gpt-5-mini, instruction: Read.}]";
+        let text = format!("name: {name}\n{agents}\norchestration: {{type: sequential, agents: [reader]}}\n");
+        write(&place, &format!("flows/{name}.yaml"), &text);
+    }
+    let flows = place.path("flows");
+    assert_eq!(done(&["workflow", "validate", &flows]).stdout.lines().count(), 2);
+    let listed = done(&["workflow", "list", "--document", &flows]).stdout;
+    assert!(listed.contains("intake(message: string)") && listed.contains("billing(message: string)"), "{listed}");
+    let shown = done(&["workflow", "show", "billing", "--document", &flows]).stdout;
+    assert!(shown.contains("reader (agent)"), "{shown}");
+}

@@ -12,7 +12,7 @@ use agentflow::{Approval, async_trait};
 use agentflow_testing::{McpAnswer, ScriptedMcp, ScriptedModel, Turn, within};
 use serde_json::{Map, Value, json};
 
-use crate::documents::{REVIEW, WF_001, after_every_crash, read, run};
+use crate::documents::{REVIEW, WF_001, after_every_crash, problems, read, run};
 
 /// A server or an agent of another program: its name, and its tools.
 pub(super) struct Far(pub(super) &'static str, pub(super) Vec<ToolRef>);
@@ -416,7 +416,7 @@ async fn runs_of_edges_and_steps_survive_every_crash() {
 fn a_document_of_edges_is_json_too() {
     let text = serde_json::to_string(&json!({
         "workflow_id": "j",
-        "nodes": [{"node_id": "a", "kind": "router"}, {"node_id": "b", "kind": "terminal"}],
+        "nodes": [{"node_id": "a", "kind": "router", "condition_expr": "true"}, {"node_id": "b", "kind": "terminal"}],
         "edges": [{"from_node_id": "a", "to_node_id": "b"}],
     }))
     .unwrap();
@@ -509,4 +509,72 @@ async fn a_node_gets_a_prompt_of_a_server() {
     let problem =
         "`mcp_prompt`: a pool has servers with their tools, or agents; bind a prompt with `resolution_mode: fixed`";
     assert_eq!(error.problems()[0].message, problem);
+}
+
+/// The followers of a node with `on_error: skip_node` begin after its failure: they read only the state.
+#[tokio::test]
+async fn what_follows_a_skipped_node_begins() {
+    let edge = |from: &str, to: &str, more: &str| format!("  - {{from_node_id: {from}, to_node_id: {to}{more}}}\n");
+    let router = |more: &str| format!("  - {{node_id: r, kind: router{more}}}\n");
+    let by_router = document(
+        &[
+            router(", condition_expr: 'true'"),
+            "  - {node_id: b, kind: router, condition_expr: 'missing == 1', on_error: skip_node}\n".to_owned(),
+            "  - {node_id: c, kind: terminal}\n".to_owned(),
+        ]
+        .concat(),
+        &[edge("r", "b", ", edge_type: sequential"), edge("b", "c", ", edge_type: sequential")].concat(),
+    );
+    let runtime = with_far(Runtime::builder()).store(MemoryStore::new()).document(read(&by_router)).build();
+    let handle = runtime.start_named("it", json!({"input": {"n": 1}})).await.unwrap();
+    assert_eq!(handle.result().await.unwrap().decode::<Value>().unwrap(), json!({"n": 1}));
+    let report = runtime.inspect(handle.run_id()).await.unwrap();
+    let last = report.nodes.iter().find(|node| &*node.name == "c").unwrap();
+    assert_eq!(serde_json::to_value(last.status).unwrap(), "success", "{report:?}");
+    // The same of servers, with a condition over the state, and of what is behind a node that did not begin.
+    let read_file = ", input_mapping: {path: path}, on_error: skip_node, output_mapping: {text: output}";
+    let saved = |key: &str| format!(", input_mapping: {{n: n}}, output_mapping: {{{key}: tool_used}}");
+    let nodes = [
+        router(""),
+        calls("a", "read", read_file),
+        calls("b", "echo", &saved("always")),
+        calls("c", "echo", &saved("when")),
+        calls("d", "echo", &saved("unless")),
+    ]
+    .concat();
+    let edges = [
+        edge("r", "a", ", condition_key: path, edge_type: conditional"),
+        edge("r", "d", ", condition_key: n, edge_type: conditional"),
+        edge("a", "b", ""),
+        edge("a", "c", ", condition_key: n, edge_type: conditional"),
+        edge("b", "d", ", condition_key: nothing, edge_type: conditional"),
+    ]
+    .concat();
+    let text = document(&nodes, &edges);
+    let output = output_of(&text, json!({"path": "broken", "n": 1})).await;
+    assert_eq!(output, json!({"path": "broken", "n": 1, "always": "echo", "when": "echo", "unless": "echo"}));
+    let output = output_of(&text, json!({"path": "x", "n": 0})).await;
+    assert_eq!(output, json!({"path": "x", "n": 0, "text": "small", "always": "echo"}));
+    let output = output_of(&text, json!({"n": 1})).await;
+    assert_eq!(output, json!({"n": 1, "unless": "echo"}));
+    after_every_crash(&text, json!({"input": {"path": "broken", "n": 1}}), with_far).await;
+    // It is written as it was.
+    let graph = read(&by_router).graph().clone();
+    let again = DocumentForm::Edges.export(&graph).unwrap();
+    assert_eq!(again["nodes"][1]["on_error"], "skip_node", "{again}");
+}
+
+#[test]
+fn incomplete_joins_and_routers_are_refused() {
+    let join = document(
+        &[calls("a", "echo", ""), "  - {node_id: j, kind: join}\n".to_owned()].concat(),
+        "  - {from_node_id: a, to_node_id: j}\n",
+    );
+    assert_eq!(problems(&join), ["4:5: the join `j` needs `join_group`, the group of the edges that it waits for"]);
+    let router = document(
+        &["  - {node_id: r, kind: router}\n".to_owned(), calls("a", "echo", "")].concat(),
+        "  - {from_node_id: r, to_node_id: a, edge_type: sequential}\n",
+    );
+    let says = "the router `r` chooses nothing; give it a `condition_expr`, or an edge with `edge_type: conditional`";
+    assert_eq!(problems(&router), [format!("3:5: {says}")]);
 }

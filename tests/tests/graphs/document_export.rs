@@ -35,6 +35,7 @@ fn random_edges(seed: u64) -> Value {
                     "fixed_ref": {"agent_id": "x"}
                 }]);
             }
+            "join" => node["join_group"] = json!(id(at)),
             "router" if rng.bool() => {
                 let condition = ["state.kind", "state.n > 1 && 'a' in state.l"][rng.usize(..2)];
                 node["condition_expr"] = json!(condition);
@@ -72,6 +73,9 @@ fn random_edges(seed: u64) -> Value {
                 continue;
             }
             let mut edge = json!({"from_node_id": id(from), "to_node_id": id(to), "edge_type": "sequential"});
+            if kinds[to] == "join" {
+                edge["join_group"] = json!(id(to));
+            }
             let chooses = nodes[from].get("condition_expr").is_some();
             if kinds[from] == "router" && rng.u8(..3) > 0 {
                 edge["edge_type"] = json!("conditional");
@@ -122,11 +126,13 @@ fn without_defaults(mut document: Value) -> Value {
                     })
             }
             "timeout_ms" => *value != json!(30000),
-            "label" => false,
+            "label" | "join_group" => false,
             _ => true,
         });
     }
     let edges = document["edges"].as_array_mut().unwrap();
+    // The writer chooses the names of groups.
+    edges.iter_mut().filter_map(Value::as_object_mut).for_each(|edge| drop(edge.remove("join_group")));
     edges.sort_by_key(ToString::to_string);
     document
 }

@@ -65,7 +65,7 @@ const BROKEN: &[(&str, &[&str])] = &[
         ],
     ),
     (
-        "workflow_id: w\nnodes:\n  - {node_id: a, kind: join}\n  - {node_id: b, kind: join}\nedges:\n  - {from_node_id: a, to_node_id: b}\n  - {from_node_id: b, to_node_id: a}\n",
+        "workflow_id: w\nnodes:\n  - {node_id: a, kind: join, join_group: g}\n  - {node_id: b, kind: join, join_group: h}\nedges:\n  - {from_node_id: a, to_node_id: b, join_group: h}\n  - {from_node_id: b, to_node_id: a, join_group: g}\n",
         &["6:5: these nodes wait for each other: `a`, `b`; a workflow has no cycle"],
     ),
     (
@@ -333,7 +333,7 @@ const TOGETHER: &[(&str, &[&str])] = &[
         ],
     ),
     (
-        "workflow_id: a\nnodes:\n  - {node_id: x, kind: join}\n  - {node_id: y, kind: mcp, timeout: 5, dependencies: [{dependency_id: d, dependency_type: mcp_tool, fixed_ref: {server_id: s, tool_name: t}}]}\n  - {node_id: r, kind: router, condition_expr: 'x >'}\nedges:\n  - {from_node_id: x, to_node_id: y}\n  - {from_node_id: y, to_node_id: x}\n  - {from_node_id: y, to_node_id: 5}\n",
+        "workflow_id: a\nnodes:\n  - {node_id: x, kind: join, join_group: g}\n  - {node_id: y, kind: mcp, timeout: 5, dependencies: [{dependency_id: d, dependency_type: mcp_tool, fixed_ref: {server_id: s, tool_name: t}}]}\n  - {node_id: r, kind: router, condition_expr: 'x >'}\nedges:\n  - {from_node_id: x, to_node_id: y}\n  - {from_node_id: y, to_node_id: x, join_group: g}\n  - {from_node_id: y, to_node_id: 5}\n",
         &[
             "4:29: a node has no `timeout`; did you mean `timeout_ms`?",
             "4:139: the node `y`: this program knows no tool `mcp.s.t`",
@@ -354,7 +354,7 @@ const TOGETHER: &[(&str, &[&str])] = &[
     ),
     (
         "id: a\nnodes:\n  - {id: z, tool: doc_search, args_template: {query: x}}\n  - {id: z, retry_limit: 0}\n",
-        &["3:10: two nodes are named `z`; rename one", "4:6: a node needs `tool`"],
+        &["3:10: two nodes are named `z`; rename one", "4:6: the node `z` needs `tool`"],
     ),
 ];
 
@@ -451,7 +451,7 @@ async fn mistakes_of_the_plan_are_reported_beside_unknown_names() {
             ],
         ),
         (
-            "workflow_id: a\nnodes:\n  - {node_id: r, kind: router}\n  - {node_id: x, kind: mcp, output_mapping: {k: output}, dependencies: [{dependency_id: d, dependency_type: mcp_tool, fixed_ref: {server_id: s, tool_name: t}}]}\n  - {node_id: y, kind: mcp, output_mapping: {k: output}, dependencies: [{dependency_id: d, dependency_type: mcp_tool, fixed_ref: {server_id: s, tool_name: t}}]}\nedges:\n  - {from_node_id: r, to_node_id: x}\n  - {from_node_id: r, to_node_id: y}\n",
+            "workflow_id: a\nnodes:\n  - {node_id: r, kind: router, condition_expr: 'true'}\n  - {node_id: x, kind: mcp, output_mapping: {k: output}, dependencies: [{dependency_id: d, dependency_type: mcp_tool, fixed_ref: {server_id: s, tool_name: t}}]}\n  - {node_id: y, kind: mcp, output_mapping: {k: output}, dependencies: [{dependency_id: d, dependency_type: mcp_tool, fixed_ref: {server_id: s, tool_name: t}}]}\nedges:\n  - {from_node_id: r, to_node_id: x}\n  - {from_node_id: r, to_node_id: y}\n",
             vec![
                 "4:46: `x` and `y` may run at the same time, and each of them saves `k` in the state; let an edge lead from the first to the second, or give one of them a key of its own".to_owned(),
                 "4:156: the node `x`: this program knows no tool `mcp.s.t`".to_owned(),
@@ -478,4 +478,44 @@ async fn mistakes_of_the_plan_are_reported_beside_unknown_names() {
     .unwrap();
     let error = Runtime::builder().graph(graph).build().workflow_graph("doc_plan").unwrap_err().to_string();
     assert!(error.contains("when `way` takes `r`, the workflow has no output") && error.contains(unknown), "{error}");
+}
+
+/// Forgotten or unquoted signs of YAML.
+#[test]
+fn mistakes_in_signs_say_which_sign_is_meant() {
+    for (text, says) in [
+        ("id: a\npattern: \"\\d+\"\n", "2:11: unknown escape `\\d` in double quotes; use single quotes or `\\\\d`"),
+        ("id: \"ok\\n \\q\"\n", "1:11: unknown escape `\\q` in double quotes; use single quotes or `\\\\q`"),
+        ("id: \"\\u12\"\n", "1:6: `\\u` needs 4 hexadecimal digits in double quotes; use single quotes or `\\\\u`"),
+        ("id: w\nnodes:\n  - id: a\n    tool t\n", "4:5: expected `:` after `tool t`"),
+        ("id: w\ntool t", "2:1: expected `:` after `tool t`"),
+        ("id: w\ntool t\nnodes: []\n", "2:1: expected `:` after `tool t`"),
+        ("title: {topic} and more\n", "1:8: the text continues behind `}`; quote a text that begins with `{`"),
+        ("- value: {input.name} is late\n", "1:10: the text continues behind `}`; quote a text that begins with `{`"),
+        ("- [a] b\n- c\n", "1:3: the text continues behind `]`; quote a text that begins with `[`"),
+        ("a: {text: {topic} more}\n", "1:11: the text continues behind `}`; quote a text that begins with `{`"),
+    ] {
+        assert_eq!(problems(text), [says], "{text}");
+    }
+}
+
+/// A misspelt keyword would have no effect.
+#[test]
+fn misspelt_keywords_of_schemas_are_found() {
+    for (text, says) in [
+        (
+            "name: w\ntopology: {value: 1, output: {typ: integer}}\n",
+            "2:31: a JSON Schema has no `typ`; did you mean `type`?",
+        ),
+        (
+            "name: w\ntopology:\n  value: 1\n  input: {properties: {typ: {anyOf: [{minLenght: 2}]}}, x-typ: 1}\n",
+            "4:39: a JSON Schema has no `minLenght`; did you mean `minLength`?",
+        ),
+        (
+            "name: w\noutput: a\nnodes: [{name: a, schema: {item: {}}, does: {value: {value: 1}}}]\n",
+            "3:28: a JSON Schema has no `item`; did you mean `items`?",
+        ),
+    ] {
+        assert_eq!(problems(text), [says], "{text}");
+    }
 }

@@ -285,3 +285,38 @@ async fn a_run_that_is_resumed_does_not_choose_again() {
     assert_eq!(output.decode::<Value>().unwrap()["tool_used"], "slow");
     assert_eq!(other.asked(), 0);
 }
+
+/// A mistake in a candidate is reported where the candidate is written; those that may not be bound do not count.
+#[tokio::test]
+async fn a_mistake_in_a_candidate_is_reported_at_it() {
+    let text = "workflow_id: w
+nodes:
+  - node_id: a
+    kind: mcp
+    permissions: {acl_server_ids: [code, notes]}
+    dependencies:
+      - dependency_id: d
+        dependency_type: mcp_tool
+        resolution_mode: pool
+        pool_refs:
+          - {server_id: other, tool_name: read}
+          - {server_id: code, tool_name: read}
+          - {server_id: notes, tool_name: nothing}
+edges: []
+model: openai/gpt-5-mini
+";
+    let runtime = with_far(Runtime::builder()).build();
+    let error = runtime.check(&read(text)).await.unwrap_err();
+    let found = places(&error);
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert!(found[0].starts_with("13:43: ") && found[0].contains("`mcp.notes.nothing`"), "{found:?}");
+}
+
+/// A missing argument is reported at the call, and not at a text in which its name is a word.
+#[tokio::test]
+async fn a_missing_argument_is_reported_at_the_call() {
+    let text = "id: w\nnodes:\n  - {id: a, args_template: {most: \"{query}\"}, tool: doc_search}\n";
+    let error = Runtime::builder().build().check(&read(text)).await.unwrap_err();
+    let found = places(&error);
+    assert_eq!(found, ["3:53: the node `a`: the tool `doc_search` needs `query`, which is not given"]);
+}

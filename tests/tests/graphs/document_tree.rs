@@ -1,10 +1,12 @@
 //! Documents of parts within parts: they are the graphs that the operators make.
 
+use agentflow::Approval;
 use agentflow::document::DocumentForm;
 use agentflow::pipeline::{Pipeline, until};
 use agentflow::prelude::*;
 use agentflow::store::MemoryStore;
 use agentflow::workflow::NodePolicy;
+use agentflow_testing::within;
 use serde_json::json;
 
 use crate::documents::{LETTERS, after_every_crash, problems, read, run};
@@ -134,4 +136,122 @@ fn a_preset_is_read_wherever_it_is_named() {
     // Of edges and steps, too.
     let edges = "workflow_id: w\nnodes:\n  - {node_id: a, kind: mcp, retry_policy: &often {max_atempts: 9}, dependencies: [{dependency_id: d, dependency_type: mcp_tool, fixed_ref: {server_id: s, tool_name: t}}]}\n  - {node_id: b, kind: mcp, retry_policy: *often, dependencies: [{dependency_id: d, dependency_type: mcp_tool, fixed_ref: {server_id: s, tool_name: t}}]}\nedges: []\n";
     assert_eq!(problems(edges), ["3:51: a retry policy has no `max_atempts`; did you mean `max_attempts`?"]);
+}
+
+/// A denied question leads to another part.
+#[tokio::test(start_paused = true)]
+async fn a_denied_gate_has_a_branch() {
+    let text = "name: transfer
+topology:
+  sequence:
+    - value: {amount: \"{input}\"}
+    - gate: \"Transfer {input.amount}?\"
+      otherwise: {value: \"kept {input.amount}\"}
+      save: decided
+    - value: \"{state.decided}: {input}\"
+";
+    let gate =
+        Pipeline::gate("Transfer {input.amount}?").otherwise(Pipeline::value("kept {input.amount}")).save("decided");
+    let pipeline = Pipeline::value(json!({"amount": "{input}"})) >> gate >> Pipeline::value("{state.decided}: {input}");
+    let document = read(text);
+    assert_eq!(document.graph(), pipeline.graphs("transfer").unwrap().last().unwrap());
+    for (answer, output) in
+        [(Approval::granted(), "{\"amount\":5}: {\"amount\":5}"), (Approval::denied("no"), "kept 5: kept 5")]
+    {
+        let runtime = Runtime::builder().store(MemoryStore::new()).document(document.clone()).build();
+        let handle = runtime.start_named("transfer", json!({"input": 5})).await.unwrap();
+        let question = within("the question", handle.asked()).await.unwrap().expect("somebody is asked");
+        assert_eq!((&*question.path, &*question.message), ("gate", "Transfer 5?"));
+        runtime.approve(handle.run_id(), &question.id, answer, "ada").await.unwrap();
+        assert_eq!(handle.result().await.unwrap().decode::<String>().unwrap(), output);
+    }
+    let error = Pipeline::value(1).otherwise(Pipeline::value(2)).graphs("made").unwrap_err().to_string();
+    assert!(error.starts_with("the part `value`: only a gate has `otherwise`"), "{error}");
+}
+
+/// `input` is the schema of what a part is given, wherever the part stands; `with` is made of that.
+#[tokio::test]
+async fn a_part_with_a_schema_and_arguments_means_one_thing() {
+    let part = "{tool: doc_grow, with: {text: '{input}'}, input: {type: string}}";
+    for text in [
+        format!("name: it\ntopology: {part}\n"),
+        format!("name: it\ntopology: {{sequence: [{{value: '{{input}}'}}, {part}]}}\n"),
+    ] {
+        let document = read(&text);
+        let runtime = Runtime::builder().document(document.clone()).build();
+        runtime.check(&document).await.unwrap_or_else(|error| panic!("{text}{error}"));
+        assert_eq!(run(&runtime, "it", json!({"input": "a"})).await, json!("a!"));
+        let again =
+            DocumentForm::Tree.export_with(document.graph(), document.inner()).unwrap_or_else(|e| panic!("{e}"));
+        assert_eq!(read(&again.to_string()).graph(), document.graph());
+    }
+    let misfit = format!("name: it\ntopology: {{sequence: [{{value: 5}}, {part}]}}\n");
+    let runtime = Runtime::builder().build();
+    let error = runtime.check(&read(&misfit)).await.unwrap_err();
+    assert!(error.problems()[0].message.contains("string is expected"), "{error}");
+}
+
+/// Words of other programs lead to the words of this form.
+#[test]
+fn a_part_in_other_words_says_what_to_write() {
+    for (part, says) in [
+        (
+            "{if: x, then: {value: 1}}",
+            "a part has no `if`; a part that depends on a condition is `route: [{when: .., then: ..}]`",
+        ),
+        ("{approval: May it?}", "a part has no `approval`; a question that a person must agree to is `gate: ..`"),
+        ("{http_request: {url: x}}", "a part has no `http_request`; a tool is called with `tool: http_request`"),
+        ("{toool: x}", "a part has no `toool`; did you mean `tool`?"),
+    ] {
+        let found = problems(&format!("name: it\ntopology: {part}\n"));
+        assert_eq!(found, [format!("2:12: {says}")]);
+    }
+}
+
+/// Errors show what the author wrote, under the mistake; the workflow's input has a name in all parts.
+#[tokio::test]
+async fn sentences_and_places_are_those_of_the_text() {
+    let text = "name: it
+topology:
+  sequence:
+    - {value: {total: \"{input.total}\"}, save: order}
+    - {value: \"{input.total} to {nodes.input.country}\"}
+";
+    let runtime = Runtime::builder().document(read(text)).build();
+    assert_eq!(run(&runtime, "it", json!({"input": {"total": 5, "country": "DE"}})).await, json!("5 to DE"));
+    let typed = text.replace("topology:", "topology:\n  output: {type: string}");
+    let found = problems(&typed.replace("{nodes.input.country}", "{input.country}"));
+    assert!(found.len() == 1 && found[0].starts_with("6:"), "{found:?}");
+    assert!(
+        found[0].contains("the placeholder `{input.country}`: the output of `value` has nothing there"),
+        "{found:?}"
+    );
+    let route = |when: &str| {
+        format!(
+            "name: it\ntopology:\n  sequence:\n    - {{value: {{total: \"{{input.total}}\"}}, save: order}}\n    - route:\n        - when: \
+             {when}\n          then: {{value: by truck}}\n      otherwise: {{value: \"{{input.total}} by ship\"}}\n"
+        )
+    };
+    let found = problems(&route("input.country == 'DE'"));
+    assert!(found.len() == 1 && found[0].starts_with("6:17: "), "{found:?}");
+    assert!(
+        found[0].contains("`input.country == 'DE'`, at byte 0: the output of `value` has nothing at `country`"),
+        "{found:?}"
+    );
+    let found = problems(&route("order.country == 'DE'"));
+    assert!(found.len() == 1 && found[0].ends_with("; the key of the state is `state.order`"), "{found:?}");
+    read(&route("nodes.input.country == 'DE' && state.order.total > 1"));
+}
+
+/// A key of the state leads from the node that saves it to the node that reads it.
+#[test]
+fn pictures_show_keys_of_the_state() {
+    let text = "name: it\ntopology:\n  sequence:\n    - {value: \"{input}\", save: topic}\n    - {value: x}\n    - {value: \"about {state.topic}\"}\n";
+    let (mermaid, dot) = (read(text).graph().to_mermaid(), read(text).graph().to_dot());
+    assert!(mermaid.contains("n1(\"value<br/>saves topic\")\n"), "{mermaid}");
+    assert!(mermaid.contains("n1 -.->|\"topic\"| n3\n") && !mermaid.contains("|\"topic\"| n2"), "{mermaid}");
+    assert!(dot.contains("n1 -> n3 [label=\"topic\", style=dashed];\n"), "{dot}");
+    static TOPIC: StateKey<String> = StateKey::session("topic");
+    let agent = Agent::new("openai/gpt-5-mini").output_key(&TOPIC);
+    assert_eq!(agentflow::agent::AgentOutline::of(&agent).saves.as_deref(), Some("topic"));
 }

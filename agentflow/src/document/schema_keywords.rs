@@ -1,0 +1,101 @@
+//! Misspelt keywords in the JSON Schemas of documents: a schema takes any keyword, so a misspelt one would say nothing.
+
+use super::object_fields::Problems;
+use crate::text::{did_you_mean, nearest};
+use crate::text_tree::{Datum, Tree};
+
+/// Keywords whose value is a schema, or a list of schemas.
+const SCHEMAS: [&str; 16] = [
+    "additionalItems",
+    "additionalProperties",
+    "allOf",
+    "anyOf",
+    "contains",
+    "contentSchema",
+    "else",
+    "if",
+    "items",
+    "not",
+    "oneOf",
+    "prefixItems",
+    "propertyNames",
+    "then",
+    "unevaluatedItems",
+    "unevaluatedProperties",
+];
+
+/// Keywords whose value has schemas by names.
+const NAMED: [&str; 6] =
+    ["properties", "patternProperties", "dependentSchemas", "dependencies", "$defs", "definitions"];
+
+/// All other keywords, also those of OpenAPI, whose value is no schema.
+const OTHERS: [&str; 47] = [
+    "$anchor",
+    "$comment",
+    "$dynamicAnchor",
+    "$dynamicRef",
+    "$id",
+    "$recursiveAnchor",
+    "$recursiveRef",
+    "$ref",
+    "$schema",
+    "$vocabulary",
+    "const",
+    "contentEncoding",
+    "contentMediaType",
+    "default",
+    "dependentRequired",
+    "deprecated",
+    "description",
+    "discriminator",
+    "enum",
+    "example",
+    "examples",
+    "exclusiveMaximum",
+    "exclusiveMinimum",
+    "externalDocs",
+    "format",
+    "id",
+    "markdownDescription",
+    "maxContains",
+    "maxItems",
+    "maxLength",
+    "maxProperties",
+    "maximum",
+    "minContains",
+    "minItems",
+    "minLength",
+    "minProperties",
+    "minimum",
+    "multipleOf",
+    "nullable",
+    "pattern",
+    "readOnly",
+    "required",
+    "title",
+    "type",
+    "uniqueItems",
+    "writeOnly",
+    "xml",
+];
+
+/// Notes each keyword of a schema that is unknown and near to one that is known.
+pub(super) fn check_keywords(schema: &Tree, problems: &mut Problems) {
+    let Datum::Object(fields) = &schema.datum else { return };
+    for field in fields {
+        let name = field.name.as_str();
+        if NAMED.contains(&name) {
+            if let Datum::Object(named) = &field.value.datum {
+                named.iter().for_each(|of| check_keywords(&of.value, problems));
+            }
+        } else if SCHEMAS.contains(&name) {
+            check_keywords(&field.value, problems);
+            field.value.items().iter().for_each(|item| check_keywords(item, problems));
+        } else if !OTHERS.contains(&name) && !name.starts_with("x-") {
+            let known = SCHEMAS.iter().chain(&NAMED).chain(&OTHERS).copied();
+            if let near @ Some(_) = nearest(name, known) {
+                problems.note(&field.at, format!("a JSON Schema has no `{name}`{}", did_you_mean(near)));
+            }
+        }
+    }
+}
