@@ -6,6 +6,7 @@ mod check_cost;
 mod patterns;
 mod references;
 mod schema_graph;
+mod tolerance;
 
 use std::fmt;
 use std::sync::Arc;
@@ -18,6 +19,7 @@ use self::check_cost::MOST_EXPLAINED;
 #[cfg(feature = "tool-api")]
 pub(crate) use self::references::decoded;
 use self::schema_graph::SchemaGraph;
+use self::tolerance::Tolerated;
 use crate::text::{did_you_mean, head, nearest};
 
 /// A JSON Schema, read once. Without `$schema` it is one of draft 2020-12. In every draft the formats that JSON Schema names,
@@ -33,6 +35,8 @@ struct ReadSchema {
     schema: Value,
     graph: SchemaGraph,
     validator: Validator,
+    /// Parts of the schema that are not checked, a sentence each.
+    unchecked: Vec<String>,
 }
 
 /// The types that a schema can name.
@@ -48,13 +52,38 @@ impl SchemaCheck {
     /// # Errors
     /// A sentence about the mistake in the schema, or the limit that it exceeds.
     pub(crate) fn new(schema: &Value) -> Result<Self, String> {
+        Self::read(schema, Vec::new())
+    }
+
+    /// The check of a schema of somebody else, such as that of a tool of a server: a pattern that cannot be read, and a
+    /// reference that leads nowhere, are not checked.
+    ///
+    /// # Errors
+    /// As those of [`new`](Self::new), about everything else.
+    pub(crate) fn tolerant(schema: &Value) -> Result<Self, String> {
+        let problem = match Self::new(schema) {
+            Ok(check) => return Ok(check),
+            Err(problem) => problem,
+        };
+        match Tolerated::new(schema) {
+            Ok(Tolerated { schema, unchecked }) if !unchecked.is_empty() => Self::read(&schema, unchecked),
+            _ => Err(problem),
+        }
+    }
+
+    /// Parts of the schema that are not checked, a sentence each; empty unless it was read [tolerantly](Self::tolerant).
+    pub(crate) fn unchecked(&self) -> &[String] {
+        &self.0.unchecked
+    }
+
+    fn read(schema: &Value, unchecked: Vec<String>) -> Result<Self, String> {
         let graph = SchemaGraph::new(schema).map_err(|problem| not_a_schema("", &problem))?;
         // Patterns come from whoever wrote the schema, so an engine reads them whose time grows with the text alone.
         // Some drafts check formats by default and others do not.
         let options =
             jsonschema::options().with_pattern_options(graph.patterns.options()).should_validate_formats(true);
         let validator = options.build(schema).map_err(|error| problem_of_schema(&error))?;
-        Ok(Self(Arc::new(ReadSchema { schema: schema.clone(), graph, validator })))
+        Ok(Self(Arc::new(ReadSchema { schema: schema.clone(), graph, validator, unchecked })))
     }
 
     /// # Errors
@@ -69,7 +98,7 @@ impl SchemaCheck {
     /// # Errors
     /// As those of [`check`](Self::check).
     pub(crate) fn check_at(&self, value: &Value, at: &str) -> Result<(), String> {
-        let ReadSchema { schema, graph, validator } = &*self.0;
+        let ReadSchema { schema, graph, validator, .. } = &*self.0;
         let cost = graph.cost(value)?;
         // What is wrong is looked for where something is.
         if validator.is_valid(value) {

@@ -45,6 +45,9 @@ pub struct ToolDefinition {
     /// The name that a program knows it by, where `name` is the wire name of that.
     #[serde(skip)]
     in_catalogue: Option<Arc<str>>,
+    /// The description for others than the models of this program, if it is another one.
+    #[serde(skip)]
+    pub(crate) public_description: Option<Arc<str>>,
 }
 
 impl ToolDefinition {
@@ -63,6 +66,7 @@ impl ToolDefinition {
             arguments: ArgumentsCheck::default(),
             aspects: Aspects::default(),
             in_catalogue: None,
+            public_description: None,
         }
     }
 
@@ -89,14 +93,14 @@ impl ToolDefinition {
         self.in_catalogue.as_ref().unwrap_or(&self.name)
     }
 
-    /// The check of arguments, made once and shared with the same tool under other names. `parameters` must not change
+    /// The check of arguments, as far as the schema can be checked, made once and shared with the same tool under other names. `parameters` must not change
     /// afterwards; a clone has a check of its own.
     ///
     /// # Errors
     /// A sentence that says what is wrong with the schema.
     #[cfg(feature = "dynamic")]
     pub(crate) fn arguments_check(&self) -> Result<&SchemaCheck, &str> {
-        let made = self.arguments.0.check.get_or_init(|| SchemaCheck::new(&self.parameters).map_err(Into::into));
+        let made = self.arguments.0.check.get_or_init(|| SchemaCheck::tolerant(&self.parameters).map_err(Into::into));
         made.as_ref().map_err(|problem| &**problem)
     }
 

@@ -207,11 +207,23 @@ fn options(
     errors: &mut Errors,
 ) -> TokenStream {
     let AgentOptions {
-        model, tools, temperature, max_tokens, prompt_cache, max_steps, output_retries, output_key, ..
+        model,
+        description,
+        tools,
+        temperature,
+        max_tokens,
+        prompt_cache,
+        max_steps,
+        output_retries,
+        output_key,
+        ..
     } = options;
     let mut fields = Vec::new();
     if let Some(model) = model {
         fields.push(quote!(model: #private::Some(#model)));
+    }
+    if let Some(description) = description {
+        fields.push(quote!(description: #private::Some(#description)));
     }
     if !tools.is_empty() {
         // A path that is not a tool is reported at the path.

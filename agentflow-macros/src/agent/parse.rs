@@ -10,6 +10,7 @@ use crate::options::{self, Value, small};
 #[derive(Default)]
 pub(super) struct AgentOptions {
     pub(super) model: Option<LitStr>,
+    pub(super) description: Option<LitStr>,
     pub(super) tools: Vec<Path>,
     pub(super) temperature: Option<LitFloat>,
     pub(super) max_tokens: Option<LitInt>,
@@ -34,6 +35,7 @@ pub(super) fn options(tokens: TokenStream, errors: &mut Errors) -> AgentOptions 
         let name = given.name.to_string();
         match (name.as_str(), given.value) {
             ("model", Value::Text(text)) => options.model = model_name(text, errors),
+            ("description", Value::Text(text)) => options.description = Some(text),
             ("tools", Value::Paths(paths)) => options.tools = paths,
             ("temperature", Value::Decimal(number)) => options.temperature = finite(&number, errors),
             ("max_tokens", Value::Number(number)) => options.max_tokens = some(number, "no answer", errors),

@@ -206,6 +206,13 @@ const AGENT_FUNCTION: &[OptionSpec] = &[
         meaning: "the model, as `provider/model`; a runtime may replace it",
     },
     OptionSpec {
+        name: "description",
+        form: Form::Text,
+        example: "description = \"Judges a risk.\"",
+        default: "none",
+        meaning: "what the agent is for, for those who call it: clients of a server, which are never shown its instruction, and models that have it as a tool",
+    },
+    OptionSpec {
         name: "tools",
         form: Form::Paths,
         example: "tools = [search, orders::find]",

@@ -12,7 +12,6 @@ use super::{Agent, AgentOutline};
 use crate::context::Context;
 use crate::error::Result;
 use crate::run::Host;
-use crate::text::head;
 use crate::tool::{
     Effects, IntoTools, Tool, ToolDefinition, ToolError, ToolFuture, ToolHost, ToolList, ToolOutput, ToolPolicy,
     ToolRef, read_arguments,
@@ -58,15 +57,13 @@ struct Arguments {
 }
 
 impl<O: 'static> AgentTool<O> {
-    /// The agent as a tool of its own name, described by the beginning of its instructions. It counts as one that writes
+    /// The agent as a tool of its own name, described by its [description](Agent::description), else by the beginning of its
+    /// instructions, which clients of a server are not shown. It counts as one that writes
     /// when one of its tools does.
     pub fn new(agent: Agent<O>) -> Self {
         let description = &agent.description;
-        let about = match (&description.instructions, description.definition) {
-            (Some(instructions), _) => head(instructions, DESCRIPTION).to_owned(),
-            (None, Some(definition)) => head(definition.instruction(), DESCRIPTION).to_owned(),
-            (None, None) => format!("Ask the agent `{}`.", description.name),
-        };
+        let about = Some(description.about()).filter(|about| !about.is_empty());
+        let about = about.unwrap_or_else(|| description.public());
         let parameters = match &description.prompt {
             Some(_) => json!({"type": "object", "properties": {}, "additionalProperties": false}),
             None => json!({
@@ -79,7 +76,8 @@ impl<O: 'static> AgentTool<O> {
         let effects = if agent.writes() { Effects::Write } else { Effects::Read };
         // Called twice at one step, it continues what it did there.
         let policy = ToolPolicy::default().effects(effects).idempotent();
-        let definition = ToolDefinition::new(Arc::clone(&description.name), about, parameters).policy(policy);
+        let mut definition = ToolDefinition::new(Arc::clone(&description.name), about, parameters).policy(policy);
+        definition.public_description = Some(description.public());
         Self { agent, definition: Arc::new(definition) }
     }
 
@@ -90,10 +88,12 @@ impl<O: 'static> AgentTool<O> {
         self
     }
 
-    /// Says to the model what the tool is for. Default: the beginning of the agent's instructions.
+    /// Says what the tool is for. Default: the agent's [description](Agent::description), else the beginning of its
+    /// instructions.
     #[must_use]
     pub fn description(mut self, description: impl Into<Arc<str>>) -> Self {
-        Arc::make_mut(&mut self.definition).description = description.into();
+        let definition = Arc::make_mut(&mut self.definition);
+        (definition.description, definition.public_description) = (description.into(), None);
         self
     }
 

@@ -25,6 +25,7 @@ use crate::tool::{StepPlace, ToolRef};
 /// The options of `#[agent(..)]`.
 pub struct AgentOptions {
     pub model: Option<&'static str>,
+    pub description: Option<&'static str>,
     pub tools: fn() -> Vec<ToolRef>,
     pub temperature: Option<f64>,
     pub max_tokens: Option<u32>,
@@ -41,6 +42,7 @@ pub struct AgentOptions {
 impl AgentOptions {
     pub const DEFAULT: Self = Self {
         model: None,
+        description: None,
         tools: Vec::new,
         temperature: None,
         max_tokens: None,

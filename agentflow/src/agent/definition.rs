@@ -105,7 +105,10 @@ impl AgentDefinition {
         };
         let agent = Agent::new(self.model().unwrap_or_default()).name(self.name).of_definition(self);
         let agent = agent.tools(self.tools()).settings(settings).limits(limits);
-        agent.changed(|agent| agent.output_key = self.options.output_key.map(|key| key()))
+        agent.changed(|agent| {
+            agent.output_key = self.options.output_key.map(|key| key());
+            agent.purpose = self.options.description.map(Arc::from);
+        })
     }
 
     /// The model that it has in a runtime.
@@ -135,6 +138,7 @@ impl AgentDefinition {
     /// The agent as a catalogue shows it: its name, its comment, the schema of its answer. It is never run.
     pub(crate) fn described(&'static self) -> ErasedAgent {
         let agent = Agent::new(self.model().unwrap_or_default()).name(self.name).of_definition(self);
+        let agent = agent.changed(|agent| agent.purpose = self.options.description.map(Arc::from));
         (self.options.answering)(agent.instruct(self.instruction))
     }
 }

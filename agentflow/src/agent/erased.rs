@@ -94,8 +94,9 @@ impl ErasedAgent {
         &self.0.description().name
     }
 
-    pub(crate) fn instructions(&self) -> Option<&str> {
-        self.0.description().instructions.as_deref()
+    /// The description for others than this program, without its instructions.
+    pub(crate) fn public_description(&self) -> Arc<str> {
+        self.0.description().public()
     }
 
     pub(super) fn description(&self) -> &Description {

@@ -5,11 +5,9 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::agent_tool::DESCRIPTION;
 use super::{AgentDefinition, AgentOutline};
 use crate::context::Context;
 use crate::error::Result;
-use crate::text::head;
 use crate::tool::{
     Effects, IntoTools, Tool, ToolDefinition, ToolError, ToolFuture, ToolHost, ToolList, ToolOutput, ToolPolicy,
     ToolRef,
@@ -74,8 +72,10 @@ impl From<&'static AgentDefinition> for ToolRef {
         let effects = if agent.writes() { Effects::Write } else { Effects::Read };
         // Called twice at one step, it continues what it did there.
         let policy = ToolPolicy::default().effects(effects).idempotent();
-        let about = head(agent.instruction(), DESCRIPTION);
-        let definition = ToolDefinition::new(agent.name(), about, parameters).policy(policy);
+        let described = agent.described();
+        let description = described.description();
+        let mut definition = ToolDefinition::new(agent.name(), description.about(), parameters).policy(policy);
+        definition.public_description = Some(description.public());
         Self::from(LinkedAgentTool { agent, definition: Arc::new(definition) })
     }
 }

@@ -134,6 +134,8 @@ struct Description {
     name: Arc<str>,
     model: ModelSource,
     instructions: Option<String>,
+    /// Purpose of the agent, for those who call it.
+    purpose: Option<Arc<str>>,
     tools: Vec<ToolRef>,
     toolsets: Vec<ToolsetRef>,
     settings: ModelSettings,
@@ -164,6 +166,7 @@ impl Agent {
                 name: "agent".into(),
                 model: model.into(),
                 instructions: None,
+                purpose: None,
                 tools: Vec::new(),
                 toolsets: Vec::new(),
                 settings: ModelSettings::default(),
@@ -195,6 +198,13 @@ impl<O: 'static> Agent<O> {
     /// The name in events and traces. Default: `agent`.
     pub fn name(self, name: impl Into<Arc<str>>) -> Self {
         self.changed(|agent| agent.name = name.into())
+    }
+
+    /// Describes the agent to those who call it: in the [catalogue](crate::Runtime::catalogue), to clients of a server, and to
+    /// models that have it as a tool or in a team. Default: nothing of what it does, in the catalogue and for clients, who are
+    /// never shown its instructions; the beginning of its instructions, for models of this program.
+    pub fn description(self, description: impl Into<Arc<str>>) -> Self {
+        self.changed(|agent| agent.purpose = Some(description.into()))
     }
 
     /// The instructions that stand first in every request; the conversation that a run gives back is without them. A

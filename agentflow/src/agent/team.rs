@@ -77,7 +77,8 @@ impl<O: 'static> Team<O> {
         self
     }
 
-    /// Says to the models what an agent is for. Default: the beginning of its instructions.
+    /// Says to the models what an agent is for. Default: its [description](Agent::description), else the
+    /// beginning of its instructions.
     pub fn about(mut self, name: impl Into<Arc<str>>, text: impl Into<Arc<str>>) -> Self {
         self.about.push((name.into(), text.into()));
         self
@@ -187,13 +188,19 @@ fn check_targets<'a>(
 }
 
 impl Description {
-    /// What it is for, as far as its instructions say.
-    fn about(&self) -> Arc<str> {
-        match (&self.instructions, self.definition) {
-            (Some(instructions), _) => head(instructions, DESCRIPTION).into(),
-            (None, Some(definition)) => head(definition.instruction(), DESCRIPTION).into(),
-            (None, None) => "".into(),
+    /// Purpose for the models of this program: its description, else the beginning of its instructions.
+    pub(super) fn about(&self) -> Arc<str> {
+        match (&self.purpose, &self.instructions, self.definition) {
+            (Some(purpose), ..) => Arc::clone(purpose),
+            (None, Some(instructions), _) => head(instructions, DESCRIPTION).into(),
+            (None, None, Some(definition)) => head(definition.instruction(), DESCRIPTION).into(),
+            (None, None, None) => "".into(),
         }
+    }
+
+    /// The description for others than this program, without its instructions.
+    pub(super) fn public(&self) -> Arc<str> {
+        self.purpose.clone().unwrap_or_else(|| format!("Ask the agent `{}`.", self.name).into())
     }
 
     /// Whether the first agent of a team was renamed since the team was built: its others know it by its old name.

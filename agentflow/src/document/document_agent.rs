@@ -14,6 +14,8 @@ pub(crate) struct DocumentAgent {
     pub(crate) model: Option<Arc<str>>,
     /// Its constant text.
     pub(crate) instructions: String,
+    /// Purpose of the agent, for those who call it.
+    pub(crate) description: Option<Arc<str>>,
     pub(crate) tools: Vec<Arc<str>>,
     pub(crate) settings: ModelSettings,
 }
@@ -35,6 +37,9 @@ impl DocumentAgent {
         }
         if !self.instructions.is_empty() {
             agent = agent.instruct(&*self.instructions);
+        }
+        if let Some(description) = &self.description {
+            agent = agent.description(Arc::clone(description));
         }
         for tool in &self.tools {
             match find(tool) {

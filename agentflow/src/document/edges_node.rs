@@ -375,6 +375,7 @@ fn mcp<'t>(
                 name: name.as_str().into(),
                 model: common.model.map(Into::into),
                 instructions: capability.to_owned(),
+                description: None,
                 tools: servers.iter().map(|server| format!("mcp.{}", server.id).into()).collect(),
                 settings: ModelSettings::default(),
             };

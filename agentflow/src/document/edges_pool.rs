@@ -41,6 +41,7 @@ impl Picked {
             name: name.into(),
             model: common.model.map(Into::into),
             instructions: instructions.to_owned(),
+            description: None,
             tools,
             settings: ModelSettings::default(),
         };

@@ -125,6 +125,7 @@ fn agents() -> Value {
             "name": name("the name of the agent and of its node"),
             "type": {"enum": ["llm", null], "description": "the kind of agent"},
             "model": name("such as openai/gpt-5-mini"),
+            "description": text("what it is for, for those who call it"),
             "instruction": text("what it shall do; {key} shows what an agent before it answered"),
             "tools": texts("tools of the program, by their names"),
             "output_key": text("the key of the state under which its answer is saved"),

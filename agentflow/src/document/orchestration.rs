@@ -42,6 +42,7 @@ pub(super) struct Member<'t> {
     pub(super) tree: &'t Tree,
     pub(super) name: &'t str,
     model: &'t str,
+    description: Option<&'t str>,
     instructions: String,
     instruction: Option<&'t Tree>,
     /// The paragraphs of its instruction that have placeholders, each with how many braces stand before it.
@@ -66,6 +67,7 @@ impl<'t> Member<'t> {
             }
             model
         });
+        let description = fields.text("description", problems).and_then(Tree::text);
         let instruction = fields.text("instruction", problems);
         let tools = fields.texts("tools", problems).into_iter().map(|(tool, _)| tool).collect();
         let output_key = fields.text("output_key", problems).and_then(|key| Some((key.text()?, key)));
@@ -114,6 +116,7 @@ impl<'t> Member<'t> {
             tree,
             name: name?,
             model: model.unwrap_or_default(),
+            description,
             instructions: instructions.join("\n\n"),
             instruction,
             asks,
@@ -128,6 +131,7 @@ impl<'t> Member<'t> {
             name: self.name.into(),
             model: Some(self.model.into()),
             instructions: self.instructions.clone(),
+            description: self.description.map(Arc::from),
             tools: self.tools.iter().map(|tool| Arc::from(*tool)).collect(),
             settings: self.settings.clone(),
         }

@@ -67,6 +67,7 @@ pub(super) fn read(tree: &Tree, problems: &mut Problems) -> Option<Drafted> {
                     name: agent.as_str().into(),
                     model: model.map(Into::into),
                     instructions: step.text.to_owned(),
+                    description: None,
                     tools: vec![format!("mcp.{server}").into()],
                     settings: ModelSettings::default(),
                 });

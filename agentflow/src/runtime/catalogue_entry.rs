@@ -70,7 +70,7 @@ pub struct CatalogueEntry {
     /// The name that a model calls it by, such as `files__read`; `None` for all but tools.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub wire_name: Option<Arc<str>>,
-    /// What it is for. Of an agent its instruction, of a model's provider its address.
+    /// Purpose, for those who use it; of a model's provider its address. An agent's instructions are never part of it.
     pub description: Arc<str>,
     /// Where it comes from.
     pub origin: Origin,
@@ -85,6 +85,10 @@ pub struct CatalogueEntry {
     /// How a tool is treated; `None` for everything else.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub policy: Option<ToolPolicy>,
+    /// Parts of a tool's input schema that this program cannot check, a sentence each: a regular expression with lookahead, a
+    /// reference that leads nowhere. Arguments that break only these reach the tool.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub unchecked: Vec<String>,
 }
 
 impl CatalogueEntry {
@@ -98,6 +102,7 @@ impl CatalogueEntry {
             input: None,
             output: None,
             policy: None,
+            unchecked: Vec::new(),
         }
     }
 }

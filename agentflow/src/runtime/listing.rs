@@ -132,10 +132,16 @@ impl Runtime {
             }
             let mut entry = CatalogueEntry::new(EntryKind::Tool, Arc::clone(tool.catalogue_name()), origin);
             entry.wire_name = Some(Arc::clone(&definition.name));
-            entry.description = Arc::clone(&definition.description);
+            entry.description = Arc::clone(definition.public_description.as_ref().unwrap_or(&definition.description));
             entry.input = Some(definition.parameters.clone());
             entry.output = tool.output_schema();
             entry.policy = Some(definition.policy.clone());
+            #[cfg(feature = "dynamic")]
+            if tool.written().is_none()
+                && let Ok(check) = definition.arguments_check()
+            {
+                entry.unchecked = check.unchecked().to_vec();
+            }
             list.entries.push(entry);
         }
     }
@@ -153,7 +159,8 @@ impl Runtime {
                 None => {}
             }
             let mut entry = CatalogueEntry::new(EntryKind::Agent, Arc::clone(agent.name()), origin.clone());
-            entry.description = agent.instructions().unwrap_or_default().into();
+            // Its instructions are for its model alone.
+            entry.description = agent.public_description();
             // One that was given is asked a text, in the place of what its function asks.
             entry.input = match (agent.definition(), origin) {
                 (Some(function), Origin::Linked(_)) => function.input_schema().ok(),
@@ -250,7 +257,8 @@ fn with_problems_of_schemas(mut catalogue: Catalogue) -> Catalogue {
             EntryKind::Toolset | EntryKind::Model => continue,
         };
         for (of, schema) in [(input, &entry.input), (output, &entry.output)] {
-            let Some(Err(problem)) = schema.as_ref().map(SchemaCheck::new) else { continue };
+            let read = if entry.kind == EntryKind::Tool { SchemaCheck::tolerant } else { SchemaCheck::new };
+            let Some(Err(problem)) = schema.as_ref().map(read) else { continue };
             let error = Error::from(RegistryError::InvalidSchema { of, name: Arc::clone(&entry.name), problem });
             if known.insert(error.to_string()) {
                 catalogue.problems.push(error);

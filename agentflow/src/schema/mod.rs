@@ -4,13 +4,15 @@
 //! `proof.rs` shows that all values fit, `sample.rs` makes values of a schema until one does not, `accepts.rs` says of one
 //! value whether it fits, and `misfit.rs` where it does not. What none of them can show is [`Assignable::Unknown`].
 //! `embedded.rs` makes schemas parts of others, `part_at.rs` reads what one says of a part, and `narrowed.rs` what it says once
-//! more is known. `value_limits.rs` finds keywords that limit a value beyond its type.
+//! more is known. `value_limits.rs` finds keywords that limit a value beyond its type,
+//! `nulls.rs` removes nulls that stand for nothing.
 
 mod accepts;
 mod embedded;
 mod misfit;
 #[cfg(feature = "dynamic")]
 mod narrowed;
+mod nulls;
 #[cfg(feature = "dynamic")]
 mod part_at;
 mod proof;
@@ -28,6 +30,7 @@ pub(crate) use self::embedded::{Definitions, part_of};
 use self::misfit::{Misfits, misfits};
 #[cfg(feature = "dynamic")]
 pub(crate) use self::narrowed::{Fact, NarrowedSchema};
+pub(crate) use self::nulls::without_nulls;
 #[cfg(feature = "dynamic")]
 pub(crate) use self::part_at::{Lack, lacks, part_at};
 use self::proof::Proof;

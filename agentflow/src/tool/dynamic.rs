@@ -14,6 +14,7 @@ use super::{Tool, ToolDefinition, ToolError, ToolFuture, ToolOutput, ToolPolicy,
 use crate::context::Context;
 use crate::future::Exclusive;
 use crate::message::ToolStatus;
+use crate::schema::without_nulls;
 
 /// The most bytes of all pieces of an answer, before the limit of the tool's policy is looked at.
 const MOST_STREAMED: usize = 16 << 20;
@@ -89,6 +90,8 @@ impl FnTool {
     /// Without the feature `dynamic`, of the schema only its names are checked, and these only where it says
     /// `"additionalProperties": false`.
     ///
+    /// A `null` for an argument that is not required, and whose schema does not allow it, is left out.
+    ///
     /// A body that fails with a [`ToolError`] says the class of the failure itself; any other error is the tool's own.
     pub fn dynamic<O, E, F, Fut>(definition: ToolDefinition, body: F) -> Self
     where
@@ -97,6 +100,8 @@ impl FnTool {
         F: Fn(Context, Value) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Result<O, E>> + Send + 'static,
     {
+        let parameters = definition.parameters.clone();
+        let body = move |cx, arguments: Value| body(cx, without_nulls(&parameters, arguments));
         Self::of(definition, body, false)
     }
 

@@ -29,6 +29,7 @@ use crate::error::Error;
 use crate::message::{ToolCall, ToolContent, ToolResult, ToolStatus};
 use crate::middleware::{HookedAnswer, ToolHooks, ToolStep};
 use crate::run::{Around, Slot};
+use crate::schema::without_nulls;
 use crate::telemetry;
 use crate::text::{head, name_hint, panic_text};
 
@@ -331,9 +332,7 @@ pub(crate) fn fitting(definition: &ToolDefinition, arguments: &str) -> Result<Va
     let check = definition.arguments_check().map_err(|problem| {
         ToolError::new(format!("the schema of `{}` does not work: {problem}; do without this tool", definition.name))
     })?;
-    #[cfg(not(feature = "dynamic"))]
-    let _ = definition;
-    let arguments = read_object(arguments)?;
+    let arguments = without_nulls(&definition.parameters, read_object(arguments)?);
     #[cfg(feature = "dynamic")]
     check.check(&arguments).map_err(ToolError::invalid_arguments)?;
     Ok(arguments)

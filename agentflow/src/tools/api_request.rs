@@ -163,7 +163,7 @@ pub(super) fn check_name(name: &str, description: &str, problems: &mut Vec<Strin
 }
 
 fn of_parameter(argument: &str, parameter: &ApiParameter, problems: &mut Vec<String>) {
-    if let Err(problem) = SchemaCheck::new(&parameter.schema) {
+    if let Err(problem) = SchemaCheck::tolerant(&parameter.schema) {
         problems.push(format!("the schema of `{argument}`: {problem}"));
     }
     let place = parameter.place;

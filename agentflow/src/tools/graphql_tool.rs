@@ -191,7 +191,7 @@ impl GraphqlTool {
                 if !names().any(|one| one == name) {
                     let near = did_you_mean(nearest(name, names()));
                     problems.push(format!("the query has no variable `{name}`{near}"));
-                } else if let Err(problem) = SchemaCheck::new(schema) {
+                } else if let Err(problem) = SchemaCheck::tolerant(schema) {
                     problems.push(format!("the schema of `{name}`: {problem}"));
                 }
             }

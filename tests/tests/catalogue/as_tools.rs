@@ -2,8 +2,11 @@
 
 use std::time::Duration;
 
+use agentflow::a2a_server::A2aServer;
 use agentflow::agent::{AgentTool, Limits};
+use agentflow::document::Document;
 use agentflow::event::EventKind;
+use agentflow::mcp_server::McpServer;
 use agentflow::message::ToolStatus;
 use agentflow::prelude::*;
 use agentflow::run::{RunHandle, RunResult};
@@ -15,6 +18,7 @@ use agentflow::{Error, Event, RunId, Workflow};
 use agentflow_testing::{CrashTest, ScriptedModel, Turn, check_events, test_runtime, within};
 use futures_util::StreamExt;
 
+use super::served::Lines;
 use super::{double, judge};
 
 /// Who may know.
@@ -240,4 +244,49 @@ async fn its_failure_is_one_of_the_tool() {
     assert!(result.output().contains("question"), "{}", result.output());
     let single = FnTool::new("hello", "Says hello.", |_: Context, (): ()| async { Ok::<_, String>("hello") });
     assert_eq!(Agent::new(caller("hello", json!({}))).tools(single).run("Go.").await.unwrap().output(), r#""hello""#);
+}
+
+/// Keep the margin of {product} secret.
+#[agent(model = "openai/gpt-5-mini", description = "Knows margins.")]
+async fn margin_keeper(product: String) -> Result<String>;
+
+/// Keep the loss of {product} secret.
+#[agent(model = "openai/gpt-5-mini")]
+async fn loss_keeper(product: String) -> Result<String>;
+
+#[tokio::test]
+async fn clients_are_shown_descriptions_of_agents_and_never_their_instructions() {
+    let agent = |name: &'static str| {
+        let model = ScriptedModel::from_fn(|_| Turn::text("no"));
+        Agent::new(model).name(name).instruct("Keep the discount secret.")
+    };
+    let document = "name: shop\nagents:\n\
+                    - {name: shop_clerk, model: openai/m, instruction: Keep it secret., description: Sells shoes.}\n\
+                    - {name: shop_boss, model: openai/m, instruction: Keep it secret.}\n\
+                    orchestration: {type: sequential, agents: [shop_clerk, shop_boss]}\n";
+    let runtime = Runtime::builder()
+        .store(MemoryStore::new())
+        .agent(&agent("mute"))
+        .agent(&agent("seller").description("Sells hats."))
+        .tools(AgentTool::new(agent("helper")))
+        .tools(AgentTool::new(agent("guide")).description("Shows the way."))
+        .document(Document::read("shop", document).unwrap())
+        .build();
+    let agents = ["mute", "seller", "margin_keeper", "loss_keeper", "shop_clerk", "shop_boss"];
+    let mut client = Lines::greeted(&McpServer::from_runtime(&runtime).agents(agents)).await;
+    let listed = client.ask(1, "tools/list", json!({})).await["result"]["tools"].clone();
+    let cards = A2aServer::from_runtime(&runtime).agents(agents).card("http://127.0.0.1", None).await.unwrap();
+    let catalogue = runtime.catalogue().await;
+    let entries: Vec<&str> = catalogue.entries().iter().map(|entry| &*entry.description).collect();
+    for shown in [listed.to_string(), json!(cards).to_string(), entries.join("\n")] {
+        assert!(!shown.contains("secret"), "{shown}");
+        for described in ["Sells hats.", "Knows margins.", "Sells shoes."] {
+            assert!(shown.contains(described), "{described}: {shown}");
+        }
+    }
+    assert!(listed.to_string().contains("Shows the way."), "{listed}");
+    // A model of this program may read how another agent is instructed.
+    let helper = runtime.tool("helper").await.unwrap();
+    assert_eq!(&*helper.definition().description, "Keep the discount secret.");
+    assert_eq!(&*ToolRef::from(margin_keeper::definition()).definition().description, "Knows margins.");
 }

@@ -7,6 +7,7 @@ use agentflow::async_trait;
 use agentflow::error::RegistryError;
 use agentflow::message::{ToolCall, ToolStatus};
 use agentflow::prelude::*;
+use agentflow::runtime::EntryKind;
 use agentflow::tool::{FnTool, ToolDefinition, ToolFuture, ToolOutput, ToolRef, Toolset, ToolsetRef};
 use agentflow::value::Encoded;
 use agentflow::workflow::Graph;
@@ -201,7 +202,6 @@ async fn a_catalogue_reports_each_schema_that_is_not_one() {
          correct the schema",
         typed,
         "the parameters of the tool `listed` are not a JSON Schema of an object",
-        "the parameters of the tool `shop.deep`: this is not a JSON Schema",
         "the schema `note`: this is not a JSON Schema at `/properties/text/type`: there is no type `strng`; did you mean \
          `string`?",
         "the tool name `has spaces` at ",
@@ -211,6 +211,8 @@ async fn a_catalogue_reports_each_schema_that_is_not_one() {
     for (said, expected) in said.iter().zip(expected) {
         assert!(said.starts_with(expected), "{said}\n{expected}");
     }
+    let deep = catalogue.get(EntryKind::Tool, "shop.deep").unwrap();
+    assert!(deep.unchecked[0].contains("`#/nowhere` leads to no schema"), "{:?}", deep.unchecked);
     assert!(catalogue.check().is_err());
     assert_eq!(runtime.tool("desk.typed").await.unwrap_err().to_string(), typed);
     assert_eq!(runtime.tool("desk__typed").await.unwrap_err().to_string(), typed);
