@@ -12,6 +12,7 @@ use crate::mcp_server::{McpCaller, McpRefusal, McpServer, McpServerError};
 use crate::message::ToolCall;
 use crate::runtime::{EntryKind, Origin, Runtime};
 use crate::store::SqliteStore;
+use crate::text::OneLine;
 
 /// The name of a server that is tried.
 const SERVER: &str = "server";
@@ -133,7 +134,8 @@ fn logins() -> Result<McpLoginFolder, Stop> {
 }
 
 async fn tools(server: &McpServerArgs, json: bool) -> Result<(), Stop> {
-    let runtime = runtime_of(server)?;
+    let client = client_of(server)?;
+    let runtime = Runtime::builder().toolset(client.clone()).build();
     let catalogue = ctrl_c::or_stop(async { Ok(runtime.catalogue().await) }).await?;
     let is_its = |origin: &Origin| matches!(origin, Origin::Toolset { name } if **name == *format!("mcp.{SERVER}"));
     let tools = catalogue.of_kind(EntryKind::Tool).filter(|entry| is_its(&entry.origin));
@@ -141,6 +143,18 @@ async fn tools(server: &McpServerArgs, json: bool) -> Result<(), Stop> {
         // Without a list there is nothing to print.
         catalogue.clone().check()?;
         report(&catalogue);
+    }
+    for entry in tools.clone() {
+        for problem in &entry.unchecked {
+            note(format_args!(
+                "the arguments of `{}` are not wholly checked: {}",
+                OneLine(&entry.name),
+                OneLine(problem)
+            ));
+        }
+    }
+    for (name, reason) in &client.health().left_out {
+        note(format_args!("the tool `{}` is left out: {}", OneLine(name), OneLine(reason)));
     }
     list_of(tools, json, "the server has no tools")
 }

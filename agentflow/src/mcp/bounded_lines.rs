@@ -1,4 +1,5 @@
-//! A reader that fails when a line has more bytes than allowed. It keeps no bytes and changes none.
+//! A reader that fails when a line has more bytes than allowed. It keeps no bytes and changes none; `stray_lines.rs`
+//! notes what is no message.
 
 use std::io;
 use std::pin::Pin;
@@ -7,6 +8,7 @@ use std::task::{Context, Poll, ready};
 use tokio::io::{AsyncRead, ReadBuf};
 
 use super::connection::Ending;
+use super::stray_lines::{LineScan, StrayLines};
 
 /// Why a connection ended whose other side wrote nothing more.
 pub(crate) const CLOSED: &str = "it closed its output";
@@ -19,11 +21,19 @@ pub(crate) struct BoundedLines<R> {
     /// The bytes since the last end of a line.
     line: usize,
     ending: Ending,
+    /// Where lines are noted that are no messages, and what is known of the one that is read.
+    strays: Option<(StrayLines, LineScan)>,
 }
 
 impl<R> BoundedLines<R> {
     pub(crate) fn new(inner: R, most: usize, ending: Ending) -> Self {
-        Self { inner, most, line: 0, ending }
+        Self { inner, most, line: 0, ending, strays: None }
+    }
+
+    /// Notes lines that are no messages.
+    pub(super) fn noting(mut self, strays: StrayLines) -> Self {
+        self.strays = Some((strays, LineScan::default()));
+        self
     }
 }
 
@@ -36,6 +46,14 @@ impl<R: AsyncRead + Unpin> AsyncRead for BoundedLines<R> {
             Err(error) => self.ending.because(error.to_string()),
             Ok(()) if new.is_empty() => self.ending.because(CLOSED.to_owned()),
             Ok(()) => {}
+        }
+        if let Some((strays, line)) = &mut self.strays {
+            for piece in new.split_inclusive(|byte| *byte == b'\n') {
+                line.read(piece.strip_suffix(b"\n").unwrap_or(piece));
+                if piece.ends_with(b"\n") {
+                    strays.ended(std::mem::take(line));
+                }
+            }
         }
         let most = self.most;
         let is_over = new.split_inclusive(|byte| *byte == b'\n').any(|piece| {

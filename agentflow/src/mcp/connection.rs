@@ -1,6 +1,7 @@
 //! One connection to a server, from its handshake to its end: requests, their progress and their cancellation. It is never
 //! made anew; `server_link.rs` makes another one.
 
+use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
@@ -8,6 +9,7 @@ use std::time::Duration;
 use rmcp::RoleClient;
 use rmcp::model::{ClientRequest, RequestId, ServerPeerInfo, ServerResult};
 use rmcp::service::{Peer, PeerRequestOptions, RequestHandle, RunningService, ServiceError};
+use tokio::time::Instant;
 
 use super::child_server::ChildServer;
 use super::handshake::{ServerEvents, reasons};
@@ -15,6 +17,7 @@ use super::mcp_error::McpError;
 use super::mcp_settings::Described;
 use super::open_questions::OpenQuestions;
 use super::progress_routes::{CallProgress, ProgressRoutes};
+use super::stray_lines::StrayLines;
 use crate::text::head;
 
 /// The most bytes of a server's own words in an error.
@@ -42,6 +45,7 @@ pub(super) struct Connection {
     child: tokio::sync::Mutex<Option<ChildServer>>,
     progress: Arc<ProgressRoutes>,
     questions: Arc<OpenQuestions>,
+    strays: StrayLines,
     ending: Ending,
     /// Whether it has answered a request for something: the call of a tool, a list, a resource or a prompt.
     has_answered: AtomicBool,
@@ -54,7 +58,7 @@ impl Connection {
         described: Arc<Described>,
         service: RunningService<RoleClient, ServerEvents>,
         child: Option<ChildServer>,
-        (progress, questions): (Arc<ProgressRoutes>, Arc<OpenQuestions>),
+        (progress, questions, strays): (Arc<ProgressRoutes>, Arc<OpenQuestions>, StrayLines),
         ending: Ending,
     ) -> Self {
         Self {
@@ -64,6 +68,7 @@ impl Connection {
             child: tokio::sync::Mutex::new(child),
             progress,
             questions,
+            strays,
             ending,
             has_answered: AtomicBool::new(false),
             is_broken: AtomicBool::new(false),
@@ -168,6 +173,7 @@ impl Connection {
         sent_as: &mut impl FnMut(Option<RequestId>),
         progress: &mut impl FnMut(CallProgress),
     ) -> Result<ServerResult, NoAnswer> {
+        let since = Instant::now();
         let sent = self.peer.send_cancellable_request(request, PeerRequestOptions::no_options()).await;
         let handle = match sent {
             Ok(handle) => handle,
@@ -176,12 +182,17 @@ impl Connection {
         sent_as(Some(handle.id.clone()));
         let mut said = self.progress.of(handle.progress_token.clone());
         let mut asked = Asked(Some(handle));
+        let mut stray = pin!(self.strays.in_place_of_answer(since));
         let answer = loop {
             let Some(handle) = &mut asked.0 else { return Err(self.failed(name, ServiceError::TransportClosed).await) };
             tokio::select! {
                 biased;
                 Some(word) = said.receiver.recv() => progress(word),
                 answer = &mut handle.rx => break answer.unwrap_or(Err(ServiceError::TransportClosed)),
+                line = &mut stray => {
+                    let problem = format!("it wrote a line that is no message: `{}`", self.described.masked(&line));
+                    return Err(NoAnswer::from(self.unusable(name, problem)));
+                }
             }
         };
         asked.0 = None;

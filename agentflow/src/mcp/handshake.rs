@@ -28,6 +28,7 @@ use super::mcp_error::McpError;
 use super::mcp_settings::{Described, Origin};
 use super::open_questions::OpenQuestions;
 use super::progress_routes::ProgressRoutes;
+use super::stray_lines::StrayLines;
 use crate::text::head;
 
 /// The most bytes of what a server says of a failed handshake.
@@ -148,6 +149,7 @@ async fn attempt(
     let ending = Ending::default();
     let progress = Arc::new(ProgressRoutes::default());
     let questions = Arc::new(OpenQuestions::default());
+    let strays = StrayLines::default();
     let events = ServerEvents {
         versions: Arc::clone(versions),
         progress: Arc::clone(&progress),
@@ -158,7 +160,7 @@ async fn attempt(
             let (mut child, output, input) = ChildServer::start(command, described.hidden()).map_err(|error| {
                 McpError::Start { server: Arc::clone(name), problem: format!("`{}`: {error}", command.program) }
             })?;
-            match handshake(described, &ending, events, output, input, attempt).await {
+            match handshake(described, (&ending, &strays), events, output, input, attempt).await {
                 Ok(service) => (service, Some(child)),
                 Err(Refusal { error: McpError::Connect { server, problem }, was_misread, .. }) => {
                     let epitaph = child.epitaph().await;
@@ -177,23 +179,23 @@ async fn attempt(
         }
         Origin::Memory(connect) => {
             let (output, input) = connect();
-            (handshake(described, &ending, events, output, input, attempt).await?, None)
+            (handshake(described, (&ending, &strays), events, output, input, attempt).await?, None)
         }
     };
     listen(&service, versions);
     tracing::debug!(server = %name, "an MCP server is connected");
-    Ok(Connection::new(Arc::clone(described), service, child, (progress, questions), ending))
+    Ok(Connection::new(Arc::clone(described), service, child, (progress, questions, strays), ending))
 }
 
 async fn handshake(
     described: &Arc<Described>,
-    ending: &Ending,
+    (ending, strays): (&Ending, &StrayLines),
     events: ServerEvents,
     output: impl AsyncRead + Send + Unpin + 'static,
     input: impl AsyncWrite + Send + Unpin + 'static,
     attempt: Attempt,
 ) -> Result<RunningService<RoleClient, ServerEvents>, Refusal> {
-    let output = BoundedLines::new(output, described.settings.max_message, ending.clone());
+    let output = BoundedLines::new(output, described.settings.max_message, ending.clone()).noting(strays.clone());
     // The reader has the limit.
     let transport = AsyncRwTransport::new(output, input).with_max_line_length(usize::MAX);
     let transport = HeardAnswers::new(transport, Arc::clone(described), Arc::clone(&events.questions));

@@ -446,6 +446,10 @@ impl Toolset for ServerTools {
         self.reads.link.version_of_tools()
     }
 
+    async fn check(&self) -> Result<(), Box<dyn StdError + Send + Sync>> {
+        Ok(self.reads.link.check().await?)
+    }
+
     async fn tools(&self) -> Result<Vec<ToolRef>, Box<dyn StdError + Send + Sync>> {
         let link = &self.reads.link;
         let settings = &link.described.settings;

@@ -1,11 +1,12 @@
-//! `McpConfig`: servers as people have them in files, under `mcpServers`. It starts none.
+//! `McpConfig`: servers as people have them in files, under `mcpServers`. It starts none. `config_entry.rs` reads an entry.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::path::Path;
 
-use serde::Deserialize;
+use serde_json::Value;
 
+use super::config_entry::{ConfigEntry, has_form, is_disabled};
+use super::json_comments::without_comments;
 use super::mcp_client::{McpClient, McpClientBuilder};
 use super::mcp_error::McpError;
 use crate::strict;
@@ -15,9 +16,14 @@ use crate::text_file;
 /// The servers of a file such as `.mcp.json`: an object `mcpServers` with an entry for each.
 ///
 /// An entry has `command`, `args`, `env` and `cwd`, or with the feature `mcp-http` a `url` and `headers`; `disabled: true`
-/// leaves it out. In all texts `${NAME}` is a variable of
+/// leaves it out, and `connection_timeout` is in seconds. In all texts `${NAME}` is a variable of
 /// this program's environment, and `${NAME:-else}` has a text for when that is not set. Fields that are not known, such as
-/// those of other programs, are ignored.
+/// those of other programs, are ignored. A mistake in an entry is an error of that server alone, when it is asked for.
+///
+/// The forms of other programs are read too: `servers` in place of `mcpServers`, as VS Code has it, or the entries without
+/// either; `httpUrl` or `endpoint` in place of `url`; `transport_type` and `transport` in place of `type`; a `command` that is
+/// a list; comments, commas before an end, and a byte-order mark. A name with other signs than letters, digits, `_` and `-`
+/// has `_` in their place.
 ///
 /// ```
 /// use agentflow::mcp::McpConfig;
@@ -34,39 +40,20 @@ use crate::text_file;
 #[derive(Clone, Debug)]
 pub struct McpConfig {
     at: Option<String>,
-    servers: BTreeMap<String, Entry>,
+    /// The entries as they are written, by the names that this program has for them.
+    servers: BTreeMap<String, Value>,
 }
 
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct File {
-    mcp_servers: BTreeMap<String, Entry>,
-}
-
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-struct Entry {
-    #[serde(rename = "type")]
-    kind: Option<String>,
-    command: Option<String>,
-    args: Vec<String>,
-    env: BTreeMap<String, String>,
-    cwd: Option<String>,
-    url: Option<String>,
-    #[cfg_attr(not(feature = "mcp-http"), allow(dead_code, reason = "read, and not used"))]
-    headers: BTreeMap<String, String>,
-    disabled: bool,
-    /// Seconds of connecting.
-    connection_timeout: Option<u64>,
-}
+/// The names of the object with the servers, in the files of different programs.
+const SERVERS: [&str; 4] = ["mcpServers", "servers", "mcp_servers", "context_servers"];
 
 impl McpConfig {
     /// Reads JSON.
     ///
     /// # Errors
-    /// [`McpError::Config`] when it is not JSON of this form, a key is there twice, or a variable is not set.
+    /// [`McpError::Config`] when it is not JSON of such a form, or a key is there twice.
     pub fn from_json(json: &str) -> Result<Self, McpError> {
-        Self::read(None, json, &|name| std::env::var(name).ok())
+        Self::read(None, json)
     }
 
     /// Reads a file.
@@ -77,20 +64,33 @@ impl McpConfig {
         let path = path.as_ref();
         let at = Some(path.display().to_string());
         match text_file::read(path, text_file::MOST_BYTES) {
-            Ok(json) => Self::read(at, &json, &|name| std::env::var(name).ok()),
+            Ok(json) => Self::read(at, &json),
             Err(error) => Err(McpError::Config { at, problem: error.to_string() }),
         }
     }
 
-    fn read(at: Option<String>, json: &str, variable: &dyn Fn(&str) -> Option<String>) -> Result<Self, McpError> {
+    fn read(at: Option<String>, json: &str) -> Result<Self, McpError> {
         let failed = |problem: String| McpError::Config { at: at.clone(), problem };
-        strict::check(json).map_err(|error| failed(error.to_string()))?;
-        let file: File = serde_json::from_str(json).map_err(|error| failed(error.to_string()))?;
+        let json = without_comments(json.trim_start_matches('\u{feff}'));
+        strict::check(&json).map_err(|error| failed(error.to_string()))?;
+        let file: Value = serde_json::from_str(&json).map_err(|error| failed(error.to_string()))?;
+        let named = SERVERS.iter().find_map(|name| Some((*name, file.get(*name)?)));
+        let entries = match (named, &file) {
+            (Some((_, Value::Object(entries))), _) => entries,
+            (Some((name, _)), _) => {
+                return Err(failed(format!("`{name}` is not an object with an entry for each server")));
+            }
+            (None, Value::Object(entries)) if !entries.is_empty() && entries.values().all(has_form) => entries,
+            _ => {
+                let problem = "missing field `mcpServers`; write `{\"mcpServers\": {\"NAME\": {\"command\": \"..\"}}}`";
+                return Err(failed(problem.to_owned()));
+            }
+        };
         let mut servers = BTreeMap::new();
-        for (name, entry) in file.mcp_servers {
-            if !entry.disabled {
-                let entry = entry.expanded(variable).map_err(|problem| failed(format!("`{name}`: {problem}")))?;
-                servers.insert(name, entry);
+        for (name, entry) in entries.iter().filter(|(_, entry)| !is_disabled(entry)) {
+            let own = usable_name(name);
+            if servers.insert(own.clone(), entry.clone()).is_some() {
+                return Err(failed(format!("two servers are called `{own}`; rename one of them")));
             }
         }
         Ok(Self { at, servers })
@@ -118,14 +118,16 @@ impl McpConfig {
     /// What is said of one server, to say more of it.
     ///
     /// # Errors
-    /// [`McpError::Config`] for a name that is not there, and for an entry that this program cannot use.
+    /// [`McpError::Config`] for a name that is not there, and for an entry that this program cannot use, such as one with a
+    /// variable that is not set.
     pub fn server(&self, name: &str) -> Result<McpClientBuilder, McpError> {
         let failed = |problem: String| McpError::Config { at: self.at.clone(), problem };
         let Some(entry) = self.servers.get(name) else {
             let near = did_you_mean(nearest(name, self.names()));
             return Err(failed(format!("there is no server `{name}`{near}")));
         };
-        entry.builder(name).map_err(|problem| failed(format!("`{name}`: {problem}")))
+        let entry = ConfigEntry::read(entry, &|name| std::env::var(name).ok());
+        entry.and_then(|entry| entry.builder(name)).map_err(|problem| failed(format!("`{name}`: {problem}")))
     }
 
     /// A client for each server, ordered by name. Nothing is started.
@@ -137,67 +139,10 @@ impl McpConfig {
     }
 }
 
-impl Entry {
-    fn expanded(mut self, variable: &dyn Fn(&str) -> Option<String>) -> Result<Self, String> {
-        let Self { command, args, env, cwd, url, headers, .. } = &mut self;
-        let texts =
-            command.iter_mut().chain(args).chain(env.values_mut()).chain(cwd).chain(url).chain(headers.values_mut());
-        for text in texts {
-            *text = expanded(text, variable)?;
-        }
-        Ok(self)
-    }
-
-    fn builder(&self, name: &str) -> Result<McpClientBuilder, String> {
-        let builder = match (&self.command, &self.url, self.kind.as_deref()) {
-            (Some(command), None, None | Some("stdio")) => {
-                let builder = McpClient::stdio(name, command).args(self.args.iter().cloned());
-                let builder = self.env.iter().fold(builder, |builder, (name, value)| builder.env(name, value));
-                self.cwd.iter().map(PathBuf::from).fold(builder, McpClientBuilder::current_dir)
-            }
-            #[cfg(feature = "mcp-http")]
-            (None, Some(url), None | Some("http" | "streamable-http" | "streamableHttp")) => {
-                let builder = McpClient::http(name, url);
-                self.headers.iter().fold(builder, |builder, (name, value)| builder.header(name, value))
-            }
-            #[cfg(not(feature = "mcp-http"))]
-            (None, Some(_), None | Some("http" | "streamable-http" | "streamableHttp")) => {
-                return Err("a `url` needs the feature `mcp-http`".to_owned());
-            }
-            (_, _, Some("sse")) => {
-                return Err("the type `sse` is one that the protocol no longer has; ask for streamable HTTP".to_owned());
-            }
-            (_, _, Some(kind)) => {
-                return Err(format!(
-                    "the type `{kind}` does not fit; a process has a `command`, a server at an address a `url`"
-                ));
-            }
-            _ => return Err("it needs either a `command` or a `url`".to_owned()),
-        };
-        let limit = self.connection_timeout.map(Duration::from_secs);
-        Ok(limit.into_iter().fold(builder, McpClientBuilder::connect_timeout))
-    }
-}
-
-/// A text with its variables.
-fn expanded(text: &str, variable: &dyn Fn(&str) -> Option<String>) -> Result<String, String> {
-    let mut out = String::new();
-    let mut rest = text;
-    while let Some((before, after)) = rest.split_once("${") {
-        let Some((name, after)) = after.split_once('}') else {
-            return Err(format!("`{text}` has a `${{` without its `}}`"));
-        };
-        let (name, or_else) = match name.split_once(":-") {
-            Some((name, or_else)) => (name, Some(or_else.to_owned())),
-            None => (name, None),
-        };
-        let value = variable(name).or(or_else).ok_or_else(|| format!("the variable `{name}` is not set"))?;
-        out.push_str(before);
-        out.push_str(&value);
-        rest = after;
-    }
-    out.push_str(rest);
-    Ok(out)
+/// A name that can be a part of a tool's name.
+fn usable_name(name: &str) -> String {
+    let sign = |sign: char| if sign.is_ascii_alphanumeric() || sign == '_' || sign == '-' { sign } else { '_' };
+    name.trim().chars().map(sign).collect()
 }
 
 #[cfg(test)]
@@ -205,43 +150,38 @@ mod tests {
     use super::*;
 
     fn read(json: &str) -> Result<McpConfig, String> {
-        let variable = |name: &str| (name == "KEY").then(|| "of the ${X}".to_owned());
-        McpConfig::read(None, json, &variable).map_err(|error| error.to_string())
-    }
-
-    #[test]
-    fn variables_are_filled_in_once() {
-        let text = |json: &str| read(json).map(|config| config.servers["a"].args.clone());
-        assert_eq!(
-            text(r#"{"mcpServers": {"a": {"command": "c", "args": ["-${KEY}-", "${NONE:-else}", "$5 {x}"]}}}"#)
-                .unwrap(),
-            ["-of the ${X}-", "else", "$5 {x}"]
-        );
-        for (wrong, says) in [("${NONE}", "the variable `NONE` is not set"), ("${KEY", "without its `}`")] {
-            let error =
-                text(&format!(r#"{{"mcpServers": {{"a": {{"command": "c", "args": ["{wrong}"]}}}}}}"#)).unwrap_err();
-            assert!(error.contains("`a`: ") && error.contains(says), "{error}");
-        }
+        McpConfig::read(None, json).map_err(|error| error.to_string())
     }
 
     #[test]
     fn what_is_not_a_file_of_servers_is_refused_with_its_place() {
         for (json, says) in [
             ("{}", "missing field `mcpServers`"),
+            (r#"{"editor": {"theme": "dark"}}"#, "missing field `mcpServers`"),
             ("[", "EOF"),
+            (r#"{"mcpServers": []}"#, "`mcpServers` is not an object"),
             (r#"{"mcpServers": {"a": {"command": "c"}, "a": {"command": "d"}}}"#, "`a`"),
-            (r#"{"mcpServers": {"a": {"command": 7}}}"#, "invalid type"),
+            (r#"{"mcpServers": {"a b": {"command": "c"}, "a/b": {"command": "d"}}}"#, "`a_b`"),
         ] {
             let error = read(json).unwrap_err();
             assert!(error.starts_with("the MCP servers cannot be read: ") && error.contains(says), "{json}: {error}");
         }
+    }
+
+    #[test]
+    fn a_mistake_is_an_error_of_its_server_alone() {
         let config = read(
             r#"{"mcpServers": {
+                "good": {"command": "c", "args": null, "env": null, "headers": null, "disabled": null},
                 "files": {"url": "u", "command": "c"}, "old": {"type": "sse", "url": "http://127.0.0.1/sse"},
-                "off": {"disabled": true}, "a": {}, "new": {"type": "ws", "url": "ws://127.0.0.1"}
+                "off": {"disabled": true}, "a": {}, "new": {"type": "ws", "url": "ws://127.0.0.1"},
+                "unset": {"command": "c", "env": {"KEY": "${NO_SUCH_VARIABLE}"}}, "open": {"command": "${KEY"},
+                "pairs": {"command": "c", "env": []}, "one": {"command": "c", "args": "x"}, "number": {"command": 7},
+                "unset_url": {"url": "http://127.0.0.1:${NO_SUCH_PORT}/mcp"}, "text": "c", "empty": {"command": []}
             }}"#,
         );
         let config = config.unwrap();
+        config.server("good").unwrap();
         for (name, says) in [
             ("files", "either a `command` or a `url`"),
             ("a", "either a `command` or a `url`"),
@@ -249,10 +189,54 @@ mod tests {
             ("new", "the type `ws` does not fit"),
             ("file", "`files`"),
             ("off", "no server"),
+            ("unset", "the variable `NO_SUCH_VARIABLE` is not set"),
+            ("unset_url", "the variable `NO_SUCH_PORT` is not set"),
+            ("open", "without its `}`"),
+            ("pairs", "`env` is a list, and should be an object of texts"),
+            ("one", "`args` is a text, and should be a list of texts"),
+            ("number", "`command` is a number, and should be a text"),
+            ("text", "an entry is an object"),
+            ("empty", "`command` is an empty list"),
         ] {
             let error = config.server(name).map(drop).unwrap_err().to_string();
             assert!(error.contains(says), "{name}: {error}");
+            assert!(error.contains(&format!("`{name}`")), "{name}: {error}");
         }
+        assert_eq!(config.clone().allow(["good"]).unwrap().clients().unwrap().len(), 1);
         assert!(config.allow(["fils"]).unwrap_err().to_string().contains("`files`"));
+    }
+
+    #[test]
+    fn the_forms_of_other_programs_are_read() {
+        for json in [
+            r#"{"servers": {"time": {"type": "stdio", "command": "mcp-time"}}, "inputs": []}"#,
+            r#"{"time": {"command": "mcp-time"}}"#,
+            "\u{feff}{\n  // servers\n  \"mcpServers\": {\"time\": {\"command\": \"mcp-time\", /* none */ \"args\": [],},},\n}",
+            r#"{"mcpServers": {"time": {"type": "local", "command": ["mcp-time", "--utc"]}}}"#,
+            r#"{"mcpServers": {"time": {"command": "mcp-time", "transport_type": "stdio", "connection_timeout": 30}}}"#,
+            r#"{"mcpServers": {" time ": {"command": "mcp-time"}}}"#,
+        ] {
+            let config = read(json).unwrap();
+            assert_eq!(config.names().collect::<Vec<_>>(), ["time"], "{json}");
+            config.server("time").unwrap();
+        }
+        let named = read(r#"{"mcpServers": {"my time/server": {"command": "c"}}}"#).unwrap();
+        assert_eq!(named.names().collect::<Vec<_>>(), ["my_time_server"]);
+        named.clients().unwrap();
+    }
+
+    #[cfg(feature = "mcp-http")]
+    #[test]
+    fn a_server_at_an_address_has_many_forms() {
+        for entry in [
+            r#"{"httpUrl": "http://127.0.0.1/mcp"}"#,
+            r#"{"type": "remote", "url": "http://127.0.0.1/mcp", "headers": {"a": "b"}}"#,
+            r#"{"type": "streamable_http", "url": "http://127.0.0.1/mcp"}"#,
+            r#"{"type": "http", "serverUrl": "http://127.0.0.1/mcp"}"#,
+            r#"{"endpoint": "http://127.0.0.1/mcp", "transport_type": "http", "connection_timeout": 30}"#,
+        ] {
+            let config = read(&format!(r#"{{"mcpServers": {{"far": {entry}}}}}"#)).unwrap();
+            assert_eq!(config.clients().unwrap().len(), 1, "{entry}");
+        }
     }
 }

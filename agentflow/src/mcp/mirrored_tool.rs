@@ -28,13 +28,16 @@ pub(super) fn mirrored(link: &Arc<ServerLink>, tool: Tool) -> Result<ToolRef, St
     if name.is_empty() || name.len() > MOST_NAME || name.chars().any(char::is_control) {
         return Err(format!("its name must have 1 to {MOST_NAME} bytes"));
     }
-    let schema = within_limits(Value::Object(Arc::unwrap_or_clone(tool.input_schema)), "schema", settings.max_schema)?;
+    let mut schema = Arc::unwrap_or_clone(tool.input_schema);
+    // Some servers describe a tool without arguments by an empty schema.
+    schema.entry("type").or_insert_with(|| "object".into());
+    let schema = within_limits(Value::Object(schema), "schema", settings.max_schema)?;
     if schema["type"] != "object" {
         return Err("its schema is not one of an object".to_owned());
     }
     let answer = tool.output_schema.map(|schema| Value::Object(Arc::unwrap_or_clone(schema)));
     let answer = answer.map(|schema| within_limits(schema, "schema of answers", settings.max_schema)).transpose()?;
-    let check = answer.as_ref().map(SchemaCheck::new).transpose()?;
+    let check = answer.as_ref().map(SchemaCheck::tolerant).transpose()?;
     let description = tool.description.or(tool.title.map(Into::into)).unwrap_or_default();
     let policy = policy(settings, &name, tool.annotations.as_ref());
     let (is_repeatable, effects) = (policy.is_repeatable(), policy.effects);

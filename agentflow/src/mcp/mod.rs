@@ -6,6 +6,7 @@
 mod authorization;
 mod bounded_lines;
 mod child_server;
+mod config_entry;
 mod connection;
 mod elicited;
 mod given_secrets;
@@ -17,6 +18,7 @@ mod http_failures;
 mod http_sender;
 #[cfg(feature = "mcp-http")]
 mod http_transport;
+mod json_comments;
 mod kept_list;
 mod list_versions;
 mod masked_messages;
@@ -36,6 +38,7 @@ mod resource_tools;
 mod server_link;
 mod server_list;
 mod server_reads;
+mod stray_lines;
 
 #[cfg(feature = "cli")]
 pub(crate) use self::authorization::can_be_logged_in_to;

@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
+use rmcp::model::{ClientRequest, ListToolsRequest};
 use tokio::time::Instant;
 
 use super::connection::Connection;
@@ -114,6 +115,23 @@ impl ServerLink {
                 self.note(&mut attempts, failures, error.to_string());
                 Err(error)
             }
+        }
+    }
+
+    /// Checks that the server answers now; a connection that was lost is made again. A refusal is an answer.
+    pub(super) async fn check(&self) -> Result<(), McpError> {
+        match self.asked_for_tools().await {
+            Err(error) if error.is_lost() => self.asked_for_tools().await,
+            answered => answered,
+        }
+    }
+
+    async fn asked_for_tools(&self) -> Result<(), McpError> {
+        let connection = self.connection().await?;
+        let request = ClientRequest::ListToolsRequest(ListToolsRequest::default());
+        match connection.ask_within("tools/list", request, self.described.settings.call_timeout).await {
+            Ok(_) | Err(McpError::Refused { .. }) => Ok(()),
+            Err(error) => Err(error),
         }
     }
 

@@ -27,6 +27,10 @@ use crate::mcp::Ending;
 
 /// The header that names a session.
 const SESSION: &str = "mcp-session-id";
+/// The header that names the method of a request.
+const METHOD: &str = "mcp-method";
+/// The header that names the tool of a call, among others.
+const TOOL: &str = "mcp-name";
 /// The header that names the revision.
 const REVISION: &str = "mcp-protocol-version";
 /// The first revision that has no sessions. Revisions are dates, so that they compare as texts.
@@ -144,6 +148,12 @@ impl McpHttpService {
         if in_session.is_some() && session.is_none() && head.method == Method::DELETE {
             return plain(StatusCode::NOT_FOUND, HeaderMap::new(), SessionProblem::Ended.to_string());
         }
+        let is_delete = head.method == Method::DELETE;
+        // The transport compares headers of parameters with the schema that was listed last.
+        let is_call = head.headers.get(METHOD).is_some_and(|method| method == "tools/call");
+        if let Some(name) = head.headers.get(TOOL).filter(|_| is_call) {
+            drop(self.shared.offer(name.to_str().unwrap_or_default()).await);
+        }
         let kind = head.headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
         let is_json = kind.split(';').next().is_some_and(|kind| kind.trim().eq_ignore_ascii_case("application/json"));
         let request = Request::from_parts(head, Full::new(body.clone()));
@@ -159,6 +169,7 @@ impl McpHttpService {
             None => self.inner.handle(request).await,
         };
         match response.status() {
+            StatusCode::ACCEPTED if is_delete => plain(StatusCode::NO_CONTENT, HeaderMap::new(), ""),
             // It says so of a body that it cannot read, too.
             StatusCode::UNSUPPORTED_MEDIA_TYPE if is_json => unread(&body),
             _ => response.map(McpHttpBody),

@@ -44,12 +44,16 @@ impl Shared {
 
     /// The one of a name, as it was listed last; listed anew when it was not among them.
     pub(super) async fn offer(&self, name: &str) -> Option<Arc<Offer>> {
-        let of = |offers: &[Arc<Offer>]| offers.iter().find(|offer| offer.tool.name == name).cloned();
-        let last = Arc::clone(&*self.last.lock().unwrap_or_else(PoisonError::into_inner));
-        match of(&last) {
+        match self.last_offer(name) {
             Some(offer) => Some(offer),
-            None => of(&self.offered().await),
+            None => named(&self.offered().await, name),
         }
+    }
+
+    /// The one of a name among those that were listed last.
+    pub(super) fn last_offer(&self, name: &str) -> Option<Arc<Offer>> {
+        let last = Arc::clone(&*self.last.lock().unwrap_or_else(PoisonError::into_inner));
+        named(&last, name)
     }
 
     /// Whether everything is there that is named.
@@ -131,6 +135,10 @@ impl Shared {
             EntryKind::Toolset | EntryKind::Model | EntryKind::Schema => false,
         }
     }
+}
+
+fn named(offers: &[Arc<Offer>], name: &str) -> Option<Arc<Offer>> {
+    offers.iter().find(|offer| offer.tool.name == name).cloned()
 }
 
 /// The name that a client calls it by.

@@ -11,8 +11,8 @@ use rmcp::model::{
     ListResourceTemplatesRequestMethod, ListResourceTemplatesResult, ListResourcesRequestMethod, ListResourcesResult,
     ListToolsResult, PaginatedRequestParams, PromptsCapability, ReadResourceRequestParams, ReadResourceResponse,
     RequestId, ResourcesCapability, ServerCapabilities, ServerConfig, SetLevelRequestMethod, SubscribeRequestMethod,
-    SubscribeRequestParams, SubscriptionFilter, TASKS_EXTENSION_ID, UnsubscribeRequestMethod, UnsubscribeRequestParams,
-    UpdateTaskParams,
+    SubscribeRequestParams, SubscriptionFilter, TASKS_EXTENSION_ID, Tool, UnsubscribeRequestMethod,
+    UnsubscribeRequestParams, UpdateTaskParams,
 };
 use rmcp::service::{NotificationContext, RequestContext, SubscriptionContext};
 use rmcp::{ErrorData, RoleServer, ServerHandler};
@@ -317,6 +317,11 @@ impl ServerHandler for Service {
 
     async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
         self.updates.listen(&self.shared, &context).await
+    }
+
+    /// The tool as it was listed last; its schema says which headers repeat arguments.
+    fn get_tool(&self, name: &str) -> Option<Tool> {
+        self.shared.last_offer(name).map(|offer| offer.tool.clone())
     }
 
     async fn list_tools(

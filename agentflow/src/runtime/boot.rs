@@ -4,6 +4,8 @@
 use std::error::Error as StdError;
 use std::fmt;
 
+use futures_util::future::join_all;
+
 use super::Runtime;
 use super::catalogue::given;
 use super::document_set::DocumentsOfRuntime;
@@ -117,8 +119,14 @@ impl Runtime {
             }
             BootPhase::Toolsets => {
                 let mut problems = Vec::new();
-                for (toolset, _) in given(self.host(), |given| &given.toolsets).iter() {
-                    problems.extend(toolset.tools().await.err());
+                let toolsets = given(self.host(), |given| &given.toolsets);
+                let checked = toolsets.iter().map(|(toolset, _)| async move {
+                    toolset.tools().await?;
+                    // Tools that were fetched before say nothing of their server now.
+                    toolset.check().await
+                });
+                for checked in join_all(checked).await {
+                    problems.extend(checked.err());
                 }
                 (!problems.is_empty()).then_some(BootError::Toolsets(problems))
             }

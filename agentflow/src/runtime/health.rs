@@ -47,8 +47,9 @@ impl Runtime {
     /// for their tools, folders of documents for their files, and all names are looked up. For the health check of a service, and
     /// for whoever wants to know why it answers as it does.
     ///
-    /// Tools that were fetched count until their toolset says that they have changed; of the connection to an MCP server,
-    /// [`McpClient::health`](crate::mcp::McpClient::health) tells. Documents are those that were read last: one that had a mistake
+    /// Each MCP server is asked for its tools, and each A2A agent for its card, also where those were fetched before; a
+    /// connection that was lost is made again. Of another toolset [`Toolset::check`](crate::tool::Toolset::check) decides.
+    /// Documents are those that were read last: one that had a mistake
     /// when it was [read again](Self::reload_documents) is a problem until it is read without one. The whole takes as long as the
     /// slowest store and toolset; dropping the future ends it.
     ///

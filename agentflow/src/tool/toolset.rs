@@ -4,6 +4,7 @@
 use std::error::Error as StdError;
 use std::fmt;
 use std::panic::AssertUnwindSafe;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
@@ -78,6 +79,14 @@ pub trait Toolset: Send + Sync {
     /// fails with [`Error::Toolset`].
     async fn tools(&self) -> Result<Vec<ToolRef>, Box<dyn StdError + Send + Sync>>;
 
+    /// Checks that the place of the tools can be reached now, for [`Runtime::health`](crate::Runtime::health). Default: it can.
+    ///
+    /// # Errors
+    /// Whatever the place of the tools says.
+    async fn check(&self) -> Result<(), Box<dyn StdError + Send + Sync>> {
+        Ok(())
+    }
+
     /// A number that becomes another one when the tools have changed. It is looked at before each model call, so it
     /// must be cheap. Default: always 0, tools that never change.
     fn version(&self) -> u64 {
@@ -96,6 +105,8 @@ struct Kept {
     /// The fetch in progress: whoever waits for it polls it, so that nobody waits for one who no longer does.
     fetch: Mutex<Option<WeakShared<Fetch>>>,
     fetched: RwLock<Option<Fetched>>,
+    /// `true` if the last fetch failed.
+    has_failed: AtomicBool,
 }
 
 type Fetch = BoxFuture<'static, Result<Arc<[ToolRef]>>>;
@@ -110,7 +121,13 @@ impl ToolsetRef {
     /// A toolset whose tools are fetched when they are first needed.
     pub fn new(toolset: impl Toolset + 'static) -> Self {
         let name = toolset.name().into();
-        Self(Arc::new(Kept { toolset: Box::new(toolset), name, fetch: Mutex::default(), fetched: RwLock::default() }))
+        Self(Arc::new(Kept {
+            toolset: Box::new(toolset),
+            name,
+            fetch: Mutex::default(),
+            fetched: RwLock::default(),
+            has_failed: AtomicBool::new(false),
+        }))
     }
 
     /// The toolset's name.
@@ -159,6 +176,7 @@ impl ToolsetRef {
             let fetched = fetched.unwrap_or_else(|panic| {
                 Err(this.failed(format!("asking for its tools panicked: {}", panic_text(&*panic))))
             });
+            this.0.has_failed.store(fetched.is_err(), Ordering::SeqCst);
             // Whoever comes now begins another one.
             *this.0.fetch.lock().unwrap_or_else(PoisonError::into_inner) = None;
             if let Ok(tools) = &fetched {
@@ -172,6 +190,21 @@ impl ToolsetRef {
         (fetch, true)
     }
 
+    /// Checks that the place of the tools can be reached now; within 30 seconds.
+    ///
+    /// # Errors
+    /// [`Error::Toolset`] when it cannot.
+    #[cfg(feature = "documents")]
+    pub(crate) async fn check(&self) -> Result<()> {
+        let checked = AssertUnwindSafe(self.0.toolset.check()).catch_unwind();
+        match tokio::time::timeout(LONGEST_FETCH, checked).await {
+            Ok(Ok(Ok(()))) => Ok(()),
+            Ok(Ok(Err(error))) => Err(self.failed(error.to_string())),
+            Ok(Err(panic)) => Err(self.failed(format!("the check of it panicked: {}", panic_text(&*panic)))),
+            Err(_) => Err(self.failed(format!("nothing came within {LONGEST_FETCH:?}"))),
+        }
+    }
+
     fn fetched(&self) -> Option<Fetched> {
         self.0.fetched.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -180,6 +213,12 @@ impl ToolsetRef {
     #[cfg(feature = "dynamic")]
     pub(crate) fn last_fetched(&self) -> Option<Arc<[ToolRef]>> {
         self.fetched().map(|fetched| fetched.tools)
+    }
+
+    /// Returns true if its tools are not known, since the last fetch failed.
+    #[cfg(feature = "dynamic")]
+    pub(crate) fn is_unavailable(&self) -> bool {
+        self.fetched().is_none() && self.0.has_failed.load(Ordering::SeqCst)
     }
 
     /// Whether a name is one that a tool of it could have.

@@ -3,6 +3,7 @@
 use agentflow::mcp::{McpClient, McpClientBuilder, McpError};
 use agentflow::message::{ToolCall, ToolResult, ToolStatus};
 use agentflow::prelude::*;
+use agentflow::runtime::{BootPhase, EntryKind};
 use agentflow::serde_json::{Value, json};
 use agentflow::tool::{Effects, ToolPolicy};
 use agentflow_testing::{McpAnswer, ScriptedMcp, ScriptedModel, Turn};
@@ -255,6 +256,116 @@ async fn doubled_answers_and_answers_to_nobody_change_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_line_in_place_of_an_answer_is_an_error_that_quotes_it() {
+    for (line, quoted) in
+        [("pong", "`pong`"), (r#"{"jsonrpc": "2.0", "id": 3, "resu"#, r#"`{"jsonrpc": "2.0", "id": 3, "resu`"#)]
+    {
+        let client = peer(move |method, id| match method {
+            "tools/list" => vec![of(id, json!({"tools": [tool("work")]}))],
+            _ => vec![format!("{line}\n").into_bytes()],
+        });
+        let client = client.build().unwrap();
+        let runtime = runtime(&client);
+        client.connect().await.unwrap();
+        let since = tokio::time::Instant::now();
+        let result = called(&runtime).await;
+        assert_eq!(result.status, ToolStatus::Error, "{result:?}");
+        assert!(result.text().contains(quoted), "{}", result.text());
+        assert!(since.elapsed() < std::time::Duration::from_secs(10), "{:?}", since.elapsed());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_log_among_messages_is_tolerated_before_a_slow_answer() {
+    let client = McpClient::in_memory("notes", || {
+        let (near, far) = tokio::io::duplex(1 << 16);
+        tokio::spawn(async move {
+            let (mut read, mut write) = tokio::io::split(far);
+            let (near, inner) = tokio::io::duplex(1 << 16);
+            tokio::spawn(serve(inner, |method, id| match method {
+                "tools/list" => vec![b"listing\n".to_vec(), of(id, json!({"tools": [tool("work")]}))],
+                _ => vec![of(id, json!({"content": [{"type": "text", "text": "one"}]}))],
+            }));
+            let (mut from, mut to) = tokio::io::split(near);
+            tokio::spawn(async move { tokio::io::copy(&mut read, &mut to).await });
+            let mut lines = BufReader::new(&mut from).lines();
+            while let Ok(Some(line)) = lines.next_line().await {
+                if line.contains("content") {
+                    write.write_all(b"working\n").await.unwrap();
+                    tokio::time::sleep(std::time::Duration::from_secs(40)).await;
+                }
+                write.write_all(format!("{line}\n").as_bytes()).await.unwrap();
+            }
+        });
+        near
+    });
+    assert_eq!(&*called(&runtime(&client.build().unwrap())).await.text(), "one");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_schema_is_checked_as_far_as_it_can_be() {
+    let with = |name: &str, schema: Value| json!({"name": name, "inputSchema": schema});
+    let mail = json!({"type": "string", "pattern": "^(?!noreply).+@.+$"});
+    let server = ScriptedMcp::from_fn(
+        [
+            with("mail", json!({"type": "object", "properties": {"to": mail}, "required": ["to"]})),
+            with("elsewhere", json!({"type": "object", "properties": {"a": {"$ref": "http://127.0.0.1:1/schema"}}})),
+            with("empty", json!({})),
+            json!({"name": "answers", "inputSchema": {"type": "object"},
+                "outputSchema": {"type": "object", "properties": {"to": mail}}}),
+        ],
+        |_: &str, _: &Value| McpAnswer::text("sent"),
+    );
+    let client = client(&server).build().unwrap();
+    let runtime = runtime(&client);
+    let catalogue = runtime.catalogue().await.check().unwrap();
+    assert_eq!(client.health().left_out, []);
+    for (name, unchecked) in [
+        ("mail", Some("`/properties/to/pattern`")),
+        ("elsewhere", Some("leads to no schema")),
+        ("empty", None),
+        ("answers", None),
+    ] {
+        let entry = catalogue.get(EntryKind::Tool, &format!("mcp.notes.{name}")).unwrap();
+        let said = entry.unchecked.join("\n");
+        assert_eq!(said.is_empty(), unchecked.is_none(), "{name}: {said}");
+        assert!(said.contains(unchecked.unwrap_or_default()), "{name}: {said}");
+    }
+    let call = async |name: &str, arguments: Value| {
+        let call = ToolCall::new("c", format!("mcp.notes.{name}"), arguments.to_string());
+        runtime.invoke(&call, &[]).await.unwrap().status
+    };
+    assert_eq!(call("mail", json!({"to": "noreply@example.com"})).await, ToolStatus::Success);
+    assert_eq!(call("mail", json!({"to": 7})).await, ToolStatus::InvalidArguments);
+    assert_eq!(call("empty", json!({})).await, ToolStatus::Success);
+}
+
+#[tokio::test(start_paused = true)]
+async fn health_asks_a_server_whose_tools_are_known() {
+    use std::sync::atomic::{AtomicBool, Ordering};
+    let gone = std::sync::Arc::new(AtomicBool::new(false));
+    let is_gone = std::sync::Arc::clone(&gone);
+    let client = McpClient::in_memory("notes", move || {
+        let (near, far) = tokio::io::duplex(1 << 16);
+        let gone = std::sync::Arc::clone(&is_gone);
+        if !gone.load(Ordering::SeqCst) {
+            tokio::spawn(serve(far, move |_, id| match gone.load(Ordering::SeqCst) {
+                true => Vec::new(),
+                false => vec![of(id, json!({"tools": [tool("work")]}))],
+            }));
+        }
+        near
+    });
+    let runtime = runtime(&client.build().unwrap());
+    runtime.catalogue().await.check().unwrap();
+    assert!(runtime.health().await.is_well());
+    gone.store(true, Ordering::SeqCst);
+    let health = runtime.health().await;
+    let problem = health.problem_of(BootPhase::Toolsets).expect("the server is gone").to_string();
+    assert!(problem.contains("mcp.notes"), "{problem}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_answer_to_another_question_is_an_error() {
     let client = peer(|method, id| match method {
         "tools/list" => vec![of(id, json!({"tools": [tool("work")]}))],
@@ -319,7 +430,6 @@ async fn a_tool_that_cannot_be_used_is_left_out_with_the_reason() {
         with("large", large),
         with("list", json!({"type": "array"})),
         with("wrong", json!({"type": "object", "properties": {"a": {"type": "no such type"}}})),
-        with("elsewhere", json!({"type": "object", "properties": {"a": {"$ref": "http://127.0.0.1:1/schema"}}})),
         with("", json!({"type": "object"})),
         tool("work"),
     ]);
@@ -332,13 +442,12 @@ async fn a_tool_that_cannot_be_used_is_left_out_with_the_reason() {
         ("large", "65536 is the most"),
         ("list", "not one of an object"),
         ("wrong", "not a JSON Schema"),
-        ("elsewhere", "not a JSON Schema"),
         ("", "its name"),
     ] {
         let reason = left_out.iter().find(|(of, _)| of == name).map(|(_, reason)| reason.as_str());
         assert!(reason.is_some_and(|reason| reason.contains(says)), "{name}: {reason:?}");
     }
-    assert_eq!(left_out.len(), 6);
+    assert_eq!(left_out.len(), 5);
 }
 
 #[tokio::test(start_paused = true)]

@@ -49,6 +49,25 @@ async fn they_are_in_the_catalogue_under_the_name_of_their_server() {
 }
 
 #[tokio::test]
+async fn a_null_for_an_optional_argument_is_left_out_unless_the_schema_allows_it() {
+    let properties =
+        json!({"query": {"type": "string"}, "limit": {"type": "integer"}, "after": {"type": ["string", "null"]}});
+    let schema = json!({"type": "object", "properties": properties, "required": ["query"]});
+    let find = || {
+        ScriptedMcp::from_fn([json!({"name": "find", "inputSchema": schema})], |_: &str, _: &Value| {
+            McpAnswer::text("ok")
+        })
+    };
+    let server = find();
+    let result = answer(&server, "mcp.notes.find", json!({"query": "a", "limit": null, "after": null})).await;
+    assert_eq!(result.status, ToolStatus::Success, "{}", result.text());
+    assert_eq!(server.calls(), [("find".to_owned(), json!({"query": "a", "after": null}))]);
+    let server = find();
+    let result = answer(&server, "mcp.notes.find", json!({"query": null})).await;
+    assert_eq!((result.status, server.calls().len()), (ToolStatus::InvalidArguments, 0), "{}", result.text());
+}
+
+#[tokio::test]
 async fn a_call_has_the_policy_and_the_checks_of_any_other() {
     let server = notes().answers([("read", McpAnswer::text("one"))]);
     let policy = ToolPolicy::default().scopes(["notes"]);

@@ -8,6 +8,7 @@ use agentflow::mcp_server::McpServer;
 use agentflow::prelude::*;
 use agentflow::serde_json::{Value, json};
 use agentflow::store::{MemoryStore, RunFilter, RunRecord, RunStatus, Store, StoreError, StoreErrorKind, StoreLayer};
+use agentflow::tool::{FnTool, ToolDefinition};
 use agentflow_testing::within;
 
 use crate::served::Lines;
@@ -139,6 +140,28 @@ async fn over_http_a_task_that_the_headers_do_not_name_is_refused() {
         assert_eq!(status, 400, "{wrong}: {answer}");
     }
     until(&mut lines, &task, "input_required").await;
+}
+
+#[tokio::test]
+async fn over_http_a_header_that_differs_from_its_argument_is_refused() {
+    let schema = json!({
+        "type": "object", "required": ["region"],
+        "properties": {"region": {"type": "string", "x-mcp-header": "Region"}}
+    });
+    let tool = FnTool::dynamic(ToolDefinition::new("query_region", "", schema), |_, arguments: Value| async move {
+        Ok::<_, String>(arguments)
+    });
+    let runtime = Runtime::builder().tools(tool).build();
+    let address = served(McpServer::from_runtime(&runtime).tools(["query_region"])).await;
+    let call = json!({"name": "query_region", "arguments": {"region": "north"}});
+    let body = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": with_meta(call)}).to_string();
+    for (header, expected) in [("mcp-param-region: south\r\n", 400), ("", 400), ("mcp-param-region: north\r\n", 200)] {
+        let head =
+            format!("mcp-protocol-version: 2026-07-28\r\nmcp-method: tools/call\r\nmcp-name: query_region\r\n{header}");
+        let (status, answer) = post(address, &head, &body).await;
+        assert_eq!(status, expected, "{header}: {answer}");
+        assert_eq!(answer.to_string().contains("-32020"), expected == 400, "{header}: {answer}");
+    }
 }
 
 /// A store that says where it lies when it fails.

@@ -130,7 +130,8 @@ async fn a_session_that_was_ended_or_never_was_is_not_found() {
     let client = Client::asked(address, "").await;
     let mut stream = client.send("GET", "").await;
     assert_eq!(stream.status(), 200);
-    assert_eq!(client.send("DELETE", "").await.status(), 202);
+    assert_eq!(client.send("DELETE", "").await.status(), 204);
+    assert_eq!(client.send("DELETE", "").await.status(), 404);
     assert_eq!(stream.message().await, None);
     let list = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list"}).to_string();
     let answer = json!({"jsonrpc": "2.0", "id": 1, "result": {}}).to_string();

@@ -1,0 +1,166 @@
+//! Lines that a server writes among its messages and that are none: what is left of a broken answer, or a line of a log.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::Notify;
+use tokio::time::{Instant, sleep_until};
+
+/// How long an answer is waited for after half a message.
+const AFTER_BROKEN: Duration = Duration::from_secs(1);
+/// How long an answer is waited for after another line, of a server that has never written one before an answer.
+const AFTER_TEXT: Duration = Duration::from_secs(5);
+/// Maximum number of bytes of a line that are kept.
+const MOST_KEPT: usize = 200;
+
+/// The lines that are no messages. Clones share them.
+#[derive(Clone, Default)]
+pub(crate) struct StrayLines(Arc<Shared>);
+
+#[derive(Default)]
+struct Shared {
+    seen: Mutex<Seen>,
+    changed: Notify,
+}
+
+#[derive(Default)]
+struct Seen {
+    /// The newest line since the last message; half a message counts before all others.
+    stray: Option<Stray>,
+    /// `true` once a message came after a line that was none: the server writes its log there.
+    has_log: bool,
+}
+
+#[derive(Clone)]
+struct Stray {
+    text: String,
+    at: Instant,
+    is_broken: bool,
+}
+
+/// What is known of a line while it is read.
+#[derive(Default)]
+pub(super) struct LineScan {
+    kept: Vec<u8>,
+    depth: usize,
+    in_text: bool,
+    is_escaped: bool,
+    /// `true` once an object or a list has ended.
+    is_whole: bool,
+    /// `true` if something else follows that, or stands before it.
+    has_rest: bool,
+}
+
+impl LineScan {
+    /// Reads a piece of the line without its end.
+    pub(super) fn read(&mut self, bytes: &[u8]) {
+        let room = MOST_KEPT.saturating_sub(self.kept.len());
+        self.kept.extend(bytes.iter().take(room));
+        for byte in bytes {
+            match byte {
+                _ if self.is_escaped => self.is_escaped = false,
+                b'\\' if self.in_text => self.is_escaped = true,
+                b'"' if self.depth > 0 => self.in_text = !self.in_text,
+                _ if self.in_text => {}
+                b'{' | b'[' if !self.is_whole && !self.has_rest => self.depth += 1,
+                b'}' | b']' if self.depth > 0 => {
+                    self.depth -= 1;
+                    self.is_whole = self.depth == 0;
+                }
+                byte if byte.is_ascii_whitespace() || self.depth > 0 => {}
+                _ => self.has_rest = true,
+            }
+        }
+    }
+}
+
+impl StrayLines {
+    /// Notes a line that has ended.
+    pub(super) fn ended(&self, line: LineScan) {
+        if line.kept.iter().all(u8::is_ascii_whitespace) {
+            return;
+        }
+        let mut seen = self.0.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        if line.is_whole && !line.has_rest {
+            // Most messages follow no other line, and wake nobody.
+            let Some(stray) = seen.stray.take() else { return };
+            seen.has_log |= !stray.is_broken;
+        } else if seen.stray.as_ref().is_none_or(|stray| !stray.is_broken) {
+            let text = String::from_utf8_lossy(&line.kept).trim().to_owned();
+            let is_broken = text.starts_with('{');
+            seen.stray = Some(Stray { text, at: Instant::now(), is_broken });
+        }
+        drop(seen);
+        self.0.changed.notify_waiters();
+    }
+
+    /// Waits until a line came that is no message, and no message after it. Dropping the future changes nothing.
+    ///
+    /// A server may write a log among its messages. One that did so before is given the whole time of the call.
+    pub(super) async fn in_place_of_answer(&self, since: Instant) -> String {
+        loop {
+            let mut changed = std::pin::pin!(self.0.changed.notified());
+            changed.as_mut().enable();
+            let stray = {
+                let seen = self.0.seen.lock().unwrap_or_else(PoisonError::into_inner);
+                seen.stray.clone().filter(|stray| stray.at >= since && (stray.is_broken || !seen.has_log))
+            };
+            let Some(stray) = stray else {
+                changed.await;
+                continue;
+            };
+            let patience = if stray.is_broken { AFTER_BROKEN } else { AFTER_TEXT };
+            tokio::select! {
+                biased;
+                () = changed => {}
+                () = sleep_until(stray.at + patience) => return stray.text,
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn scan(line: &str) -> LineScan {
+        let mut scan = LineScan::default();
+        line.as_bytes().chunks(3).for_each(|piece| scan.read(piece));
+        scan
+    }
+
+    #[test]
+    fn a_message_is_one_whole_object() {
+        for (line, is_message) in [
+            (r#"{"a": {"b": "}\\\"{"}}"#, true),
+            (" {} ", true),
+            ("[{}]", true),
+            ("pong", false),
+            (r#"{"a": {"b": 1}"#, false),
+            (r#"{"a": "b}"#, false),
+            ("{} {}", false),
+            ("ready {}", false),
+            ("[INFO] ready", false),
+        ] {
+            let scan = scan(line);
+            assert_eq!(scan.is_whole && !scan.has_rest, is_message, "{line}");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_line_without_an_answer_is_given_up_and_a_log_is_not() {
+        let (lines, since) = (StrayLines::default(), Instant::now());
+        lines.ended(scan("pong"));
+        assert_eq!(lines.in_place_of_answer(since).await, "pong");
+        assert_eq!(since.elapsed(), AFTER_TEXT);
+        lines.ended(scan("{}"));
+        lines.ended(scan("working"));
+        let waited = tokio::time::timeout(Duration::from_secs(3600), lines.in_place_of_answer(since)).await;
+        assert!(waited.is_err(), "{waited:?}");
+        lines.ended(scan("{}"));
+        let since = Instant::now();
+        lines.ended(scan(r#"{"jsonrpc": "2.0", "res"#));
+        assert_eq!(lines.in_place_of_answer(since).await, r#"{"jsonrpc": "2.0", "res"#);
+        assert_eq!(since.elapsed(), AFTER_BROKEN);
+    }
+}
