@@ -52,7 +52,7 @@ fn named(workflow: &str, documents: &mut Vec<std::path::PathBuf>) -> Result<Stri
 
 /// The inputs of a workflow that is given a task.
 async fn input_of(host: &Runtime, name: &str, task: &str) -> Result<String, Stop> {
-    host.fetch_toolsets_of(name).await?;
+    drop(host.fetch_toolsets_of(name).await);
     let graph = host.workflow_graph(name)?;
     let names: Vec<&str> = graph.inputs().map(|input| input.name.as_str()).collect();
     let input = match names.as_slice() {

@@ -252,10 +252,13 @@ impl Runtime {
         workflow_spec(self.host(), name)
     }
 
-    /// The same, once the tools of toolsets were fetched that it names.
+    /// The same, once the tools of toolsets were fetched that it names, as far as they can be: a node whose tool is not there
+    /// fails by itself.
     pub(super) async fn fetched_workflow_spec(&self, name: &str) -> Result<Arc<Spec>> {
         #[cfg(feature = "dynamic")]
-        self.fetch_toolsets_of(name).await?;
+        if let Err(error) = self.fetch_toolsets_of(name).await {
+            tracing::warn!(workflow = name, %error, "only the nodes fail that call its tools");
+        }
         self.workflow_spec(name)
     }
 
@@ -359,7 +362,7 @@ impl Runtime {
     /// Tools of toolsets that a graph names are fetched.
     ///
     /// # Errors
-    /// When this runtime knows neither, or two of one name; [`Error::Toolset`] when tools cannot be fetched.
+    /// When this runtime knows neither, or two of one name.
     pub async fn dry_run(&self, name: &str) -> Result<DryRun> {
         match self.fetched_workflow_spec(name).await {
             Ok(spec) => Ok(spec.dry_run()),

@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
+use serde_json::Value;
+
 use super::Runtime;
 use super::catalogue::{Given, given, linked_tools_of};
 use super::catalogue_entry::Origin;
@@ -85,9 +87,17 @@ pub(super) struct GivenDocument {
     /// Whether it is called by the document's workflow, which shows its problems.
     is_inner: bool,
     types: Option<DocumentTypes>,
+    /// The section with its card.
+    card: Option<Arc<Value>>,
 }
 
 impl GivenDocument {
+    /// The section of the document with the card of the workflow.
+    #[cfg(feature = "a2a-server")]
+    pub(super) fn card(&self) -> Option<Arc<Value>> {
+        self.card.clone()
+    }
+
     /// What is wrong, with the places in the document.
     pub(super) fn error(&self, graph: &str) -> String {
         match self.is_inner {
@@ -181,7 +191,8 @@ pub(super) fn with_documents<'d>(
             let problems = if is_inner { "".into() } else { Arc::clone(&problems) };
             let agents = Arc::clone(&own);
             let types = document.types().filter(|_| !is_inner);
-            let part = GivenDocument { source: Arc::clone(document.source()), problems, agents, is_inner, types };
+            let card = document.card().filter(|_| !is_inner).cloned().map(Arc::new);
+            let part = GivenDocument { source: Arc::clone(document.source()), problems, agents, is_inner, types, card };
             given.graphs.push((GivenGraph::of_document(graph.clone(), part), origin.clone()));
         }
     }

@@ -4,6 +4,9 @@
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use futures_util::future::join_all;
+use serde_json::Value;
+
 use super::Runtime;
 use super::catalogue::{Given, given, graphs, linked_tools_of, of_server, only, other_kind, workflow_spec_in};
 use super::catalogue_entry::Origin;
@@ -13,7 +16,7 @@ use crate::agent::{linked_agents, two_linked_agents};
 use crate::error::{Error, Result};
 use crate::run::Host;
 use crate::text::{did_you_mean, nearest};
-use crate::tool::{ToolRef, ToolsetRef, linked_tools, problem_of};
+use crate::tool::{ToolDefinition, ToolRef, ToolsetRef, linked_tools, problem_of};
 use crate::workflow::of_graph::Resolve;
 use crate::workflow::reference_steps::Callee;
 use crate::workflow::spec::Spec;
@@ -149,22 +152,34 @@ impl GivenGraph {
 }
 
 impl Runtime {
-    /// Fetches the tools of the toolsets that a workflow of a graph names, and the workflows that it calls: reading the
-    /// graph waits for nobody.
+    /// Fetches the tools of the toolsets that a workflow of a graph names, and the workflows that it calls, all at once:
+    /// reading the graph waits for nobody. The nodes that call a tool which cannot be fetched try it again.
     ///
     /// # Errors
-    /// [`Error::Toolset`] when they cannot be fetched.
+    /// The first [`Error::Toolset`] when some cannot be fetched; the graph can be read nevertheless.
     pub(crate) async fn fetch_toolsets_of(&self, workflow: &str) -> Result<()> {
         let host = self.host();
         if given(host, |given| &given.toolsets).is_empty() {
             return Ok(());
         }
+        let mut toolsets = Vec::new();
         for (graph, _) in graphs(host).iter().filter(|(graph, _)| graph.graph.name == workflow) {
-            for toolset in toolsets_of(host, &graph.graph) {
-                toolset.tools().await?;
-            }
+            toolsets.extend(toolsets_of(host, &graph.graph));
+        }
+        for fetched in join_all(toolsets.iter().map(ToolsetRef::tools)).await {
+            fetched?;
         }
         Ok(())
+    }
+}
+
+#[cfg(all(feature = "a2a-server", feature = "documents"))]
+impl Runtime {
+    /// The section of a document with the card of its workflow.
+    pub(crate) fn card_section(&self, workflow: &str) -> Option<Arc<Value>> {
+        let graphs = graphs(self.host());
+        let found = graphs.iter().find(|(graph, _)| graph.graph.name == workflow);
+        found.and_then(|(graph, _)| graph.document.as_ref()?.card())
     }
 }
 
@@ -273,11 +288,17 @@ pub(super) fn could_have(toolset: &ToolsetRef, name: &str) -> bool {
 
 fn tool(host: &Host, name: &str) -> Result<Callee, String> {
     let mut known: Vec<(Callee, ToolRef, Origin)> = Vec::new();
+    let mut unavailable = None;
     let tools = given(host, |given| &given.tools);
     let of_program = tools.iter().cloned().chain(linked_tools_of(name));
     known.extend(of_program.map(|(tool, origin)| (Callee::Tool(tool.clone()), tool, origin)));
     for (toolset, _) in given(host, |given| &given.toolsets).iter().filter(|(toolset, _)| could_have(toolset, name)) {
         let Some(tools) = toolset.last_fetched() else {
+            if toolset.is_unavailable() {
+                let whole = of_server(name).filter(|whole| toolset.could_have(whole));
+                unavailable = Some((toolset.clone(), whole.unwrap_or_else(|| name.to_owned())));
+                continue;
+            }
             return Err(format!(
                 "the tools of the toolset `{}` were not fetched yet, and `{name}` may be one; start the workflow, or await \
                  `Runtime::catalogue`, which fetch them",
@@ -298,6 +319,10 @@ fn tool(host: &Host, name: &str) -> Result<Callee, String> {
     let problem = |tool: &ToolRef| problem_of(tool).or_else(|| super::compensations::problem_in(host, tool));
     if let Some(problem) = found.and_then(|(_, tool)| problem(tool)) {
         return Err(problem.to_string());
+    }
+    if let (None, Some((toolset, name))) = (&found, unavailable) {
+        let definition = ToolDefinition::new(name, "", Value::Bool(true));
+        return Ok(Callee::Unfetched(toolset, Arc::new(definition)));
     }
     found.map(|(callee, _)| callee.clone()).ok_or_else(|| {
         let linked = linked_tools().iter().map(ToolRef::name);

@@ -307,7 +307,8 @@ impl RuntimeBuilder {
     /// Makes the workflow of a graph known by its name, so that its runs can be started and resumed by it. The nodes of
     /// the graph refer to tools, agents and workflows that this runtime knows. Tools of a [toolset](Self::toolset) are
     /// fetched before the workflow is started or resumed; a node calls the tool that the toolset has when the node begins,
-    /// and fails when it is gone.
+    /// and fails when it is gone. If a toolset cannot be fetched, the run begins, and each node that calls one of its tools
+    /// fetches it again: only these nodes fail.
     ///
     /// What is wrong with the graph is an error where the name is used, and a problem of the
     /// [`catalogue`](Runtime::catalogue): all of it at once.

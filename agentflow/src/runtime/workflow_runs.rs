@@ -66,8 +66,8 @@ impl Runtime {
     /// object of its inputs' names, such as `json!({"url": "https://example.com"})`.
     ///
     /// # Errors
-    /// Also when no workflow has this name, the input does not fit its names and types, or the tools of a toolset that a
-    /// graph names cannot be fetched ([`Error::Toolset`]).
+    /// Also when no workflow has this name, or the input does not fit its names and types. A node whose tool cannot be fetched
+    /// fails by itself, with [`FailureKind::Toolset`](crate::error::FailureKind::Toolset).
     #[doc(alias = "run_workflow")]
     pub fn start_named(&self, name: impl WorkflowName, input: impl IntoNamedInputs) -> StartRun<'_, Encoded> {
         let name = Arc::from(name.as_name());
@@ -251,7 +251,12 @@ impl Runtime {
             None => self.resume_known_agent(reservation, &record.run_id, begins).await,
             #[allow(unused_variables, reason = "only documents are kept by it")]
             Some(definition) => {
-                let found = self.fetched_workflow_spec(&record.name).await;
+                // Where a toolset is away, the run waits: a call that was interrupted is judged by the policy of its tool.
+                #[cfg(feature = "dynamic")]
+                let fetched = self.fetch_toolsets_of(&record.name).await;
+                #[cfg(not(feature = "dynamic"))]
+                let fetched = Ok(());
+                let found = fetched.and_then(|()| self.workflow_spec(&record.name));
                 // Nothing of the workflow is executed while a run is undone.
                 let may_lack = record.status == RunStatus::Compensating;
                 #[cfg(feature = "documents")]

@@ -201,6 +201,15 @@ impl<'a> Loading<'a> {
 
     fn decider(&mut self, decider: &Decider) -> Option<Callee> {
         match (self.resolve)(decider.kind, &decider.name) {
+            // The parameter that is given the node is not known.
+            Ok(Callee::Unfetched(toolset, _)) => {
+                let toolset = toolset.name();
+                self.note_once(format!(
+                    "the `decider` `{}`: the tools of `{toolset}` could not be fetched",
+                    decider.name
+                ));
+                None
+            }
             Ok(callee) => Some(callee),
             Err(problem) => {
                 match problem.is_empty() {

@@ -33,6 +33,9 @@ pub(crate) enum Callee {
     /// A tool of a toolset, as it was when the graph was read. What is called is the tool of its name that the toolset
     /// has when the node begins.
     Fetched(ToolsetRef, ToolRef),
+    /// A tool of a toolset that could not be fetched when the graph was read, with a definition of its name alone. It is
+    /// fetched when the node begins, so only that node fails.
+    Unfetched(ToolsetRef, Arc<ToolDefinition>),
     Agent(ErasedAgent),
     /// An `#[agent]`, which is given the arguments of its function.
     LinkedAgent(&'static AgentDefinition),
@@ -44,7 +47,7 @@ impl Callee {
     pub(super) fn function(&self) -> Option<TypeId> {
         match self {
             Self::Tool(tool) | Self::Fetched(_, tool) => super::callee::function_of(tool),
-            Self::Agent(_) | Self::LinkedAgent(_) | Self::Workflow(_) => None,
+            Self::Unfetched(..) | Self::Agent(_) | Self::LinkedAgent(_) | Self::Workflow(_) => None,
         }
     }
 
@@ -53,7 +56,7 @@ impl Callee {
         match self {
             Self::Agent(agent) => agent.saved_key().cloned(),
             Self::LinkedAgent(agent) => agent.described().saved_key().cloned(),
-            Self::Tool(_) | Self::Fetched(..) | Self::Workflow(_) => None,
+            Self::Tool(_) | Self::Fetched(..) | Self::Unfetched(..) | Self::Workflow(_) => None,
         }
     }
 
@@ -62,7 +65,7 @@ impl Callee {
     pub(super) fn referenced(&self) -> Option<Referenced> {
         match self {
             Self::Tool(tool) => Some(Referenced::Tool(Arc::clone(tool.definition()))),
-            Self::Fetched(..) => None,
+            Self::Fetched(..) | Self::Unfetched(..) => None,
             Self::Agent(agent) => Some(Referenced::Agent(agent.clone())),
             Self::LinkedAgent(agent) => Some(Referenced::Agent(agent.described())),
             Self::Workflow(spec) => Some(Referenced::Workflow(Arc::clone(spec))),
@@ -72,6 +75,7 @@ impl Callee {
     pub(super) fn definition(&self) -> Option<Arc<ToolDefinition>> {
         match self {
             Self::Tool(tool) | Self::Fetched(_, tool) => Some(Arc::clone(tool.definition())),
+            Self::Unfetched(_, definition) => Some(Arc::clone(definition)),
             Self::Agent(_) | Self::LinkedAgent(_) | Self::Workflow(_) => None,
         }
     }
@@ -80,6 +84,7 @@ impl Callee {
     pub(super) fn writes(&self) -> bool {
         match self {
             Self::Tool(tool) | Self::Fetched(_, tool) => tool.definition().policy.effects == Effects::Write,
+            Self::Unfetched(..) => true,
             Self::Agent(agent) => agent.writes(),
             Self::LinkedAgent(agent) => agent.writes(),
             Self::Workflow(spec) => spec.writes_or_asks(),
@@ -95,14 +100,14 @@ impl Callee {
     pub(super) fn is_repeatable(&self) -> bool {
         match self {
             Self::Tool(tool) | Self::Fetched(_, tool) => tool.definition().policy.is_repeatable(),
+            Self::Unfetched(..) => false,
             Self::Agent(_) | Self::LinkedAgent(_) | Self::Workflow(_) => true,
         }
     }
 
     /// What a tool says of itself counts where the node says nothing.
     pub(super) fn take_over(&self, policy: &mut NodePolicy) {
-        if let Self::Tool(tool) | Self::Fetched(_, tool) = self {
-            let definition = tool.definition();
+        if let Some(definition) = self.definition() {
             super::policy::take_over(policy, &definition.policy, definition.catalogue_name());
         }
     }
@@ -118,6 +123,7 @@ impl Callee {
     pub(super) fn output_schema(&self) -> Value {
         match self {
             Self::Tool(tool) | Self::Fetched(_, tool) => tool.output_schema().unwrap_or(Value::Bool(true)),
+            Self::Unfetched(..) => Value::Bool(true),
             Self::Agent(agent) => agent.answer_schema(),
             Self::LinkedAgent(agent) => agent.described().answer_schema(),
             Self::Workflow(spec) => spec.output_schema(),
@@ -130,6 +136,7 @@ impl Callee {
             Self::Tool(tool) | Self::Fetched(_, tool) => {
                 DryCall::tool(tool.catalogue_name(), &tool.definition().policy)
             }
+            Self::Unfetched(_, tool) => DryCall::tool(tool.catalogue_name(), &tool.policy),
             Self::Agent(agent) => DryCall::new("agent", Arc::clone(agent.name())),
             Self::LinkedAgent(agent) => DryCall::new("agent", agent.name()),
             Self::Workflow(spec) => DryCall::new("workflow", Arc::clone(&spec.name)),
@@ -144,7 +151,7 @@ impl Callee {
             Self::Workflow(spec) => super::Graph::of(spec).input_schema(),
             // One without a schema is not found.
             Self::LinkedAgent(agent) => agent.input_schema().ok()?,
-            Self::Agent(_) => return None,
+            Self::Unfetched(..) | Self::Agent(_) => return None,
         };
         Some((self.in_words()?, takes))
     }
@@ -153,6 +160,7 @@ impl Callee {
     pub(super) fn in_words(&self) -> Option<String> {
         Some(match self {
             Self::Tool(tool) | Self::Fetched(_, tool) => format!("the tool `{}`", tool.catalogue_name()),
+            Self::Unfetched(_, tool) => format!("the tool `{}`", tool.catalogue_name()),
             Self::Workflow(spec) => format!("the workflow `{}`", spec.name),
             Self::LinkedAgent(agent) => format!("the agent `{}`", agent.name()),
             Self::Agent(_) => return None,
@@ -247,6 +255,20 @@ pub(super) fn call(callee: Callee, cx: Context, given: Encoded, seen_to: SeenTo)
         Callee::Fetched(toolset, tool) => {
             Box::pin(async move { call_tool(now(&toolset, &tool).await?, cx, given, seen_to).await })
         }
+        Callee::Unfetched(toolset, definition) => Box::pin(async move {
+            let tool = named(&toolset, definition.catalogue_name()).await?;
+            let policy = &tool.definition().policy;
+            if policy.approve {
+                let name = definition.catalogue_name();
+                return Err(StepError::new(
+                    FailureKind::Registry,
+                    format!(
+                        "the tool `{name}` needs an approval, which was not known when the workflow was read; start a new run"
+                    ),
+                ));
+            }
+            call_tool(tool, cx, given, SeenTo::InBranch).await
+        }),
         Callee::Agent(agent) => Box::pin(async move { agent.run_in(&cx, &given).await.map_err(StepError::of) }),
         Callee::LinkedAgent(agent) => Box::pin(async move {
             let asked = agent.asked(given.as_str()).map_err(|error| {
@@ -261,20 +283,26 @@ pub(super) fn call(callee: Callee, cx: Context, given: Encoded, seen_to: SeenTo)
 /// The tool of the same name that a toolset has now. It stays this one while the call runs, whatever the toolset does.
 async fn now(toolset: &ToolsetRef, read: &ToolRef) -> Result<ToolRef, StepError> {
     let name = read.catalogue_name();
-    let tools = toolset.tools().await.map_err(StepError::of)?;
-    let Some(tool) = tools.iter().find(|tool| tool.catalogue_name() == name) else {
-        let near = did_you_mean(nearest(name, tools.iter().map(|tool| &**tool.catalogue_name())));
-        let gone = format!("the toolset `{}` no longer has the tool `{name}`{near}", toolset.name());
-        return Err(StepError::new(FailureKind::NotFound, gone));
-    };
+    let tool = named(toolset, name).await?;
     // Its node was made of the policy: whether a person is asked, and whether it is called again after a crash.
     match tool.definition().policy == read.definition().policy {
-        true => Ok(tool.clone()),
+        true => Ok(tool),
         false => Err(StepError::new(
             FailureKind::Registry,
             format!("the policy of the tool `{name}` has changed since the workflow was read; start a new run"),
         )),
     }
+}
+
+/// The tool of a name that a toolset has now.
+async fn named(toolset: &ToolsetRef, name: &Arc<str>) -> Result<ToolRef, StepError> {
+    let tools = toolset.tools().await.map_err(StepError::of)?;
+    if let Some(tool) = tools.iter().find(|tool| tool.catalogue_name() == name) {
+        return Ok(tool.clone());
+    }
+    let near = did_you_mean(nearest(name, tools.iter().map(|tool| &**tool.catalogue_name())));
+    let gone = format!("the toolset `{}` has no tool `{name}` now{near}", toolset.name());
+    Err(StepError::new(FailureKind::NotFound, gone))
 }
 
 async fn call_tool(tool: ToolRef, cx: Context, given: Encoded, seen_to: SeenTo) -> Result<Encoded, StepError> {

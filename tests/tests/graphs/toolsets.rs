@@ -3,13 +3,15 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use agentflow::a2a::A2aClient;
 use agentflow::error::FailureKind;
+use agentflow::pipeline::Pipeline;
 use agentflow::prelude::*;
 use agentflow::store::MemoryStore;
 use agentflow::tool::{FnTool, ToolPolicy, ToolRef, Toolset, ToolsetRef};
 use agentflow::value::Encoded;
 use agentflow::workflow::Graph;
-use agentflow::{Approval, Error, async_trait};
+use agentflow::{Approval, Error, RunId, async_trait};
 use agentflow_testing::{test_runtime, within};
 use serde_json::{Value, json};
 use tokio::sync::Notify;
@@ -113,9 +115,10 @@ async fn a_toolset_that_cannot_be_fetched_is_named() {
     let files = Files::default();
     files.away.store(true, Ordering::SeqCst);
     let runtime = runtime(&files, json!([{"name": "out", "does": tool("mcp.files.read")}]));
-    let error = run(&runtime).await.unwrap_err();
-    assert!(matches!(error, Error::Toolset { .. }));
-    assert_eq!(error.to_string(), "the tools of `mcp.files` could not be fetched: nobody is at home");
+    let error = run(&runtime).await.unwrap_err().to_string();
+    assert!(error.contains("`out`"), "{error}");
+    assert!(error.contains("the tools of `mcp.files` could not be fetched: nobody is at home"), "{error}");
+    assert!(runtime.catalogue().await.check().is_err());
     files.away.store(false, Ordering::SeqCst);
     assert_eq!(run(&runtime).await.unwrap(), "read of version 0");
     // Those that were fetched before stay in use.
@@ -134,7 +137,7 @@ async fn a_tool_that_is_gone_fails_its_node() {
     let runtime = runtime(&files, nodes);
     let error = run(&runtime).await.unwrap_err();
     assert_eq!(error.kind(), FailureKind::NotFound);
-    let gone = "the toolset `mcp.files` no longer has the tool `mcp.files.read`";
+    let gone = "the toolset `mcp.files` has no tool `mcp.files.read` now";
     assert!(error.to_string().contains(gone), "{error}");
     // A new run reads the graph with the tools that there are now.
     let error = run(&runtime).await.unwrap_err().to_string();
@@ -225,4 +228,73 @@ async fn a_run_is_recovered_with_the_tools_of_a_toolset() {
     let handle = recovered.resumed.pop().unwrap();
     second.approve(&run, "asked", Approval::granted(), "ada").await.unwrap();
     assert_eq!(handle.result().await.unwrap().decode::<String>().unwrap(), "read of version 0");
+}
+
+/// A tool that needs no server.
+#[tool(effects = "read")]
+fn read_a_copy() -> &'static str {
+    "read of a copy"
+}
+
+/// A runtime with a pipeline, the toolset of files that are away, and an agent that refuses connections.
+fn without_servers(files: &Files, pipeline: Pipeline) -> Runtime {
+    files.away.store(true, Ordering::SeqCst);
+    let agent = A2aClient::at("gone", "http://127.0.0.1:1").build().unwrap();
+    test_runtime().toolset(files.clone()).toolset(agent).pipeline("tidy", pipeline).build()
+}
+
+async fn run_pipeline(runtime: &Runtime) -> Result<String> {
+    let input = Encoded::new(&json!({"input": {}})).unwrap();
+    Ok(runtime.start_named("tidy", input).await?.result().await?.decode().unwrap())
+}
+
+#[tokio::test]
+async fn only_the_branch_fails_that_calls_a_tool_which_cannot_be_fetched() {
+    let own = || Pipeline::tool("read_a_copy");
+    let pipelines = [
+        Pipeline::tool("mcp.files.read") / own(),
+        Pipeline::tool("a2a.gone") / own(),
+        // It is never reached.
+        own() / Pipeline::tool("mcp.files.read"),
+    ];
+    for pipeline in pipelines {
+        let runtime = without_servers(&Files::default(), pipeline);
+        assert_eq!(run_pipeline(&runtime).await.unwrap(), "read of a copy");
+    }
+    let files = Files::default();
+    let runtime = without_servers(&files, Pipeline::tool("mcp.files.read") / Pipeline::tool("mcp.files.slow"));
+    let error = run_pipeline(&runtime).await.unwrap_err().to_string();
+    assert!(error.contains("nobody is at home"), "{error}");
+}
+
+#[tokio::test]
+async fn a_node_fetches_the_tools_again_that_could_not_be_fetched_before() {
+    let nodes = json!([
+        {"name": "asked", "does": {"ask": {"text": "now?"}}},
+        {"name": "out", "does": tool("mcp.files.read"), "edges": [{"from": "asked"}]},
+    ]);
+    for (version, outcome) in [
+        (0, Ok("read of version 0")),
+        (2, Err("the toolset `mcp.files` has no tool `mcp.files.read` now")),
+        (3, Err("the tool `mcp.files.read` needs an approval, which was not known")),
+    ] {
+        let files = Files::default();
+        files.away.store(true, Ordering::SeqCst);
+        files.version.store(version, Ordering::SeqCst);
+        let runtime =
+            test_runtime().toolset(files.clone()).graph(graph(nodes.clone())).store(MemoryStore::new()).build();
+        let handle = runtime.start_named("tidy", empty()).await.unwrap();
+        let run: RunId = handle.run_id().clone();
+        let question = within("the question", handle.asked()).await.unwrap().unwrap();
+        files.away.store(false, Ordering::SeqCst);
+        runtime.answer(&run, &question.path, &Approval::granted(), "ada").await.unwrap();
+        let ended = within("the end", handle.result()).await;
+        match outcome {
+            Ok(text) => assert_eq!(ended.unwrap().decode::<String>().unwrap(), text),
+            Err(text) => {
+                let error = ended.unwrap_err().to_string();
+                assert!(error.contains(text), "{error}");
+            }
+        }
+    }
 }
