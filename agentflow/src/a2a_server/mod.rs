@@ -61,9 +61,8 @@ impl A2aServer {
         self.set(|settings| settings.workflows.extend(names.into_iter().map(Into::into)))
     }
 
-    /// Says what the card shows of a workflow, as the `a2a` section of a document has it
-    /// (`Document::card`): `version`, and `skills` with `id`, `name`, `description` and
-    /// `tags`. Default: one skill of the workflow's name and description.
+    /// Replaces the part of the card that shows a workflow: `version`, and `skills` with `id`, `name`, `description` and
+    /// `tags`. Default: the `a2a` section of the workflow's document, else one skill of the workflow's name and description.
     pub fn card_section(self, workflow: impl Into<String>, section: Value) -> Self {
         self.set(|settings| drop(settings.sections.insert(workflow.into(), section)))
     }

@@ -99,9 +99,10 @@ pub(super) async fn offers(runtime: &Runtime, settings: &Settings) -> Result<Vec
             }
             Err(error) => {
                 // A workflow that is there and cannot be made, such as one of tools that nobody serves, says why itself.
-                let made = match runtime.fetch_toolsets_of(name).await {
-                    Ok(()) if kind == EntryKind::Workflow => runtime.workflow_graph(name).map(drop),
-                    fetched => fetched,
+                drop(runtime.fetch_toolsets_of(name).await);
+                let made = match kind {
+                    EntryKind::Workflow => runtime.workflow_graph(name).map(drop),
+                    _ => Ok(()),
                 };
                 return Err(A2aServerError::Offer(made.err().unwrap_or_else(|| error.into())));
             }
@@ -110,6 +111,10 @@ pub(super) async fn offers(runtime: &Runtime, settings: &Settings) -> Result<Vec
             return Err(unusable("an agent has this name, too; leave one of them out".to_owned()));
         }
         let section = settings.sections.get(&**name);
+        #[cfg(feature = "documents")]
+        let of_document = runtime.card_section(name).filter(|_| kind == EntryKind::Workflow);
+        #[cfg(feature = "documents")]
+        let section = section.or(of_document.as_deref());
         offers.push(Arc::new(offer(entry, section, &settings.input_files).map_err(unusable)?));
     }
     if offers.is_empty() {

@@ -111,7 +111,11 @@ pub(super) struct A2aSendArgs {
     #[command(flatten)]
     pub(super) agent: A2aAgentArgs,
     /// The text
-    pub(super) text: String,
+    #[arg(required_unless_present = "data")]
+    pub(super) text: Option<String>,
+    /// Send a JSON value in place of a text
+    #[arg(long, value_name = "JSON", conflicts_with = "text")]
+    pub(super) data: Option<String>,
     /// The task that it continues, of one that waits for input
     #[arg(long, value_name = "ID")]
     pub(super) task: Option<String>,

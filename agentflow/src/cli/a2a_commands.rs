@@ -1,11 +1,12 @@
 //! `agentwf a2a`: a look at agents of other programs.
 
 use futures_util::StreamExt;
+use serde_json::Value;
 
 use super::a2a_args::{A2aAgentArgs, A2aCommand, A2aSendArgs};
 use super::print::{Answer, Stop, counted, json_line, line, note};
 use super::{a2a_serve, a2a_tasks, ctrl_c};
-use crate::a2a::{A2aAnswer, A2aClient, A2aError, A2aMessage, A2aTaskState, A2aUpdate};
+use crate::a2a::{A2aClient, A2aError, A2aMessage, A2aPart, A2aTask, A2aTaskState, A2aUpdate};
 use crate::runtime::Runtime;
 use crate::text::OneLine;
 
@@ -50,19 +51,25 @@ async fn card(agent: &A2aAgentArgs, json: bool) -> Result<(), Stop> {
 }
 
 async fn send(args: A2aSendArgs) -> Result<(), Stop> {
-    let A2aSendArgs { agent, text, task, context, stream, json } = args;
+    let A2aSendArgs { agent, text, data, task, context, stream, json } = args;
     let client = client_of(&agent)?;
-    let message = task.into_iter().fold(A2aMessage::user_text(text), A2aMessage::task);
+    let message = match (task, data) {
+        (task, Some(data)) => {
+            let data = serde_json::from_str::<Value>(&data)
+                .map_err(|error| Stop::failed("a2a", format!("`--data` is not JSON: {error}")))?;
+            task.into_iter().fold(A2aMessage::user([A2aPart::data(data)]), A2aMessage::task)
+        }
+        (Some(task), None) => {
+            ctrl_c::or_stop(async { Ok(client.answer(&task, text.unwrap_or_default()).await?) }).await?
+        }
+        (None, None) => A2aMessage::user_text(text.unwrap_or_default()),
+    };
     let message = context.into_iter().fold(message, A2aMessage::context);
     if stream {
         return ctrl_c::or_stop(streamed(&client, &message)).await;
     }
     let answer = ctrl_c::or_stop(async { Ok(client.ask(&message).await?) }).await?;
-    let state = answer.task().map(|task| task.status.state);
-    let problem = match (&answer, state) {
-        (A2aAnswer::Task(task), Some(state)) => unfinished(state, task.said(), &task.id),
-        _ => None,
-    };
+    let problem = answer.task().and_then(unfinished);
     if json {
         json_line(&answer)?;
         return if problem.is_none() { Ok(()) } else { Err(Stop::Said) };
@@ -79,30 +86,43 @@ async fn send(args: A2aSendArgs) -> Result<(), Stop> {
     printed.end_line()
 }
 
-/// Why a task is not a success.
-fn unfinished(state: A2aTaskState, said: Option<String>, task: &str) -> Option<Stop> {
-    let said = said.unwrap_or_else(|| "it says no more".to_owned());
-    let is_done = matches!(state, A2aTaskState::Completed);
-    (!is_done).then(|| Stop::failed(state.as_str(), format!("{said}\nThe task is `{task}`.")))
+/// The reason why a task is not a success.
+fn unfinished(task: &A2aTask) -> Option<Stop> {
+    let state = task.status.state;
+    let said = match state {
+        A2aTaskState::Completed => return None,
+        A2aTaskState::InputRequired => task.question().or_else(|| task.said()),
+        _ => task.said(),
+    };
+    let said = said.unwrap_or_else(|| match state {
+        A2aTaskState::InputRequired => "its question cannot be shown; --json shows all that it sent".to_owned(),
+        A2aTaskState::Canceled => "the task was cancelled".to_owned(),
+        A2aTaskState::AuthRequired => "the agent asks for credentials".to_owned(),
+        _ => "the task failed, and the agent gives no reason".to_owned(),
+    });
+    Some(Stop::failed(state.as_str(), format!("{said}\nThe task is `{}`.", task.id)))
 }
 
 /// Sends a message and prints each change.
 async fn streamed(client: &A2aClient, message: &A2aMessage) -> Result<(), Stop> {
     let mut updates = client.stream(message).await?;
-    let mut last = None;
+    let mut last: Option<A2aTask> = None;
     while let Some(update) = updates.next().await {
         let update = update?;
         json_line(&update)?;
-        last = match &update {
-            A2aUpdate::Task(task) => Some((task.status.clone(), task.id.clone())),
-            A2aUpdate::Status(update) => Some((update.status.clone(), update.task_id.clone())),
-            A2aUpdate::Message(_) => None,
-            A2aUpdate::Artifact(_) => last,
-        };
+        // A stream of a further message may begin with a change.
+        if let (None, Some(id)) = (&last, update.task_id()) {
+            last = Some(A2aTask::new(id, "", A2aTaskState::Working));
+        }
+        match (update, &mut last) {
+            (A2aUpdate::Task(task), last) => *last = Some(*task),
+            (A2aUpdate::Status(update), Some(task)) => task.apply_status(*update),
+            (A2aUpdate::Artifact(update), Some(task)) => task.apply_artifact(*update),
+            (A2aUpdate::Message(_), last) => *last = None,
+            (_, None) => {}
+        }
     }
-    let problem =
-        last.and_then(|(status, task)| unfinished(status.state, status.message.as_ref().map(A2aMessage::text), &task));
-    problem.map_or(Ok(()), Err)
+    last.as_ref().and_then(unfinished).map_or(Ok(()), Err)
 }
 
 pub(super) fn client_of(agent: &A2aAgentArgs) -> Result<A2aClient, Stop> {

@@ -35,7 +35,6 @@ pub(super) async fn serve(host: &Runtime, args: A2aServeArgs) -> Result<(), Stop
         let problem = "other machines reach this address; say which variable has the token of clients, `--token-from`";
         return Err(Stop::failed("a2a", problem));
     }
-    let offered = workflows.clone();
     let with_documents = validate::with(host, &args.documents)?;
     with_documents.note_mistakes();
     let host = match (store, with_documents.host) {
@@ -43,12 +42,7 @@ pub(super) async fn serve(host: &Runtime, args: A2aServeArgs) -> Result<(), Stop
         (None, host) if host.store().is_some() => host,
         (None, _) => return Err(Stop::failed("a2a", "tasks are kept in a store; name a file with --store")),
     };
-    let mut server = A2aServer::from_runtime(&host).agents(agents).workflows(workflows).grant(grant);
-    for document in &with_documents.documents {
-        if let Some(card) = document.card().filter(|_| offered.iter().any(|name| name == document.name())) {
-            server = server.card_section(document.name(), card.clone());
-        }
-    }
+    let server = A2aServer::from_runtime(&host).agents(agents).workflows(workflows).grant(grant);
     let server = if clients_approve { server.clients_approve() } else { server };
     let server = public_url.into_iter().fold(server, A2aServer::public_url);
     let server = server.input_files(args.input_files).output_files(args.output_files);

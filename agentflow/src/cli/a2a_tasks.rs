@@ -3,8 +3,8 @@
 use super::a2a_args::{A2aTaskArgs, A2aTasksArgs};
 use super::a2a_commands::client_of;
 use super::ctrl_c;
-use super::print::{Answer, Stop, json_line};
-use crate::a2a::{A2aRole, A2aTask, A2aTaskQuery};
+use super::print::{Answer, Stop, json_line, note};
+use crate::a2a::{A2aRole, A2aTask, A2aTaskQuery, A2aTaskState};
 
 /// Shows a task, as it is or once it is cancelled.
 pub(super) async fn task(args: A2aTaskArgs, cancels: bool) -> Result<(), Stop> {
@@ -18,6 +18,9 @@ pub(super) async fn task(args: A2aTaskArgs, cancels: bool) -> Result<(), Stop> {
         })
     };
     let task = ctrl_c::or_stop(shown).await?;
+    if cancels && task.status.state != A2aTaskState::Canceled {
+        note("the agent did not cancel the task");
+    }
     if json {
         return json_line(&task);
     }
@@ -26,7 +29,7 @@ pub(super) async fn task(args: A2aTaskArgs, cancels: bool) -> Result<(), Stop> {
         let who = if message.role == A2aRole::User { "client" } else { "agent" };
         format!("{who}: {}", message.text())
     }));
-    lines.extend(Some(task.text()).filter(|text| !text.is_empty()));
+    lines.extend(Some(task.question().unwrap_or_else(|| task.text())).filter(|text| !text.is_empty()));
     printed(&lines)
 }
 

@@ -14,6 +14,8 @@ use crate::value::Encoded;
 pub struct UserQuestion {
     /// The question, for a person to read.
     pub message: String,
+    /// Data that the question is about, shown beside it. Default: `null`, for none.
+    pub about: Value,
     /// The JSON Schema of the answer.
     pub answer: Value,
     /// How long the answer is waited for; `None`: for ever.
@@ -26,7 +28,7 @@ pub struct UserQuestion {
 impl UserQuestion {
     /// A question whose answer fits a JSON Schema, such as `json!({"type": "integer"})`.
     pub fn new(message: impl Into<String>, answer: Value) -> Self {
-        Self { message: message.into(), answer, timeout: None, on_timeout: OnTimeout::Fail }
+        Self { message: message.into(), about: Value::Null, answer, timeout: None, on_timeout: OnTimeout::Fail }
     }
 
     /// A question whose answer is a text.
@@ -46,8 +48,16 @@ impl UserQuestion {
     /// When its schema is not JSON.
     pub(crate) fn into_request(self) -> Result<ApprovalRequest, serde_json::Error> {
         let limit = self.timeout.map(|limit| u64::try_from(limit.as_millis()).unwrap_or(u64::MAX));
-        let request = ApprovalRequest::new(self.message, Encoded::null(), Encoded::new(&self.answer)?);
+        let about = if self.about.is_null() { Encoded::null() } else { Encoded::new(&self.about)? };
+        let request = ApprovalRequest::new(self.message, about, Encoded::new(&self.answer)?);
         Ok(request.within(limit, &self.on_timeout))
+    }
+
+    /// Sets the data that the question is about.
+    #[must_use]
+    pub fn about(mut self, about: Value) -> Self {
+        self.about = about;
+        self
     }
 
     /// Sets how long the answer is waited for, and what happens when nobody has answered by then.

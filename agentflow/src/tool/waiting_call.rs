@@ -21,12 +21,18 @@ impl WaitingCall {
     /// Whether the call of a tool of this name, which is here, can wait: it is recorded as such, in a run whose questions
     /// somebody finds.
     pub(crate) fn can_begin(cx: &Context, tool: &str) -> bool {
-        matches!(tool_of(cx), Some((of, _)) if *of == *tool)
+        cx.run().log.is_durable() && matches!(tool_of(cx), Some((of, _)) if *of == *tool)
     }
 
     /// The same of a call that is a node, so that no model reads what it answers.
     #[cfg(feature = "a2a-client")]
     pub(crate) fn can_begin_in_node(cx: &Context, tool: &str) -> bool {
+        cx.run().log.is_durable() && Self::is_node(cx, tool)
+    }
+
+    /// Returns true if the call of a tool of this name, which is here, is a node, durable or not.
+    #[cfg(feature = "a2a-client")]
+    pub(crate) fn is_node(cx: &Context, tool: &str) -> bool {
         matches!(tool_of(cx), Some((of, true)) if *of == *tool)
     }
 
@@ -115,10 +121,10 @@ pub(crate) async fn ask_within_call(
     question.answer().await.map_err(|error| ToolError::new(error.to_string()))
 }
 
-/// The tool whose call is here, and whether the call is a node, where it could wait.
+/// The tool whose call is here, and whether the call is a node.
 fn tool_of(cx: &Context) -> Option<(Arc<str>, bool)> {
     let run = cx.run();
-    if !cx.is_step() || !run.log.is_durable() {
+    if !cx.is_step() {
         return None;
     }
     let recorded = run.log.records_below(cx.path());

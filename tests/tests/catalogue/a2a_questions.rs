@@ -1,14 +1,16 @@
 //! What an agent of another program asks in the middle of a task: asked of a person, over restarts, and answered in the same
 //! task.
 
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use agentflow::RunId;
-use agentflow::a2a::{A2aClient, A2aClientBuilder};
+use agentflow::a2a::{A2aClient, A2aClientBuilder, A2aError};
 use agentflow::a2a_server::A2aServer;
 use agentflow::agent::RunRequest;
+use agentflow::message::ToolCall;
 use agentflow::prelude::*;
-use agentflow::serde_json::json;
+use agentflow::serde_json::{Value, json};
 use agentflow::store::{MemoryStore, RunFilter, SqliteStore};
 use agentflow::value::Encoded;
 use agentflow::workflow::Graph;
@@ -117,7 +119,7 @@ async fn a_model_reads_it_by_default_and_a_node_asks_a_person() {
         let question = run.asked().await.unwrap().unwrap();
         run.answer(&question.path, answer, "ada").await.unwrap();
     }
-    let painted: serde_json::Value = run.result().await.unwrap().decode().unwrap();
+    let painted: Value = run.result().await.unwrap().decode().unwrap();
     assert_eq!(painted["output"], "painted", "{painted}");
     assert!(runtime.approvals(RunFilter::new()).await.unwrap().is_empty());
     far.finish();
@@ -186,4 +188,232 @@ async fn a_process_that_is_killed_while_a_person_is_asked_has_sent_its_message_o
     drop(second);
     let tasks = far.runs(RunFilter::new()).await.unwrap();
     assert_eq!(tasks.len(), 1, "{tasks:?}");
+}
+
+/// An agent that asks with these fields of its task, and completes with `done` once it has an answer.
+struct Asking {
+    client: A2aClient,
+    requests: Arc<Mutex<Vec<Value>>>,
+}
+
+impl Asking {
+    fn new(asks: Value) -> Self {
+        let requests = Arc::new(Mutex::new(Vec::new()));
+        let seen = Arc::clone(&requests);
+        let card = json!({
+            "name": "Shop", "description": "Sells.", "version": "1", "skills": [], "supportedInterfaces": [],
+            "capabilities": {"streaming": false}, "defaultInputModes": [], "defaultOutputModes": [],
+        });
+        let respond = move |request: Value| {
+            seen.lock().unwrap().push(request.clone());
+            let mut task = json!({"id": "t-1", "contextId": "c-1"});
+            match request["params"]["message"]["taskId"].is_string() {
+                true => {
+                    task["status"] = json!({"state": "TASK_STATE_COMPLETED"});
+                    task["artifacts"] = json!([{"artifactId": "a", "parts": [{"text": "done"}]}]);
+                }
+                false => {
+                    task["status"] = json!({"state": "TASK_STATE_INPUT_REQUIRED"});
+                    for (name, value) in asks.as_object().unwrap() {
+                        match name.as_str() {
+                            "parts" => {
+                                let message = json!({"messageId": "m", "role": "ROLE_AGENT", "parts": value});
+                                task["status"]["message"] = message;
+                            }
+                            other => task[other] = value.clone(),
+                        }
+                    }
+                }
+            }
+            let result = if request["method"] == "SendMessage" { json!({"task": task}) } else { task };
+            let response = json!({"jsonrpc": "2.0", "id": request["id"], "result": result});
+            futures_util::stream::iter([response])
+        };
+        Self { client: A2aClient::in_memory("shop", card, respond).build().unwrap(), requests }
+    }
+
+    fn sent(&self, method: &str) -> Vec<Value> {
+        let requests = self.requests.lock().unwrap();
+        let of_method = requests.iter().filter(|request| request["method"] == method);
+        of_method.map(|request| request["params"].clone()).collect()
+    }
+
+    /// The parts of the message that answers the task.
+    fn answer(&self) -> Value {
+        let answer = self.sent("SendMessage").pop().unwrap();
+        assert_eq!((&answer["message"]["taskId"], &answer["message"]["contextId"]), (&json!("t-1"), &json!("c-1")));
+        answer["message"]["parts"].clone()
+    }
+
+    /// A runtime with a workflow of one node that calls the agent.
+    fn runtime(&self, store: Option<MemoryStore>) -> Runtime {
+        let ask = json!({"call": {"kind": "tool", "name": "a2a.shop", "with": {"object": {"message": {"value": "Refund."}}}}});
+        let graph: Graph = serde_json::from_value(json!({
+            "version": 1, "name": "refund", "output": "ask", "concurrency": 1, "nodes": [{"name": "ask", "does": ask}]
+        }))
+        .unwrap();
+        let builder = Runtime::builder().toolset(self.client.clone()).graph(graph);
+        store.into_iter().fold(builder, agentflow::runtime::RuntimeBuilder::store).build()
+    }
+}
+
+fn adk_call(name: &str, args: Value) -> Value {
+    let metadata = json!({"adk_type": "function_call", "adk_is_long_running": true});
+    json!({"data": {"id": "adk-1", "name": name, "args": args}, "metadata": metadata})
+}
+
+fn adk_confirmation() -> Value {
+    let call = json!({"id": "adk-0", "name": "refund", "args": {"cents": 900}});
+    let args = json!({"originalFunctionCall": call, "toolConfirmation": {"hint": "It is much.", "confirmed": false}});
+    adk_call("adk_request_confirmation", args)
+}
+
+fn adk_response(name: &str, response: Value) -> Value {
+    let data = json!({"id": "adk-1", "name": name, "response": response});
+    json!([{"data": data, "metadata": {"adk_type": "function_response"}}])
+}
+
+#[tokio::test]
+async fn a_question_shows_its_data_and_is_answered_in_the_form_of_its_server() {
+    let data = json!({"tool": "refund", "arguments": {"cents": 900}});
+    let interrupt = |id: &str, value: Value| json!({"kind": "data", "data": {"id": id, "value": value}});
+    let interrupts = |parts: Value| json!({"artifacts": [{"artifactId": "i", "name": "Interrupt", "parts": parts}]});
+    let offered = json!({"question": "q", "about": {"cents": 900}, "answer": {"type": "integer"}});
+    let text = json!({"text": "How much?"});
+    let call = |name: &str| json!({"name": name, "args": {"cents": 900}, "description": "It is much."});
+    let listed = json!({"action_requests": [call("refund"), call("send")], "review_configs": []});
+    let mut single = call("refund");
+    single["type"] = json!("tool_approval");
+    let granted = json!({"decision": "granted"});
+    let confirmed = |confirmed: bool| adk_response("adk_request_confirmation", json!({"confirmed": confirmed}));
+    // What is asked, what the question shows, what it is about, the answers, what is sent.
+    let cases = [
+        (json!({"parts": [{"data": data}]}), "refund", data.clone(), json!(["yes"]), json!([{"text": "yes"}])),
+        (json!({"parts": [text, {"data": data}]}), "How much?", data.clone(), json!(["no"]), json!([{"text": "no"}])),
+        (json!({"parts": [adk_confirmation()]}), "refund(cents: 900)", data.clone(), json!([granted]), confirmed(true)),
+        (
+            json!({"parts": [adk_confirmation()]}),
+            "It is much.",
+            data.clone(),
+            json!([{"decision": "denied", "comment": "no"}]),
+            confirmed(false),
+        ),
+        (
+            json!({"parts": [adk_call("adk_request_input", json!({"message": "Which colour?"}))]}),
+            "Which colour?",
+            json!({}),
+            json!(["blue"]),
+            adk_response("adk_request_input", json!({"result": "blue"})),
+        ),
+        (
+            json!({"parts": [adk_call("ask_boss", json!({"cents": 900}))]}),
+            "ask_boss(cents: 900)",
+            json!({"tool": "ask_boss", "arguments": {"cents": 900}}),
+            json!([{"status": "approved"}]),
+            adk_response("ask_boss", json!({"status": "approved"})),
+        ),
+        (
+            interrupts(json!([interrupt("i-1", data.clone())])),
+            "refund",
+            data.clone(),
+            json!([{"approved": true}]),
+            json!([{"data": {"resume": {"approved": true}}}]),
+        ),
+        (
+            interrupts(json!([interrupt("i-1", data.clone()), interrupt("i-2", json!("Sure?"))])),
+            "refund",
+            data.clone(),
+            json!([true, "yes"]),
+            json!([{"data": {"resume": {"i-1": true, "i-2": "yes"}}}]),
+        ),
+        (
+            interrupts(json!([interrupt("i-1", listed)])),
+            "refund(cents: 900)",
+            data.clone(),
+            json!([granted, {"decision": "denied", "comment": "late"}]),
+            json!([{"data": {"resume": {"decisions": [{"type": "approve"}, {"type": "reject", "message": "late"}]}}}]),
+        ),
+        (
+            interrupts(json!([interrupt("i-1", single)])),
+            "It is much.",
+            data.clone(),
+            json!([{"decision": "denied"}]),
+            json!([{"data": {"resume": {"type": "reject"}}}]),
+        ),
+        (
+            json!({"parts": [text, {"data": offered}]}),
+            "How much?",
+            json!({"cents": 900}),
+            json!([7]),
+            json!([{"data": 7}]),
+        ),
+    ];
+    for (asks, shows, about, answers, sends) in cases {
+        let agent = Asking::new(asks);
+        let runtime = agent.runtime(Some(MemoryStore::new()));
+        let run = runtime.start_named("refund", Encoded::new(&json!({})).unwrap()).await.unwrap();
+        for (at, answer) in answers.as_array().unwrap().iter().enumerate() {
+            let question = within("the question", run.asked()).await.unwrap().unwrap();
+            if at == 0 {
+                assert!(question.message.starts_with("the A2A agent `shop` asks: "), "{}", question.message);
+                assert!(question.message.contains(shows), "{}", question.message);
+                assert_eq!(question.about.decode::<Value>().unwrap(), about);
+            }
+            run.answer(&question.path, answer, "ada").await.unwrap();
+        }
+        let output: Value = within("the end of the run", run.result()).await.unwrap().decode().unwrap();
+        assert_eq!(output["output"], "done", "{output}");
+        assert_eq!(agent.answer(), sends, "{shows}");
+    }
+}
+
+#[tokio::test]
+async fn a_question_that_cannot_be_shown_or_answered_is_an_error_and_cancels_its_task() {
+    let raw = json!({"parts": [{"raw": "AAAA", "filename": "a.png"}]});
+    let credential = json!({"parts": [adk_call("adk_request_credential", json!({}))]});
+    for (asks, says) in [
+        (json!({}), "neither text nor data"),
+        (json!({"parts": [{"text": " "}]}), "neither text nor data"),
+        (raw, "neither text nor data"),
+        (credential, "asks for credentials"),
+    ] {
+        let agent = Asking::new(asks);
+        let runtime = agent.runtime(Some(MemoryStore::new()));
+        let run = runtime.start_named("refund", Encoded::new(&json!({})).unwrap()).await.unwrap();
+        let error = within("the end of the run", run.result()).await.unwrap_err().to_string();
+        assert!(error.contains("the A2A agent `shop`") && error.contains(says), "{error}");
+        within("the cancellation", async {
+            while agent.sent("CancelTask").is_empty() {
+                tokio::task::yield_now().await;
+            }
+        })
+        .await;
+    }
+    // Nobody finds the question of a run without a store.
+    let agent = Asking::new(json!({"parts": [{"text": "Sure?"}]}));
+    let run = agent.runtime(None).start_named("refund", Encoded::new(&json!({})).unwrap()).await.unwrap();
+    let error = within("the end of the run", run.result()).await.unwrap_err().to_string();
+    assert!(error.contains("without a store") && error.contains("Sure?"), "{error}");
+}
+
+#[tokio::test]
+async fn a_model_reads_the_data_and_its_text_becomes_the_answer_of_the_server() {
+    let agent = Asking::new(json!({"parts": [adk_confirmation()]}));
+    let runtime = Runtime::builder().toolset(agent.client.clone()).build();
+    let call = async |arguments: Value| {
+        let call = ToolCall::new("c", "a2a.shop", arguments.to_string());
+        runtime.invoke(&call, &[]).await.unwrap().output
+    };
+    let asked: Value = serde_json::from_str(&call(json!({"message": "Refund."})).await).unwrap();
+    assert!(asked["output"].as_str().unwrap().contains("refund(cents: 900)"), "{asked}");
+    assert_eq!((&asked["note"], &asked["task"]), (&json!("answer with `yes` or `no`"), &json!("t-1")), "{asked}");
+    let unclear = call(json!({"message": "Perhaps.", "task": "t-1"})).await;
+    assert!(unclear.contains("answer with `yes` or `no`"), "{unclear}");
+    let done: Value = serde_json::from_str(&call(json!({"message": "Yes.", "task": "t-1"})).await).unwrap();
+    assert_eq!(done["output"], "done", "{done}");
+    assert_eq!(agent.answer(), adk_response("adk_request_confirmation", json!({"confirmed": true})));
+    // A program can do the same.
+    let message = agent.client.answer("t-1", "no").await.unwrap();
+    assert_eq!(json!(message)["parts"], adk_response("adk_request_confirmation", json!({"confirmed": false})));
+    assert!(matches!(agent.client.answer("t-1", "?").await, Err(A2aError::Question { .. })));
 }

@@ -6,6 +6,7 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use agentflow::a2a::{A2aClient, A2aContent, A2aErrorCode, A2aMessage, A2aPart, A2aTaskQuery, A2aTaskState, A2aUpdate};
 use agentflow::a2a_server::{A2aCaller, A2aRefusal, A2aServer, A2aServerError};
+use agentflow::document::Document;
 use agentflow::prelude::*;
 use agentflow::serde_json::{Value, json};
 use agentflow::store::{MemoryStore, RunFilter};
@@ -291,4 +292,30 @@ async fn a_card_says_what_the_document_of_a_workflow_says() {
     assert_eq!((card.version.as_str(), card.skills[0].id.as_str()), ("2", "twice"));
     assert_eq!(card.skills[0].description, "Doubles a number.");
     assert_eq!(card.supported_interfaces[1].url, "https://agents.example/a2a/double");
+}
+
+#[tokio::test]
+async fn the_section_of_a_document_is_on_its_card() {
+    let document = |section: &str| {
+        let text = format!(
+            "name: shop\ndescription: Sells.\nagents:\n- {{name: shop_seller, model: openai/m}}\n\
+             orchestration: {{type: sequential, agents: [shop_seller]}}\n{section}"
+        );
+        let runtime =
+            Runtime::builder().store(MemoryStore::new()).document(Document::read("shop", text).unwrap()).build();
+        A2aServer::from_runtime(&runtime).workflows(["shop"])
+    };
+    let skill = "{id: sell, name: Sell, tags: [shop]}";
+    let server = document(&format!("a2a: {{version: 2.3.0, skills: [{skill}]}}\n"));
+    let card = server.card("http://127.0.0.1", Some("shop")).await.unwrap();
+    let skill = &card.skills[0];
+    assert_eq!((card.version.as_str(), skill.id.as_str(), skill.name.as_str()), ("2.3.0", "sell", "Sell"));
+    assert_eq!((skill.tags.as_slice(), skill.description.as_str()), (&["shop".to_owned()][..], "Sells."));
+    assert_eq!(server.card("http://127.0.0.1", None).await.unwrap().skills[0].id, "sell");
+    // The program has the last word.
+    let other = server.card_section("shop", json!({"skills": [{"id": "other"}]}));
+    let card = other.card("http://127.0.0.1", Some("shop")).await.unwrap();
+    assert_eq!((card.skills[0].id.as_str(), card.version.as_str() == "2.3.0"), ("other", false));
+    let card = document("").card("http://127.0.0.1", Some("shop")).await.unwrap();
+    assert_eq!(card.skills[0].id, "shop");
 }

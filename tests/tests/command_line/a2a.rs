@@ -41,9 +41,10 @@ fn agent_with(fields: &Value) -> String {
             let length = |line: &str| line.to_ascii_lowercase().strip_prefix("content-length: ")?.parse().ok();
             let mut body = vec![0; head.lines().find_map(length).unwrap_or(0)];
             reader.read_exact(&mut body).unwrap();
-            let answer = match head.starts_with("GET ") {
-                true => card.clone(),
-                false => answer(&head, &serde_json::from_slice(&body).unwrap()),
+            let answer = match (head.starts_with("GET "), head.contains("/tasks/t-2")) {
+                (true, true) => approval()["task"].clone(),
+                (true, false) => card.clone(),
+                (false, _) => answer(&head, &serde_json::from_slice(&body).unwrap()),
             };
             let answer = answer.to_string();
             let length = answer.len();
@@ -54,12 +55,29 @@ fn agent_with(fields: &Value) -> String {
     url
 }
 
+/// A task of google-adk that asks for the approval of a call.
+fn approval() -> Value {
+    let call = json!({"id": "adk-0", "name": "refund", "args": {"cents": 900}});
+    let data = json!({"id": "adk-1", "name": "adk_request_confirmation", "args": {"originalFunctionCall": call}});
+    let part = json!({"data": data, "metadata": {"adk_type": "function_call", "adk_is_long_running": true}});
+    json!({"task": {"id": "t-2", "contextId": "c-2", "status": {
+        "state": "TASK_STATE_INPUT_REQUIRED",
+        "message": {"messageId": "m", "role": "ROLE_AGENT", "parts": [part]},
+    }}})
+}
+
 fn answer(head: &str, request: &Value) -> Value {
     let message = &request["message"];
+    if let Some(response) = message["parts"][0]["data"].as_object() {
+        let said = format!("{} in {}", response["response"], message["contextId"]);
+        return json!({"message": {"messageId": "m", "role": "ROLE_AGENT", "parts": [{"text": said}]}});
+    }
     let text = message["parts"][0]["text"].as_str().unwrap();
     let key =
         if head.contains("Bearer sesame-street") || head.contains("bearer sesame-street") { " with a key" } else { "" };
     match text {
+        "refund" => approval(),
+        "mute" => json!({"task": {"id": "t-3", "status": {"state": "TASK_STATE_INPUT_REQUIRED"}}}),
         "ask" => json!({"task": {"id": "t-1", "contextId": "c-1", "status": {
             "state": "TASK_STATE_INPUT_REQUIRED",
             "message": {"messageId": "m", "role": "ROLE_AGENT", "parts": [{"text": "Which?"}]},
@@ -105,6 +123,19 @@ fn a_card_is_shown_without_what_moves_a_terminal_and_with_its_signatures_unverif
 }
 
 #[test]
+fn a_question_shows_the_call_that_it_is_about_and_is_answered_in_the_form_of_its_server() {
+    let url = agent();
+    let asks = agentwf(&["a2a", "send", &url, "refund"]);
+    assert!(asks.stderr.contains("refund(cents: 900)") && asks.stderr.contains("`t-2`"), "{}", asks.stderr);
+    let shown = agentwf(&["a2a", "task", &url, "t-2"]);
+    assert!(shown.stdout.contains("refund(cents: 900)"), "{}", shown.stdout);
+    let answered = agentwf(&["a2a", "send", &url, "--task", "t-2", "yes"]);
+    assert_eq!(answered.stdout, "{\"confirmed\":true} in \"c-2\"\n", "{}", answered.stderr);
+    let unclear = agentwf(&["a2a", "send", &url, "--task", "t-2", "perhaps"]);
+    assert_eq!((unclear.code, unclear.stderr.contains("`yes` or `no`")), (Some(1), true), "{}", unclear.stderr);
+}
+
+#[test]
 fn a_task_that_waits_and_an_agent_that_is_not_there_are_exit_code_1() {
     let url = agent();
     let asks = agentwf(&["a2a", "send", &url, "ask"]);
@@ -112,6 +143,8 @@ fn a_task_that_waits_and_an_agent_that_is_not_there_are_exit_code_1() {
     assert!(asks.stderr.contains("Which?") && asks.stderr.contains("`t-1`"), "{}", asks.stderr);
     let asks = agentwf(&["a2a", "send", &url, "ask", "--json"]);
     assert_eq!((asks.code, &asks.line()["task"]["id"]), (Some(1), &json!("t-1")));
+    let mute = agentwf(&["a2a", "send", &url, "mute"]);
+    assert!(mute.stderr.contains("its question cannot be shown") && mute.stderr.contains("`t-3`"), "{}", mute.stderr);
     let gone = agentwf(&["a2a", "card", "http://127.0.0.1:1"]);
     assert_eq!((gone.code, gone.stderr.contains("cannot be reached")), (Some(1), true), "{}", gone.stderr);
     let unset = agentwf(&["a2a", "card", &url, "--key-from", "NO_SUCH_VARIABLE_HERE"]);

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::super::{A2aAnswer, A2aCard, A2aMessage, A2aPushConfig, A2aPushConfigs, A2aTask, A2aTasks};
 use super::a2a_error::A2aError;
-use super::asked::asked;
+use super::asked::{answer_message, asked};
 use super::memory_link::{Link, MEMORY};
 use super::operation::{A2aTaskQuery, Operation};
 use super::peer::{Peer, Settings};
@@ -115,6 +115,16 @@ impl A2aClient {
     /// [`A2aError`]. That a task failed is in its [`status`](A2aTask::status).
     pub async fn ask(&self, message: &A2aMessage) -> Result<A2aAnswer, A2aError> {
         asked(&self.peer, message, |_| {}).await
+    }
+
+    /// Builds the message that answers what a task asks with a text, in the form that its server expects: a function response
+    /// for google-adk, a value to resume with for LangGraph, text for others. The task is fetched, and the message is not sent
+    /// yet. Where an approval is asked for, the text is `yes` or `no`; of several questions it is a JSON array of answers.
+    ///
+    /// # Errors
+    /// [`A2aError::Question`] when the question cannot be answered, or not with this text.
+    pub async fn answer(&self, task: &str, text: impl Into<String>) -> Result<A2aMessage, A2aError> {
+        answer_message(&self.peer, task, text.into()).await
     }
 
     /// Sends a message, and waits until the agent has it: the task may still be worked on. Dropping the future cancels

@@ -82,6 +82,14 @@ pub enum A2aError {
         /// Its own words, shortened.
         message: String,
     },
+    /// Its task asks something that this program cannot show or answer.
+    #[error("the A2A agent `{agent}` {problem}")]
+    Question {
+        /// The name that the program gave it.
+        agent: Arc<str>,
+        /// The reason, such as `asks for credentials, which this program cannot give`.
+        problem: String,
+    },
     /// Its answer is not one, or is over a limit.
     #[error("the A2A agent `{agent}` gave an answer to `{request}` that cannot be used: {problem}")]
     Answer {

@@ -10,6 +10,7 @@ use super::super::{A2aAnswer, A2aMessage, A2aTask, A2aTaskState, A2aUpdate};
 use super::a2a_error::A2aError;
 use super::operation::Operation;
 use super::peer::Peer;
+use super::task_question::{NO_QUESTION, parts_from_text, questions_of};
 use super::update_stream::Following;
 
 /// The pause between two looks at a task: at first, and at most.
@@ -31,6 +32,9 @@ pub(super) async fn asked(
         true => streamed(peer, message, &mut unfinished, &mut shown).await,
         false => polled(peer, message, &mut unfinished, &mut shown).await,
     };
+    if let Ok(A2aAnswer::Task(task)) = &answer {
+        peer.remember(task);
+    }
     // Settled, or unknown to the agent; after any other fault nobody will look at it.
     if matches!(answer, Ok(_) | Err(A2aError::Refused { .. })) {
         unfinished.task = None;
@@ -72,11 +76,20 @@ async fn streamed(
         if let Some(task) = known.take_if(|task| is_settled(task)) {
             return Ok(A2aAnswer::Task(match is_whole {
                 true => task,
-                false => peer.ask(&Operation::get(&task.id, None)).await?,
+                false => with_question(peer.ask(&Operation::get(&task.id, None)).await?, *task),
             }));
         }
     }
     Err(peer.wrong(name, "its stream ended, and the task did not".to_owned()))
+}
+
+/// A task that was looked at, with the question that its stream had: not every server shows it a second time.
+fn with_question(mut task: Box<A2aTask>, streamed: A2aTask) -> Box<A2aTask> {
+    if task.status.state == A2aTaskState::InputRequired && questions_of(&task).is_err() {
+        task.status.message = task.status.message.or(streamed.status.message);
+        task.artifacts.extend(streamed.artifacts);
+    }
+    task
 }
 
 async fn polled(
@@ -102,6 +115,27 @@ async fn polled(
         }
     }
     Ok(A2aAnswer::Task(task))
+}
+
+/// The message that answers a task with a text, in the form that its server expects. A server that does not show the task is
+/// sent the text as it is.
+///
+/// # Errors
+/// When the server cannot be reached, or what it asks cannot be answered with this text.
+pub(super) async fn answer_message(peer: &Peer, task: &str, text: String) -> Result<A2aMessage, A2aError> {
+    let plain = || A2aMessage::user_text(text.as_str()).task(task);
+    let shown = match peer.ask::<A2aTask>(&Operation::get(task, None)).await {
+        Ok(shown) if shown.status.state == A2aTaskState::InputRequired => shown,
+        Ok(_) | Err(A2aError::Refused { .. } | A2aError::Answer { .. }) => return Ok(plain()),
+        Err(error) => return Err(error),
+    };
+    // Not every server shows its question a second time.
+    let asking = if questions_of(&shown) == Err(NO_QUESTION) { peer.remembered(task) } else { Some(shown) };
+    let Some(asking) = asking else { return Ok(plain()) };
+    let parts = parts_from_text(&asking, &text).map_err(|problem| peer.unanswerable(problem))?;
+    let mut message = A2aMessage::user(parts).task(task);
+    message.context_id = asking.context_id;
+    Ok(message)
 }
 
 fn is_settled(task: &A2aTask) -> bool {

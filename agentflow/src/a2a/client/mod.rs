@@ -10,6 +10,7 @@ mod peer;
 mod relay_model;
 mod remote_call;
 mod remote_tool;
+mod task_question;
 mod update_stream;
 
 pub use self::a2a_client::{A2aClient, A2aClientBuilder};

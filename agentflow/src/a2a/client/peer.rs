@@ -1,7 +1,8 @@
 //! `Peer`: an agent at an address, its card, and one exchange with it, within limits of time and size. It repeats nothing.
 
-use std::sync::Arc;
+use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use reqwest::header::{ACCEPT, CONTENT_TYPE, LOCATION};
@@ -10,11 +11,12 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tokio::time::{Instant, timeout_at};
 
-use super::super::{A2A_VERSION, A2aErrorCode, VERSION_HEADER};
+use super::super::{A2A_VERSION, A2aErrorCode, A2aTask, A2aTaskState, VERSION_HEADER};
 use super::a2a_error::A2aError;
 use super::card_choice::{Chosen, chosen};
 use super::memory_link::Link;
 use super::operation::{Binding, Operation};
+use super::task_question::Unanswerable;
 use crate::mask::HiddenTexts;
 use crate::model::{HttpAddress, http_client};
 use crate::text::head;
@@ -22,6 +24,8 @@ use crate::tool::ToolPolicy;
 
 /// The most of an agent's own words in an error.
 const MOST_WORDS: usize = 4 << 10;
+/// Maximum number of tasks whose questions are kept, and of bytes of each.
+const MOST_ASKING: (usize, usize) = (64, 64 << 10);
 const WELL_KNOWN: &str = "/.well-known/agent-card.json";
 
 /// Limits, and what a program says of the tool.
@@ -74,6 +78,8 @@ pub(super) struct Peer {
     pub(super) version: AtomicU64,
     card: tokio::sync::Mutex<Option<(u64, Arc<Chosen>)>>,
     requests: AtomicU64,
+    /// Tasks with questions that the server may not show again, the oldest first.
+    asking: Mutex<VecDeque<A2aTask>>,
 }
 
 impl Peer {
@@ -87,7 +93,28 @@ impl Peer {
             version: AtomicU64::new(0),
             card: tokio::sync::Mutex::default(),
             requests: AtomicU64::new(0),
+            asking: Mutex::default(),
         }
+    }
+
+    /// Keeps the question of a task that waits for input.
+    pub(super) fn remember(&self, task: &A2aTask) {
+        let size = || serde_json::to_string(task).map_or(usize::MAX, |json| json.len());
+        if task.status.state != A2aTaskState::InputRequired || size() > MOST_ASKING.1 {
+            return;
+        }
+        let mut asking = self.asking.lock().unwrap_or_else(PoisonError::into_inner);
+        asking.retain(|other| other.id != task.id);
+        asking.push_back(task.clone());
+        if asking.len() > MOST_ASKING.0 {
+            asking.pop_front();
+        }
+    }
+
+    /// The newest question of a task, as far as it was kept.
+    pub(super) fn remembered(&self, task: &str) -> Option<A2aTask> {
+        let asking = self.asking.lock().unwrap_or_else(PoisonError::into_inner);
+        asking.iter().find(|asking| asking.id == task).cloned()
     }
 
     /// The card, fetched unless that was done. Whoever needs it meanwhile waits for the same one.
@@ -100,6 +127,11 @@ impl Peer {
         let fetched = Arc::new(self.fetch().await?);
         *kept = Some((version, Arc::clone(&fetched)));
         Ok(fetched)
+    }
+
+    /// Checks that the agent can be reached now, by its card, which is not kept.
+    pub(super) async fn check(&self) -> Result<(), A2aError> {
+        self.fetch().await.map(drop)
     }
 
     async fn fetch(&self) -> Result<Chosen, A2aError> {
@@ -305,6 +337,11 @@ impl Peer {
 
     pub(super) fn wrong(&self, request: &'static str, problem: String) -> A2aError {
         A2aError::Answer { agent: Arc::clone(&self.name), request, problem: self.words(&problem) }
+    }
+
+    /// The error of a question that cannot be shown or answered.
+    pub(super) fn unanswerable(&self, problem: Unanswerable) -> A2aError {
+        A2aError::Question { agent: Arc::clone(&self.name), problem: problem.to_owned() }
     }
 
     /// The error of a card, without keys and too much text.

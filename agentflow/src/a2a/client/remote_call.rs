@@ -3,13 +3,15 @@
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use super::super::{A2aAnswer, A2aMessage, A2aTask, A2aTaskState, A2aUpdate};
 use super::a2a_error::A2aError;
-use super::asked::{Unfinished, asked};
+use super::asked::{Unfinished, answer_message, asked};
 use super::peer::Peer;
+use super::task_question::{AnswerForm, answer_parts, questions_of};
 use crate::context::Context;
-use crate::tool::{ToolError, UserQuestion, WaitingCall, wire_name};
+use crate::tool::{ToolError, WaitingCall, wire_name};
 use crate::value::Encoded;
 
 /// How often an agent may ask in one call.
@@ -29,6 +31,9 @@ struct Continuation {
     context: Option<String>,
     /// The id of the message with the answer.
     message: String,
+    /// The form of each answer. Earlier releases ask one question, and answer with text.
+    #[serde(default)]
+    forms: Vec<AnswerForm>,
 }
 
 impl RemoteCall {
@@ -38,13 +43,18 @@ impl RemoteCall {
         let can_wait = self.can_wait(cx);
         let mut message = match WaitingCall::of_earlier(cx).filter(|_| can_wait) {
             Some(waiting) => self.answered(cx, waiting).await?,
-            None => first,
+            None => self.in_form(first).await.map_err(A2aError::into_tool_error)?,
         };
         for round in 1..=MOST_ROUNDS {
             let answer = self.sent(cx, &message).await.map_err(A2aError::into_tool_error)?;
             match &answer {
                 A2aAnswer::Task(task) if can_wait && task.status.state == A2aTaskState::InputRequired => {
                     message = self.asks(cx, task, round).await?;
+                }
+                A2aAnswer::Task(task)
+                    if task.status.state == A2aTaskState::InputRequired && self.is_any(cx, WaitingCall::is_node) =>
+                {
+                    return Err(self.unasked(task));
                 }
                 _ => return Ok(answer),
             }
@@ -53,31 +63,59 @@ impl RemoteCall {
         Err(ToolError::new(format!("the A2A agent `{name}` asked {MOST_ROUNDS} times in one call, which is the most")))
     }
 
+    /// The message of a model; one that answers a task, in the form that its server expects.
+    async fn in_form(&self, message: A2aMessage) -> Result<A2aMessage, A2aError> {
+        let Some(task) = &message.task_id else { return Ok(message) };
+        let mut answer = answer_message(&self.peer, task, message.text()).await?.id(message.message_id);
+        answer.context_id = message.context_id.or(answer.context_id);
+        Ok(answer)
+    }
+
     /// Whether people are asked what the agent asks: those of a node, where no model could answer, and where the program says
     /// so. The call must be recorded as one of this tool.
     fn can_wait(&self, cx: &Context) -> bool {
+        self.is_any(
+            cx,
+            match self.peer.settings.asks_people {
+                true => WaitingCall::can_begin,
+                false => WaitingCall::can_begin_in_node,
+            },
+        )
+    }
+
+    /// Returns true if this is so of the tool by one of its names.
+    fn is_any(&self, cx: &Context, is_so: fn(&Context, &str) -> bool) -> bool {
         let in_catalogue = format!("a2a.{}", self.peer.name);
-        let wire = wire_name(&in_catalogue);
-        let may = |name: &str| match self.peer.settings.asks_people {
-            true => WaitingCall::can_begin(cx, name),
-            false => WaitingCall::can_begin_in_node(cx, name),
-        };
-        may(&wire) || may(&in_catalogue)
+        is_so(cx, &wire_name(&in_catalogue)) || is_so(cx, &in_catalogue)
+    }
+
+    /// The error of a node whose agent asks, in a run whose questions nobody finds. The task is cancelled.
+    fn unasked(&self, task: &A2aTask) -> ToolError {
+        drop(Unfinished::of(&self.peer, task.id.clone()));
+        let question = task.question().unwrap_or_default();
+        ToolError::new(format!(
+            "the A2A agent `{}` asks, and nobody can be asked in a run without a store; give the runtime one: {question}",
+            self.peer.name
+        ))
     }
 
     /// Asks a person what the agent asks, and gives the message that answers it.
     async fn asks(&self, cx: &Context, task: &A2aTask, round: u32) -> Result<A2aMessage, ToolError> {
-        let asked = task.said().unwrap_or_else(|| task.text());
-        let question = UserQuestion::text(format!("the A2A agent `{}` asks: {asked}", self.peer.name));
+        // Without an answer the task is of no use.
+        let mut unfinished = Unfinished::of(&self.peer, task.id.clone());
+        let questions = questions_of(task).map_err(|problem| self.peer.unanswerable(problem).into_tool_error())?;
+        unfinished.settled();
+        let forms = questions.iter().map(|question| question.form.clone()).collect();
+        let questions = questions.iter().map(|question| question.for_person(&self.peer.name)).collect();
         let message = format!("{}-{}-{round}", cx.idempotency_key(), task.id);
-        let state = Continuation { task: task.id.clone(), context: task.context_id.clone(), message };
+        let state = Continuation { task: task.id.clone(), context: task.context_id.clone(), message, forms };
         let state = Encoded::new(&state).map_err(|error| ToolError::new(error.to_string()))?;
-        self.answered(cx, WaitingCall::begin(cx, state, vec![question]).await?).await
+        self.answered(cx, WaitingCall::begin(cx, state, questions).await?).await
     }
 
     /// Waits until a person has answered. A call that is cancelled meanwhile cancels the task.
     async fn answered(&self, cx: &Context, waiting: WaitingCall) -> Result<A2aMessage, ToolError> {
-        let Continuation { task, context, message } = waiting.state().decode().map_err(|error| {
+        let Continuation { task, context, message, mut forms } = waiting.state().decode().map_err(|error| {
             ToolError::new(format!(
                 "another release of this program waited for the A2A agent `{}`: {error}",
                 self.peer.name
@@ -86,8 +124,11 @@ impl RemoteCall {
         let waits = WaitsForPerson { cx, unfinished: Unfinished::of(&self.peer, task.clone()) };
         let answers = waiting.answers(self.is_repeatable).await?;
         waits.over();
-        let said = answers.first().and_then(|answer| answer.given.decode::<String>().ok()).unwrap_or_default();
-        let message = A2aMessage::user_text(said).id(message).task(task);
+        if forms.is_empty() {
+            forms.push(AnswerForm::Text);
+        }
+        let answers: Vec<Value> = answers.iter().map(|answer| answer.given.decode().unwrap_or_default()).collect();
+        let message = A2aMessage::user(answer_parts(&forms, &answers)).id(message).task(task);
         Ok(context.into_iter().fold(message, A2aMessage::context))
     }
 

@@ -14,6 +14,7 @@ use serde_json::Value;
 use super::super::{A2aAnswer, A2aCard, A2aContent, A2aMessage, A2aPart, A2aTaskState};
 use super::peer::Peer;
 use super::remote_call::RemoteCall;
+use super::task_question::questions_of;
 use crate::context::Context;
 use crate::message::{Media, ResourceLink};
 use crate::text::head;
@@ -60,7 +61,7 @@ struct Answered<'a> {
     context: Option<&'a str>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     data: Vec<&'a Value>,
-    /// Present if the agent sent nothing.
+    /// Present if the agent sent nothing, or asks for an answer in a certain form.
     #[serde(skip_serializing_if = "Option::is_none")]
     note: Option<&'static str>,
 }
@@ -73,6 +74,10 @@ impl Toolset for AgentTools {
 
     fn version(&self) -> u64 {
         self.peer.version.load(Ordering::SeqCst)
+    }
+
+    async fn check(&self) -> Result<(), Box<dyn StdError + Send + Sync>> {
+        Ok(self.peer.check().await?)
     }
 
     async fn tools(&self) -> Result<Vec<ToolRef>, Box<dyn StdError + Send + Sync>> {
@@ -125,15 +130,22 @@ fn output(peer: &Peer, answer: &A2aAnswer) -> Result<ToolOutput, ToolError> {
     };
     let is_asking = state == INPUT_REQUIRED;
     let parts = parts_of(answer);
-    let output = match task.filter(|_| is_asking) {
-        Some(task) => task.said().unwrap_or_else(|| task.text()),
-        None => answer.text(),
-    };
+    let (mut output, mut note) = (answer.text(), None);
+    if let Some(task) = task.filter(|_| is_asking) {
+        let questions = questions_of(task).map_err(|problem| peer.unanswerable(problem).into_tool_error())?;
+        let texts: Vec<&str> = questions.iter().map(|question| question.text.as_str()).collect();
+        output = texts.join("\n");
+        note = match questions.as_slice() {
+            [question] if question.asks_approval() => Some("answer with `yes` or `no`"),
+            [_] => None,
+            _ => Some("answer with a JSON array that has an answer for each question"),
+        };
+    }
     let data = parts.iter().filter_map(|part| match &part.content {
         A2aContent::Data(value) => Some(value),
         _ => None,
     });
-    let note = parts.is_empty().then_some("the agent ended the task and returned nothing");
+    let note = note.or(parts.is_empty().then_some("the agent ended the task and returned nothing"));
     let answered = Answered {
         output,
         note,

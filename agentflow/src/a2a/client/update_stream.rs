@@ -12,7 +12,7 @@ use futures_util::stream::{self, BoxStream};
 use reqwest::Response;
 use tokio::time::{sleep, timeout};
 
-use super::super::{A2aErrorCode, A2aTask, A2aTaskState, A2aUpdate};
+use super::super::{A2aErrorCode, A2aMessage, A2aPart, A2aRole, A2aTask, A2aTaskState, A2aTaskStatus, A2aUpdate};
 use super::a2a_error::A2aError;
 use super::operation::{Binding, Operation};
 use super::peer::{Peer, causes};
@@ -23,6 +23,8 @@ use crate::model::{Flow, SseReader};
 const MOST_RESUMES: u32 = 5;
 /// The pause before the first of these; the next are longer.
 const PAUSE: Duration = Duration::from_millis(100);
+/// How long the reason of a failed task is waited for.
+const REASON: Duration = Duration::from_secs(2);
 
 /// The changes of a task, in their order. It ends when the task has ended or waits for its client. Dropping it closes the
 /// connection, and cancels nothing.
@@ -76,6 +78,17 @@ struct Body {
     unread: usize,
 }
 
+/// The status of a task that has failed without a message.
+fn failed_without_reason(update: &mut A2aUpdate) -> Option<&mut A2aTaskStatus> {
+    let status = match update {
+        A2aUpdate::Task(task) => &mut task.status,
+        A2aUpdate::Status(update) => &mut update.status,
+        A2aUpdate::Message(_) | A2aUpdate::Artifact(_) => return None,
+    };
+    let is_failed = matches!(status.state, A2aTaskState::Failed | A2aTaskState::Rejected);
+    (is_failed && status.message.is_none()).then_some(status)
+}
+
 impl Body {
     fn new((response, binding): (Response, Binding)) -> Self {
         Self { response, binding, reader: SseReader::default(), unread: 0 }
@@ -106,7 +119,10 @@ impl Following {
 
     pub(super) async fn next(&mut self) -> Option<Result<A2aUpdate, A2aError>> {
         loop {
-            if let Some(update) = self.waiting.pop_front() {
+            if let Some(mut update) = self.waiting.pop_front() {
+                if let Some(status) = update.as_mut().ok().and_then(failed_without_reason) {
+                    status.message = self.reason_behind().await;
+                }
                 match &update {
                     Ok(update) => self.note(update),
                     Err(_) => self.is_over = true,
@@ -145,6 +161,24 @@ impl Following {
         }
         self.state = state.or(self.state);
         self.is_over = update.is_last();
+    }
+
+    /// The error that follows the end of a failed task in its stream, as AG2 sends the reason.
+    async fn reason_behind(&mut self) -> Option<A2aMessage> {
+        let read_on = async {
+            loop {
+                match self.waiting.pop_front() {
+                    Some(Err(A2aError::Refused { message, .. })) => return Some(message),
+                    Some(_) => {}
+                    None => match self.read().await {
+                        Ok(true) => {}
+                        Ok(false) | Err(_) => return None,
+                    },
+                }
+            }
+        };
+        let reason = timeout(REASON, read_on).await.ok().flatten()?;
+        Some(A2aMessage::new(A2aRole::Agent, [A2aPart::text(reason)]))
     }
 
     /// Reads a piece of the body; whether there was one.

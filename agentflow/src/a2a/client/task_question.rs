@@ -1,0 +1,423 @@
+//! The questions of a task that waits for its client: the text for a person, and the parts of the message that answers. It
+//! sends nothing.
+//!
+//! The protocol defines no form for a question and its answer, so each server has its own. Unknown data is shown, and
+//! answered with text.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+
+use super::super::{A2aContent, A2aPart, A2aTask, A2aTaskState};
+use crate::run::{Approval, asks_approval};
+use crate::text::head;
+use crate::tool::UserQuestion;
+use crate::value::{Encoded, NodeValue};
+
+/// Maximum number of bytes of one value that the text of a question shows.
+const MOST_SHOWN: usize = 4 << 10;
+/// Maximum number of bytes of all data of a question.
+const MOST_DATA: usize = 1 << 20;
+/// Maximum number of bytes of the schema of an answer.
+const MOST_SCHEMA: usize = 64 << 10;
+/// Maximum number of questions at once.
+const MOST_QUESTIONS: usize = 10;
+
+/// The kind of a part of google-adk, in the metadata of the part.
+const ADK_KIND: &str = "adk_type";
+/// The function by which google-adk asks for the approval of a call.
+const ADK_CONFIRMATION: &str = "adk_request_confirmation";
+/// The function by which google-adk asks for input.
+const ADK_INPUT: &str = "adk_request_input";
+/// The function by which google-adk asks for credentials.
+const ADK_CREDENTIAL: &str = "adk_request_credential";
+/// The name of the artifact with the questions of a LangGraph agent.
+const LANGGRAPH_ARTIFACT: &str = "Interrupt";
+/// The field with the calls that LangChain asks to decide about.
+const LANGCHAIN_CALLS: &str = "action_requests";
+
+/// A question of a task.
+#[derive(Debug, PartialEq)]
+pub(super) struct TaskQuestion {
+    /// The question, with its data.
+    pub(super) text: String,
+    /// The data of the question; `null` if there is none.
+    about: Value,
+    /// The JSON Schema of the answer.
+    schema: Value,
+    pub(super) form: AnswerForm,
+}
+
+/// The form in which a server expects an answer.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "form", rename_all = "snake_case")]
+pub(super) enum AnswerForm {
+    /// A part with text.
+    Text,
+    /// A part with data.
+    Data,
+    /// The response of a function of google-adk.
+    FunctionResponse { id: String, name: String },
+    /// The value with which a LangGraph agent resumes, by the id of its interrupt.
+    Resume { interrupt: String },
+    /// A decision about one call, in the form of LangChain; `is_listed` if the interrupt is about a list of calls.
+    Decision { interrupt: String, is_listed: bool },
+}
+
+/// A reason why a question cannot be shown or answered, in words that follow the agent's name.
+pub(super) type Unanswerable = &'static str;
+
+/// The reason of a task without a question.
+pub(super) const NO_QUESTION: Unanswerable =
+    "asks for input without a question that can be shown: its message has neither text nor data";
+
+/// The questions of a task that waits for input.
+///
+/// # Errors
+/// When a question cannot be shown to a person, or this program cannot answer it.
+pub(super) fn questions_of(task: &A2aTask) -> Result<Vec<TaskQuestion>, Unanswerable> {
+    let message = task.status.message.as_ref().map_or(&[][..], |message| &message.parts);
+    let mut questions = function_calls(message)?;
+    if questions.is_empty() {
+        questions = interrupts(task);
+    }
+    if questions.is_empty() {
+        questions.extend(offered_question(message));
+    }
+    if questions.is_empty() {
+        let results = task.artifacts.iter().flat_map(|artifact| &artifact.parts);
+        let parts: Vec<&A2aPart> = if message.is_empty() { results.collect() } else { message.iter().collect() };
+        questions.push(plain_question(&parts)?);
+    } else if let Some(text) = task.said().filter(|_| !matches!(questions[0].form, AnswerForm::Text | AnswerForm::Data))
+    {
+        questions[0].text = format!("{text}\n{}", questions[0].text);
+    }
+    if questions.len() > MOST_QUESTIONS {
+        return Err("asks more than ten questions at once, which is the most");
+    }
+    let size: usize = questions.iter().map(|question| question.about.to_string().len()).sum();
+    if size > MOST_DATA {
+        return Err("asks a question with more than 1 MiB of data, which is the most");
+    }
+    Ok(questions)
+}
+
+impl TaskQuestion {
+    /// The question for a person.
+    pub(super) fn for_person(&self, agent: &str) -> UserQuestion {
+        let text = format!("the A2A agent `{agent}` asks: {}", self.text);
+        UserQuestion::new(text, self.schema.clone()).about(self.about.clone())
+    }
+
+    /// Returns true if the answer is an [`Approval`].
+    pub(super) fn asks_approval(&self) -> bool {
+        Encoded::new(&self.schema).is_ok_and(|schema| asks_approval(&schema))
+    }
+
+    /// The answer that a text gives.
+    ///
+    /// # Errors
+    /// When the text does not say if something is approved.
+    fn answer_from_text(&self, text: &str) -> Result<Value, Unanswerable> {
+        if self.asks_approval() {
+            let word = text.trim().trim_end_matches(['.', '!']).to_ascii_lowercase();
+            return match word.as_str() {
+                "yes" | "y" | "true" | "approve" | "approved" | "granted" | "confirm" | "confirmed" => {
+                    Ok(json!({"decision": "granted"}))
+                }
+                "no" | "n" | "false" | "deny" | "denied" | "reject" | "rejected" | "refused" => {
+                    Ok(json!({"decision": "denied"}))
+                }
+                _ => match serde_json::from_str::<Approval>(text) {
+                    Ok(approval) => Ok(json!(approval)),
+                    Err(_) => Err("asks for an approval; answer with `yes` or `no`"),
+                },
+            };
+        }
+        if self.schema["type"] == "string" {
+            return Ok(text.into());
+        }
+        Ok(serde_json::from_str(text).unwrap_or_else(|_| text.into()))
+    }
+}
+
+/// The parts that answer questions of these forms, in their order.
+pub(super) fn answer_parts(forms: &[AnswerForm], answers: &[Value]) -> Vec<A2aPart> {
+    let mut parts = Vec::new();
+    let mut resumed = Map::new();
+    for (form, answer) in forms.iter().zip(answers) {
+        match form {
+            AnswerForm::Text => {
+                let text = answer.as_str().map_or_else(|| answer.to_string(), ToOwned::to_owned);
+                parts.push(A2aPart::text(text));
+            }
+            AnswerForm::Data => parts.push(A2aPart::data(answer.clone())),
+            AnswerForm::FunctionResponse { id, name } => parts.push(function_response(id, name, answer)),
+            AnswerForm::Resume { interrupt } => drop(resumed.insert(interrupt.clone(), answer.clone())),
+            AnswerForm::Decision { interrupt, is_listed: false } => {
+                resumed.insert(interrupt.clone(), decision(answer));
+            }
+            AnswerForm::Decision { interrupt, is_listed: true } => {
+                let value = resumed.entry(interrupt.clone()).or_insert_with(|| json!({"decisions": []}));
+                if let Some(decisions) = value["decisions"].as_array_mut() {
+                    decisions.push(decision(answer));
+                }
+            }
+        }
+    }
+    // The server takes one value for all of its interrupts, and that of a single one without its id.
+    let values: Vec<&Value> = resumed.values().collect();
+    match values.as_slice() {
+        [] => {}
+        [value] => parts.push(A2aPart::data(json!({"resume": value}))),
+        _ => parts.push(A2aPart::data(json!({"resume": resumed}))),
+    }
+    parts
+}
+
+/// The parts that answer all questions of a task with one text: of several questions it is a JSON array with an answer for
+/// each.
+///
+/// # Errors
+/// When the questions cannot be answered, or not with this text.
+pub(super) fn parts_from_text(task: &A2aTask, text: &str) -> Result<Vec<A2aPart>, Unanswerable> {
+    let questions = questions_of(task)?;
+    let texts: Vec<String> = match questions.as_slice() {
+        [_] => vec![text.to_owned()],
+        several => {
+            let answers = serde_json::from_str::<Vec<Value>>(text).unwrap_or_default();
+            if answers.len() != several.len() {
+                return Err("asks several questions at once; answer with a JSON array that has an answer for each");
+            }
+            answers.iter().map(|answer| answer.as_str().map_or_else(|| answer.to_string(), ToOwned::to_owned)).collect()
+        }
+    };
+    let mut answers = Vec::new();
+    for (question, text) in questions.iter().zip(&texts) {
+        answers.push(question.answer_from_text(text)?);
+    }
+    let forms: Vec<AnswerForm> = questions.into_iter().map(|question| question.form).collect();
+    Ok(answer_parts(&forms, &answers))
+}
+
+impl A2aTask {
+    /// The questions of a task that waits for input, as text with their data; `None` if it asks nothing that can be shown.
+    #[doc(alias = "input_required")]
+    pub fn question(&self) -> Option<String> {
+        if self.status.state != A2aTaskState::InputRequired {
+            return None;
+        }
+        let questions = questions_of(self).ok()?;
+        Some(questions.into_iter().map(|question| question.text).collect::<Vec<_>>().join("\n"))
+    }
+}
+
+/// The calls of functions of google-adk that wait for their response.
+fn function_calls(parts: &[A2aPart]) -> Result<Vec<TaskQuestion>, Unanswerable> {
+    let mut questions = Vec::new();
+    for part in parts {
+        let kind = part.metadata.as_ref().and_then(|metadata| metadata.get(ADK_KIND));
+        let A2aContent::Data(call) = &part.content else { continue };
+        if kind.is_none_or(|kind| kind != "function_call") {
+            continue;
+        }
+        let (Some(id), Some(name)) = (call["id"].as_str(), call["name"].as_str()) else {
+            return Err("asks with a function call without an id and a name, which cannot be answered");
+        };
+        let arguments = &call["args"];
+        let form = AnswerForm::FunctionResponse { id: id.to_owned(), name: name.to_owned() };
+        questions.push(match name {
+            ADK_CREDENTIAL => return Err("asks for credentials, which this program cannot give"),
+            ADK_CONFIRMATION => confirmation(arguments, form),
+            ADK_INPUT => {
+                let text = arguments["message"].as_str().unwrap_or_default();
+                let mut about = arguments.clone();
+                if let Some(fields) = about.as_object_mut() {
+                    fields.retain(|field, value| field == "payload" && !value.is_null());
+                }
+                let schema = ["responseSchema", "response_schema"].map(|key| &arguments[key]);
+                let schema = usable_schema(schema.into_iter().find(|schema| schema.is_object()));
+                if text.is_empty() && about.as_object().is_none_or(Map::is_empty) {
+                    return Err("asks for input without a question");
+                }
+                data_question(text, about, schema, form)
+            }
+            _ => {
+                let about = json!({"tool": name, "arguments": arguments});
+                let text = format!("what is the result of the call `{}`?", shown_call(name, arguments));
+                TaskQuestion { text, about, schema: json!({}), form }
+            }
+        });
+    }
+    Ok(questions)
+}
+
+/// The question if a call of a tool of google-adk is approved.
+fn confirmation(arguments: &Value, form: AnswerForm) -> TaskQuestion {
+    let call = ["originalFunctionCall", "original_function_call"].map(|key| &arguments[key]);
+    let call = call.into_iter().find(|call| call.is_object()).unwrap_or(arguments);
+    let (name, of_call) = match call["name"].as_str() {
+        Some(name) => (name, &call["args"]),
+        None => (ADK_CONFIRMATION, arguments),
+    };
+    let confirmation = ["toolConfirmation", "tool_confirmation"].map(|key| &arguments[key]);
+    approval_of_call(name, of_call, confirmation.into_iter().find_map(|of| of["hint"].as_str()), form)
+}
+
+/// The question if a call is approved, with what the server says about it.
+fn approval_of_call(name: &str, arguments: &Value, hint: Option<&str>, form: AnswerForm) -> TaskQuestion {
+    let mut text = format!("approve the call `{}`?", shown_call(name, arguments));
+    if let Some(hint) = hint.filter(|hint| !hint.is_empty()) {
+        text = format!("{text}\n{}", head(hint, MOST_SHOWN));
+    }
+    let about = json!({"tool": name, "arguments": arguments});
+    TaskQuestion { text, about, schema: Approval::schema(), form }
+}
+
+fn function_response(id: &str, name: &str, answer: &Value) -> A2aPart {
+    let response = match (name, answer) {
+        (ADK_CONFIRMATION, answer) => {
+            let approval = Approval::deserialize(answer);
+            json!({"confirmed": approval.is_ok_and(|approval| approval.is_granted())})
+        }
+        (ADK_INPUT, answer) => json!({"result": answer}),
+        (_, Value::Object(_)) => answer.clone(),
+        (_, answer) => json!({"result": answer}),
+    };
+    let mut part = A2aPart::data(json!({"id": id, "name": name, "response": response}));
+    part.metadata = Some(Map::from_iter([(ADK_KIND.to_owned(), "function_response".into())]));
+    part
+}
+
+/// The interrupts of a LangGraph agent.
+fn interrupts(task: &A2aTask) -> Vec<TaskQuestion> {
+    let artifacts = task.artifacts.iter().filter(|artifact| artifact.name.as_deref() == Some(LANGGRAPH_ARTIFACT));
+    let mut questions = Vec::new();
+    for part in artifacts.flat_map(|artifact| &artifact.parts) {
+        let A2aContent::Data(data) = &part.content else { continue };
+        let (Some(id), Some(value)) = (data["id"].as_str(), data.get("value")) else { continue };
+        let calls = decided_calls(value);
+        if !calls.is_empty() {
+            let is_listed = value.get(LANGCHAIN_CALLS).is_some();
+            for call in calls {
+                let form = AnswerForm::Decision { interrupt: id.to_owned(), is_listed };
+                let name = call["name"].as_str().unwrap_or_default();
+                questions.push(approval_of_call(name, &call["args"], call["description"].as_str(), form));
+            }
+            continue;
+        }
+        let schema = usable_schema(data.get("response_schema"));
+        let form = AnswerForm::Resume { interrupt: id.to_owned() };
+        questions.push(match value {
+            Value::String(text) => data_question(text, Value::Null, schema, form),
+            value => data_question("", value.clone(), schema, form),
+        });
+    }
+    questions
+}
+
+/// The calls about which an interrupt of LangChain asks for a decision: a list of them, or a single one.
+fn decided_calls(value: &Value) -> Vec<&Value> {
+    let calls: Vec<&Value> = match value[LANGCHAIN_CALLS].as_array() {
+        Some(calls) => calls.iter().collect(),
+        None if value["type"] == "tool_approval" => vec![value],
+        None => return Vec::new(),
+    };
+    if calls.iter().all(|call| call["name"].is_string()) { calls } else { Vec::new() }
+}
+
+/// The decision of a person, in the form of LangChain.
+fn decision(answer: &Value) -> Value {
+    match Approval::deserialize(answer) {
+        Ok(Approval::Granted { .. }) => json!({"type": "approve"}),
+        Ok(Approval::Denied { comment: Some(comment) }) => json!({"type": "reject", "message": comment}),
+        Ok(Approval::Denied { comment: None }) | Err(_) => json!({"type": "reject"}),
+    }
+}
+
+/// The first question of a server of this library: a text and its data, which has the schema of the answer. A message answers
+/// one question.
+fn offered_question(parts: &[A2aPart]) -> Option<TaskQuestion> {
+    for (at, part) in parts.iter().enumerate() {
+        let A2aContent::Data(data) = &part.content else { continue };
+        let is_one = data["question"].is_string() && data.get("about").is_some() && data["answer"].is_object();
+        let Some(text) = parts[..at].last().and_then(A2aPart::as_text).filter(|_| is_one) else { continue };
+        let mut schema = usable_schema(data.get("answer"));
+        let is_approval = Encoded::new(&schema).is_ok_and(|schema| asks_approval(&schema));
+        // The server reads JSON from text, and a person may be asked for a text where other schemas cannot be shown.
+        let is_plain = schema["type"].is_string() && schema["type"] != "string";
+        let form = if is_plain || is_approval { AnswerForm::Data } else { AnswerForm::Text };
+        if form == AnswerForm::Text {
+            schema = json!({"type": "string"});
+        }
+        return Some(data_question(text, data["about"].clone(), schema, form));
+    }
+    None
+}
+
+/// The question of parts in no known form.
+fn plain_question(parts: &[&A2aPart]) -> Result<TaskQuestion, Unanswerable> {
+    let (mut texts, mut values) = (Vec::new(), Vec::new());
+    for part in parts {
+        match &part.content {
+            A2aContent::Text(text) if !text.trim().is_empty() => texts.push(text.clone()),
+            A2aContent::Url(url) => texts.push(url.clone()),
+            A2aContent::Data(data) if !is_empty(data) => values.push(data.clone()),
+            A2aContent::Text(_) | A2aContent::Data(_) | A2aContent::Raw(_) => {}
+        }
+    }
+    if texts.is_empty() && values.is_empty() {
+        return Err(NO_QUESTION);
+    }
+    let about = match values.len() {
+        0 => Value::Null,
+        1 => values.remove(0),
+        _ => Value::Array(values),
+    };
+    Ok(data_question(&texts.join("\n"), about, json!({"type": "string"}), AnswerForm::Text))
+}
+
+/// A question whose data is shown below its text, unless the text has it.
+fn data_question(text: &str, about: Value, schema: Value, form: AnswerForm) -> TaskQuestion {
+    let data = match &about {
+        value if is_empty(value) => String::new(),
+        Value::String(data) => head(data, MOST_SHOWN).to_owned(),
+        value => shown(value),
+    };
+    let data = if text.contains(&data) { "" } else { &data };
+    let lines = [text, data].into_iter().filter(|line| !line.is_empty());
+    TaskQuestion { text: lines.collect::<Vec<_>>().join("\n"), about, schema, form }
+}
+
+fn is_empty(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::Object(fields) => fields.is_empty(),
+        Value::Array(items) => items.is_empty(),
+        _ => false,
+    }
+}
+
+/// A schema of a server. One that is too large or cannot be read allows every answer: the server checks it.
+fn usable_schema(schema: Option<&Value>) -> Value {
+    let Some(schema) = schema.filter(|schema| schema.is_object() && schema.to_string().len() <= MOST_SCHEMA) else {
+        return json!({});
+    };
+    #[cfg(feature = "dynamic")]
+    if crate::schema_check::SchemaCheck::new(schema).is_err() {
+        return json!({});
+    }
+    schema.clone()
+}
+
+fn shown(value: &Value) -> String {
+    let text = value.to_string();
+    let start = head(&text, MOST_SHOWN);
+    if start.len() < text.len() { format!("{start}…") } else { text }
+}
+
+/// A call such as `refund(cents: 900)`.
+fn shown_call(name: &str, arguments: &Value) -> String {
+    let Value::Object(arguments) = arguments else { return format!("{name}()") };
+    let arguments: Vec<String> = arguments.iter().map(|(name, value)| format!("{name}: {}", shown(value))).collect();
+    format!("{name}({})", arguments.join(", "))
+}
