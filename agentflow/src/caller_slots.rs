@@ -1,5 +1,5 @@
-//! How many requests, streams, sessions or calls one caller of a server has at once, so that no caller has all of them. It knows
-//! no request.
+//! Limits on the concurrent requests, streams, sessions or calls of one caller of a server, so that no caller uses up all of
+//! them. It does not depend on the kind of request.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -48,7 +48,7 @@ impl Drop for CallerSlot {
     }
 }
 
-/// Turns of callers, each so many at once. A further one of a caller waits for the end of another one.
+/// Limits the concurrent calls of each caller. A call beyond the limit waits until another call of its caller ends.
 pub(crate) struct CallerTurns {
     most: usize,
     lines: Mutex<HashMap<Arc<str>, Line>>,
@@ -73,7 +73,7 @@ impl CallerTurns {
         Arc::new(Self { most: most.clamp(1, Semaphore::MAX_PERMITS), lines: Mutex::default() })
     }
 
-    /// Waits for a turn of a caller; `None` when so many of its turns are waited for already.
+    /// Waits for a turn of a caller. Returns `None` at once if `max_waiting` calls of the caller wait already.
     ///
     /// # Cancel safety
     /// Dropping the future gives up the wait.

@@ -75,7 +75,7 @@ pub struct DryRun {
 pub struct DryIssue {
     /// The node.
     pub node: Arc<str>,
-    /// The sentence about it.
+    /// The problem and its consequence, as a sentence.
     pub problem: String,
 }
 
@@ -101,7 +101,7 @@ pub struct DryStep {
     pub stage: u32,
     /// The inputs and nodes that it reads.
     pub reads: Vec<DryRead>,
-    /// The keys of the state that it reads, where it is data. Reads in the code of a tool are not among them.
+    /// The keys of the state that it declares to read. Reads in the code of a tool are not included.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub reads_state: Vec<DryStateRead>,
     /// The keys of the state that it declares to save; `*` for all fields of its output.

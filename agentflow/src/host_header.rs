@@ -1,13 +1,13 @@
-//! The host that a request over HTTP names. Servers compare it with their own hosts, so that a page in a browser cannot reach
-//! them under a name of its own. It knows no host.
+//! Reads the host from an HTTP request. Servers compare it with their own host names, which prevents DNS rebinding: a web page
+//! cannot reach them under another name. The list of names is not kept here.
 
 use std::net::Ipv6Addr;
 
 use http::header;
 use http::request::Parts;
 
-/// Returns the host and the port that a request names, in lower case; `None` unless it names one host: by one header `Host`, by
-/// the address of the request, or by both alike (RFC 9112, section 3.2).
+/// Returns the host and port of a request in lower case. Returns `None` unless it has exactly one: in the header `Host`, in
+/// the request target, or the same in both (RFC 9112, section 3.2).
 pub(crate) fn named_host(parts: &Parts) -> Option<String> {
     let mut headers = parts.headers.get_all(header::HOST).iter();
     let (header, further) = (headers.next(), headers.next());

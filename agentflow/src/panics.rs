@@ -1,4 +1,4 @@
-//! Programs in which a panic ends the process: those that are compiled with `panic = "abort"`.
+//! Detects programs that are compiled with `panic = "abort"`, in which a panic ends the process.
 
 use std::sync::Once;
 use std::sync::atomic::{AtomicBool, Ordering};

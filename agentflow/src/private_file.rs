@@ -2,21 +2,21 @@
 
 use std::fs::OpenOptions;
 
-/// Gives a file that these options create the mode 0600. A file that exists keeps its mode.
+/// Sets the mode of files that these options create to 0600. A file that exists keeps its mode.
 pub(crate) fn private(options: &mut OpenOptions) -> &mut OpenOptions {
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(options, 0o600);
     options
 }
 
-/// Creates an empty private file where there is none, for SQLite to open: it would create one that all users can read.
+/// Creates an empty private file for SQLite, which would create a file that all users can read. A file that exists is kept.
 ///
 /// SQLite gives its log and its journal the mode of the database. It also reports why a file cannot be created.
 #[cfg(feature = "sqlite")]
 pub(crate) fn create_for_sqlite(path: &std::path::Path) {
     use std::sync::{Mutex, PoisonError};
 
-    // To SQLite these are no paths.
+    // SQLite does not read these as paths.
     if path.as_os_str().is_empty()
         || path.starts_with(":memory:")
         || path.as_os_str().as_encoded_bytes().starts_with(b"file:")
@@ -29,7 +29,7 @@ pub(crate) fn create_for_sqlite(path: &std::path::Path) {
     let _ = private(OpenOptions::new().write(true).create_new(true)).open(without_links(path));
 }
 
-/// The file that a path stands for, also where links lead to a file that does not exist.
+/// Resolves symbolic links, also to a file that does not exist.
 #[cfg(feature = "sqlite")]
 fn without_links(path: &std::path::Path) -> std::path::PathBuf {
     /// As many as Linux follows.

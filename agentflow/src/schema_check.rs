@@ -3,6 +3,7 @@
 //! The rules of JSON Schema are those of the crate `jsonschema`; the sentences are ours, as those about typed arguments.
 
 mod check_cost;
+mod limit_error;
 mod patterns;
 mod references;
 mod schema_graph;
@@ -16,6 +17,7 @@ use jsonschema::{ValidationError, Validator};
 use serde_json::Value;
 
 use self::check_cost::MOST_EXPLAINED;
+use self::limit_error::LimitError;
 #[cfg(feature = "tool-api")]
 pub(crate) use self::references::decoded;
 use self::schema_graph::SchemaGraph;
@@ -77,8 +79,8 @@ impl SchemaCheck {
     }
 
     fn read(schema: &Value, unchecked: Vec<String>) -> Result<Self, String> {
-        let graph = SchemaGraph::new(schema).map_err(|problem| not_a_schema("", &problem))?;
-        // Patterns come from whoever wrote the schema, so an engine reads them whose time grows with the text alone.
+        let graph = SchemaGraph::new(schema).map_err(|error| not_a_schema("", &error.to_string()))?;
+        // Patterns are untrusted input: this engine matches in time that is linear in the text.
         // Some drafts check formats by default and others do not.
         let options =
             jsonschema::options().with_pattern_options(graph.patterns.options()).should_validate_formats(true);
@@ -99,16 +101,13 @@ impl SchemaCheck {
     /// As those of [`check`](Self::check).
     pub(crate) fn check_at(&self, value: &Value, at: &str) -> Result<(), String> {
         let ReadSchema { schema, graph, validator, .. } = &*self.0;
-        let cost = graph.cost(value)?;
-        // What is wrong is looked for where something is.
+        let cost = graph.cost(value).map_err(|error| error.to_string())?;
+        // The verdict is cheap; the places are searched only in a value that does not fit.
         if validator.is_valid(value) {
             return Ok(());
         }
         if cost.explanation > MOST_EXPLAINED {
-            return Err(format!(
-                "the value does not fit its schema, and finding the place may take more than {MOST_EXPLAINED} steps; give a \
-                 smaller or a flatter value"
-            ));
+            return Err(LimitError::ExplanationSteps.to_string());
         }
         let mut complaints = Vec::new();
         for error in validator.iter_errors(value).take(MOST) {

@@ -1,4 +1,4 @@
-//! Text files that are named by a person: regular files of bounded size, which are read in bounded time.
+//! Reads text files whose path comes from a user: only regular files of bounded size, in bounded time.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read};
@@ -36,8 +36,8 @@ fn is_regular(file: &fs::Metadata, most: usize) -> io::Result<()> {
     }
 }
 
-/// Opens a file for reading. One that has become a pipe meanwhile, or whose bytes come when the system has some, as those
-/// of `/proc/kmsg`, makes nobody wait.
+/// Opens a file for reading without blocking, also if the path has become a pipe since the check, or is a file such as
+/// `/proc/kmsg`, whose reads wait for new bytes.
 fn open(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.read(true);
@@ -50,7 +50,7 @@ fn open(path: &Path) -> io::Result<File> {
     options.open(path)
 }
 
-/// The file that an entry of a folder stands for.
+/// Resolves the links in a path of a folder's entry.
 ///
 /// # Errors
 /// When it is a link that leads out of the folder, or to nothing.

@@ -149,7 +149,7 @@ impl ErasedAgent {
         self.0.writes()
     }
 
-    /// The resources that its tools take and that it does not bring itself, each with who takes it.
+    /// Returns the resources that its tools take and that are not part of it, each with the name of its tool.
     pub(crate) fn needs(&self) -> Vec<(ResourceKey, String)> {
         let description = self.description();
         let by = format!(" of the agent `{}`", description.name);
@@ -165,7 +165,7 @@ impl ErasedAgent {
         needs
     }
 
-    /// Returns a sentence if the provider of its model is not known in a runtime. A key is not looked for.
+    /// Returns an error message if the provider of its model is unknown in a runtime. API keys are not checked.
     pub(crate) fn problem_of_model(&self, host: &Host) -> Option<String> {
         let description = self.description();
         let has_runtime = !Arc::ptr_eq(&description.host, Host::of_process());

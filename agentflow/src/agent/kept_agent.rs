@@ -90,7 +90,7 @@ impl Plan {
         own || self.others().any(|other| other.writes())
     }
 
-    /// The strongest effect of its tools.
+    /// Returns the strongest effect of its tools.
     pub(super) fn effect(&self) -> Option<HiddenEffect> {
         let tools = self.offered.tools.values().map(|tool| tool.definition()).filter(|tool| *tool.name != *ANSWER_TOOL);
         let own = match self.toolsets.is_empty() {

@@ -251,7 +251,7 @@ impl AgentMachine {
             (EventKind::AgentStarted(agent), Phase::NotStarted) => self.begin(agent),
             // A further attempt at its step lets it continue.
             (EventKind::AgentStarted(_), Phase::Ended(Some(Err(_)))) if *path == self.base => self.continues(),
-            // An earlier release asked the model once more after the call that ended the repetition.
+            // Earlier releases called the model once more after `exit_loop`.
             (EventKind::ModelStarted { .. }, Phase::Answered(answer)) if answer.exits => {
                 self.begin_turn();
                 self.apply(path, kind);
@@ -287,7 +287,7 @@ impl AgentMachine {
             (EventKind::ToolContinued { .. }, Phase::Tools(calls)) => calls.asks(path, false),
             (EventKind::ToolCompleted { result, .. } | EventKind::ToolFailed { result, .. }, Phase::Tools(calls)) => {
                 calls.ended(path, result);
-                // A tool of the program that ends the repetition leaves it to the model to answer.
+                // A tool of the program may end the loop too; the model still answers then.
                 if result.name == EXIT_TOOL
                     && kind.saved().is_some_and(|saved| matches!(saved.get(EXIT), Some(Some(_))))
                 {

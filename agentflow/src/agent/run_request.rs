@@ -108,8 +108,8 @@ impl RunRequest {
         self
     }
 
-    /// Asks models for streams from the first call on. A listener that comes in the middle of a call then gets the pieces
-    /// that follow. Default: a call is streamed if there is a listener for pieces when it begins.
+    /// Streams all model calls, so that a listener that subscribes during a call receives the rest of its deltas. Default: a
+    /// call is streamed if a listener for deltas exists when the call begins.
     /// Not used for an agent in a step of another run.
     #[must_use]
     pub fn stream(mut self) -> Self {

@@ -36,7 +36,7 @@ impl Run {
         Ok(completed)
     }
 
-    /// An end of the repetition around the agent without an answer. The value under its key stays as it was.
+    /// Records that the agent ended the loop around it without an answer. The value under its key stays unchanged.
     fn without_output(&self, mut completed: Arc<AgentCompleted>) -> Arc<AgentCompleted> {
         if let Ok(without_output) = Encoded::from_json(WITHOUT_OUTPUT.to_owned()) {
             let mut saved = SavedByStep::default();
@@ -84,7 +84,7 @@ impl Run {
     }
 }
 
-/// Returns true if the model ended the repetition around its agent and gave no text with it.
+/// Returns true if the model called `exit_loop` and gave no text with the call.
 fn ends_without_answer(completed: &AgentCompleted) -> bool {
     completed.text().is_empty() && completed.message.tool_calls().any(|call| call.name == EXIT_TOOL)
 }

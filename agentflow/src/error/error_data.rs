@@ -1,4 +1,4 @@
-//! The variants of [`Error`] that consist of data, as JSON beside the [`Failure`] that is recorded of them.
+//! Stores variants of [`Error`] that consist of data, as JSON in their recorded [`Failure`].
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -129,11 +129,11 @@ impl Failure {
 }
 
 impl Error {
-    /// The error that was recorded: the same variant where that is known, else [`Error::Recorded`].
+    /// Rebuilds a recorded error: the same variant if its data is recorded, else [`Error::Recorded`].
     pub(crate) fn of_recorded(failure: Arc<Failure>) -> Self {
         let data = failure.error.as_ref().and_then(|data| data.decode::<ErrorData>().ok());
         let Some(error) = data.map(|data| data.into_error(failure.cause())) else { return Self::Recorded(failure) };
-        // Middleware may have changed the texts of the record, and a newer release the form of its data.
+        // Middleware may have changed texts of the record, and a newer release may write other data.
         let plain = Failure { error: None, value: None, ..Failure::clone(&failure) };
         let again = Failure { error: None, value: None, ..Failure::from(&error) };
         if plain == again { error } else { Self::Recorded(failure) }

@@ -1,4 +1,4 @@
-//! [`Error`] as a value: it is encoded as its [`Failure`], with the data of its variant where it has any (`error_data.rs`).
+//! [`Error`] as a value: it is encoded as its [`Failure`], with the data of its variant if there is any (`error_data.rs`).
 //! Sources are not kept.
 
 use std::borrow::Cow;

@@ -1,9 +1,9 @@
-//! Parts of the sentences of errors: lists of names, and the remedies that several errors share.
+//! Parts of error messages: lists of names, and remedies that several errors share.
 
 use crate::definition::Difference;
 use crate::text::known_names;
 
-/// At most ten differences.
+/// Formats at most ten differences.
 pub(super) fn listed(differences: &[Difference]) -> String {
     let shown: Vec<String> = differences.iter().take(10).map(ToString::to_string).collect();
     match differences.len() {
@@ -12,7 +12,7 @@ pub(super) fn listed(differences: &[Difference]) -> String {
     }
 }
 
-/// What a change of a workflow means for a run.
+/// Describes the effect of a changed workflow on a run.
 pub(super) fn run_again(nodes: &[String]) -> String {
     match nodes {
         [] => "a policy of its nodes, or what they wait for, is another, and nothing would run again".to_owned(),
@@ -20,16 +20,16 @@ pub(super) fn run_again(nodes: &[String]) -> String {
     }
 }
 
-/// What running a workflow anew does a second time.
+/// Names the nodes with effects that a new run of a workflow repeats.
 pub(super) fn repeats(wrote: &[String]) -> String {
     if wrote.is_empty() { String::new() } else { format!(" and repeats {}", names(wrote)) }
 }
 
-/// How a changed definition is accepted.
+/// The remedy for a changed definition.
 pub(super) const ACCEPT_ALL: &str = "to continue all the same, accept it with `Changes::AcceptAll`, or by `agentwf runs resume --changes \
     accept-all`";
 
-/// What is wrong with the name of a workflow.
+/// Describes a name that is not the name of a workflow.
 pub(super) fn no_workflow(name: &str, near: Option<&String>, known: &[String], other: Option<&str>) -> String {
     match other {
         Some("agent") => format!(
@@ -45,7 +45,7 @@ pub(super) fn no_workflow(name: &str, near: Option<&String>, known: &[String], o
     }
 }
 
-/// At most ten names.
+/// Formats at most ten names.
 pub(super) fn names(nodes: &[String]) -> String {
     let shown: Vec<String> = nodes.iter().take(10).map(|node| format!("`{node}`")).collect();
     match nodes.len() {

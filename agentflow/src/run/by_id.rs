@@ -29,8 +29,8 @@ pub(super) const LOOK: (Duration, Duration) = (Duration::from_millis(20), Durati
 pub(crate) async fn control(host: &Arc<Host>, run: &RunId, request: ControlRequest) -> Result<()> {
     let store = host.require_store()?;
     let Some(here) = host.live.as_ref() else { return Err(StoreError::no_store().into()) };
-    // Number of events that the run had when a process that executed it was asked for the first time. That process may
-    // record the request and stop before it tells the outcome. The record counts then, also if the run goes on elsewhere.
+    // Number of events in the journal when the process that executes the run was first asked. That process may record the
+    // request and end before it reports the outcome. The record counts then, also if another process continues the run.
     let mut asked_after = None;
     let mut events_read = 0;
     loop {
@@ -94,8 +94,8 @@ async fn follow_up(host: &Arc<Host>, store: &Arc<dyn Store>, run: &RunId, then: 
     }
 }
 
-/// Finds the record of a request among the events after a number, and returns what follows from it; `None` if the request
-/// is not recorded.
+/// Finds the record of a request among the events after the first `after`, and returns the next action; `None` if the
+/// request is not recorded.
 fn done_before(host: &Host, events: &[Event], request: &ControlRequest, after: u64) -> Option<Then> {
     let recorded = host.redactor.as_ref().map(|redactor| request.recorded_by(redactor));
     if !was_done(recorded.as_ref().unwrap_or(request), events, after) {
@@ -158,8 +158,8 @@ async fn undo_here(host: &Arc<Host>, store: &Arc<dyn Store>, run: &RunId) -> Res
     }
 }
 
-/// Does it to a run that no process executes: what follows is written into its journal, in one commit. Sets `events_read`
-/// to the number of events in the journal.
+/// Carries out a request on a run that no process executes: writes the resulting events into its journal, in one commit.
+/// Sets `events_read` to the number of events in the journal.
 async fn control_at_rest(
     host: &Arc<Host>,
     store: &Arc<dyn Store>,

@@ -1,4 +1,4 @@
-//! `KnownNodes`: the nodes that a journal names, with their states.
+//! `KnownNodes`: the nodes in a journal with their states.
 
 use std::collections::{BTreeSet, HashMap};
 use std::ops::Bound;
@@ -8,7 +8,7 @@ use super::state::{NodeInfo, NodeState};
 use crate::event::ApprovalRequest;
 use crate::path::StepPath;
 
-/// The nodes of a run. Taking in an event costs the same whatever the length of the journal.
+/// The nodes of a run. The cost of an event does not depend on the length of the journal.
 #[derive(Default)]
 pub(crate) struct KnownNodes {
     all: HashMap<StepPath, NodeInfo>,

@@ -92,7 +92,7 @@ impl EventLog {
         }
     }
 
-    /// The same without the sinks.
+    /// Makes new records visible as [`recorded`](Self::recorded) does, without calling the sinks.
     pub(super) fn note_recorded(&self, state: &mut State) {
         self.note_asks(state);
         let end = state.records.len();
@@ -105,7 +105,7 @@ impl EventLog {
         }
     }
 
-    /// Shows to sinks what was added for them. It is called without the lock.
+    /// Passes new events to the sinks. The caller must not hold the lock.
     pub(super) fn emit(&self) {
         if let Some(emitter) = &self.emitter {
             emitter.emit();

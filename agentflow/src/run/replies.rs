@@ -77,8 +77,8 @@ impl Replies {
 }
 
 impl State {
-    /// Gives an outcome when so many records are kept. A log that is closed keeps nothing more: the reply is dropped, and the
-    /// caller looks the run up again.
+    /// Sends an outcome once the first `records` records are committed. A closed log commits no more: it drops the reply, and
+    /// the caller looks up the run again.
     fn add_reply(&mut self, records: usize, reply: Reply, outcome: Result<(), ControlError>) -> u64 {
         match self.closed {
             true => u64::MAX,
@@ -140,14 +140,14 @@ impl EventLog {
             any = true;
         }
         if any {
-            // Those from which no record follows.
+            // Outcomes without records are sent at once.
             let visible = state.visible;
             state.replies().kept(visible, &[]);
         }
         self.note_recorded(state);
     }
 
-    /// Gives the outcome of a request from which no record follows.
+    /// Sends the outcome of a request that adds no record.
     pub(crate) fn reply(&self, reply: Option<Reply>, outcome: Result<(), ControlError>) {
         let Some(reply) = reply else { return };
         let mut state = self.state();
@@ -156,7 +156,7 @@ impl EventLog {
         state.replies().kept(visible, &[]);
     }
 
-    /// Executes a control request on the run's own task, and gives its outcome when its effect is kept: to another process
+    /// Executes a control request on the run's own task. Sends its outcome once its effect is committed; to another process,
     /// in the same commit. The records of `act` precede all others.
     pub(crate) fn replying(&self, reply: Option<Reply>, act: impl FnOnce() -> Result<(), ControlError>) {
         let Some(reply) = reply else {
@@ -179,7 +179,7 @@ impl EventLog {
         replies.kept(visible, &[]);
     }
 
-    /// Gives an outcome when the next record is kept.
+    /// Sends an outcome once the next record is committed.
     pub(crate) fn reply_with_next(&self, reply: Reply, outcome: Result<(), ControlError>) {
         let mut state = self.state();
         let next = state.records.len() + 1;

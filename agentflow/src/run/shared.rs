@@ -46,7 +46,7 @@ pub(crate) struct RunShared {
     pub(super) undoing: AtomicBool,
     /// A call of a tool that may not be repeated has begun here in a step.
     pub(super) wrote: AtomicBool,
-    /// A handle of it was given out, by which its questions can be answered here.
+    /// A handle of the run was given out, so its questions can be answered in this process.
     pub(super) has_handle: AtomicBool,
     /// What it has of its own, when there is something.
     own: OnceLock<Box<RunOwn>>,
@@ -158,7 +158,7 @@ impl RunShared {
         self
     }
 
-    /// Streams model calls from now on, also without a listener, if that is wanted.
+    /// If `wanted`, streams model calls from now on, also without a listener.
     pub(crate) fn stream_if(&self, wanted: bool) {
         self.log.delta_listeners.fetch_add(usize::from(wanted), Ordering::Relaxed);
     }

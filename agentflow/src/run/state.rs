@@ -29,7 +29,7 @@ pub(crate) struct RunState {
     /// The nodes of workflows; of an agent's own run its model and tool calls.
     pub(crate) nodes: KnownNodes,
     open: OpenSteps,
-    /// Only the events that can ask are taken in, and those that an answer needs.
+    /// Keeps open questions only, and the state that an answer needs.
     only_questions: bool,
     /// Whether the run undoes what it had done when it ends without an output.
     pub(crate) compensates: bool,
@@ -138,7 +138,7 @@ impl RunState {
         state
     }
 
-    /// Returns the open questions of a run, and the state that an answer to one of them needs; no other nodes.
+    /// Returns the open questions of a run and the state that an answer needs. Other nodes are left out.
     pub(crate) fn of_questions<'e>(events: impl Iterator<Item = (&'e StepPath, &'e EventKind)>) -> Self {
         let mut state = Self { nodes: KnownNodes::only_asking(), only_questions: true, ..Self::new() };
         events.for_each(|(path, kind)| state.apply(path, kind));
@@ -214,7 +214,7 @@ impl RunState {
         let Shape { subject, edge, .. } = kind.shape();
         if subject == Subject::Workflow {
             match edge.ends_attempt() && self.only_questions {
-                // None of its nodes asks any more.
+                // A workflow that has ended has no open question.
                 true => drop(self.nested.remove(path)),
                 false => drop(self.nested.insert(path.clone(), edge.ends_attempt())),
             }

@@ -47,7 +47,7 @@ impl RunShared {
 }
 
 impl EventLog {
-    /// Returns the first result of `find`, of the records that count, from the newest to the oldest.
+    /// Returns the first result of `find` among the valid records, from the newest to the oldest.
     fn find_last<T>(&self, mut find: impl FnMut(&StepPath, &EventKind) -> Option<T>) -> Option<T> {
         let state = self.state();
         let void = Void::of(state.all().map(|record| &record.kind));

@@ -8,7 +8,7 @@ use crate::path::StepPath;
 use crate::time::Timestamp;
 
 impl EventLog {
-    /// Returns true if this process executes one step of the run, and another process the run itself.
+    /// Returns true if this process executes one step of a run that another process executes.
     pub(crate) fn is_of_remote_run(&self) -> bool {
         self.journal.as_ref().is_some_and(|journal| journal.forwards)
     }

@@ -38,7 +38,7 @@ pub struct AttemptReport {
     /// Who agreed to it or answered, as given with the answer; of a call that middleware answered, the middleware.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub answered_by: Option<String>,
-    /// It was stopped and has not failed.
+    /// `true` if the attempt was cancelled.
     #[serde(skip)]
     pub(super) cancelled: bool,
 }

@@ -203,7 +203,7 @@ fn questions(record: &RunRecord, events: &[Event]) -> Vec<OpenQuestion> {
     if !state.asks() {
         return Vec::new();
     }
-    // By the path: the time of the last question, and the number of questions.
+    // For each path, the time of the last question and the number of questions.
     let mut askings: HashMap<&StepPath, (Timestamp, u32)> = HashMap::new();
     for event in events.iter().filter(|event| matches!(event.kind, EventKind::ApprovalRequested(_))) {
         let (asked, times) = askings.entry(&event.path).or_default();
@@ -237,7 +237,7 @@ mod tests {
     use crate::event::{ApprovalRequest, RunBody, RunStarted, WorkflowStarted};
     use crate::path::compared;
 
-    /// A run of so many rounds that ends with a question.
+    /// A run with this number of rounds that ends with a question.
     fn journal(rounds: u32) -> Vec<Event> {
         let started = || WorkflowStarted::new("rounds".into(), "".into(), Encoded::null());
         let run_id = RunId::new("run-1");
@@ -264,8 +264,8 @@ mod tests {
         events
     }
 
-    /// A comparison of two paths reads both. A list of questions needs none for an event that cannot ask, and the state of all
-    /// nodes a few, for a journal of any length.
+    /// Counts comparisons of paths. A list of questions needs none for an event that is not a question, and the state of all
+    /// nodes needs a few, for a journal of any length.
     #[test]
     fn the_cost_of_an_event_does_not_grow_with_the_journal() {
         for rounds in [200, 20_000] {

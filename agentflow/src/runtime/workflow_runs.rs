@@ -163,8 +163,8 @@ impl Runtime {
         self.resume_and(run, |_| ()).await
     }
 
-    /// Resumes a run as [`resume`](Self::resume) does. Calls `begins` before the run executes its next step; a run that
-    /// is executed here already does not begin.
+    /// Resumes a run as [`resume`](Self::resume) does. Calls `begins` before the run executes its next step, unless this
+    /// process executes the run already.
     pub(super) async fn resume_and(
         &self,
         run: &RunId,

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 
 use serde_json::Value;
 
+use super::limit_error::LimitError;
 use super::schema_graph::{Edge, MOST_NESTED, PartId, SchemaGraph};
 
 /// Maximum number of steps of one check: a schema that is applied to a value, or 64 bytes of a text that are read.
@@ -38,8 +39,8 @@ impl CheckCost {
 
 impl SchemaGraph {
     /// # Errors
-    /// A sentence when a check of the value may take more than [`MOST_STEPS`].
-    pub(super) fn cost(&self, value: &Value) -> Result<CheckCost, String> {
+    /// A check of the value may take more than [`MOST_STEPS`], or is nested too deeply.
+    pub(super) fn cost(&self, value: &Value) -> Result<CheckCost, LimitError> {
         let size = shallow_size(value, MOST_STEPS);
         if let Some(steps) = self.flat_steps.map(|steps| steps.saturating_mul(size))
             && steps <= MOST_EXPLAINED
@@ -49,15 +50,8 @@ impl SchemaGraph {
         let mut counter = Counter { graph: self, known: HashMap::new(), sizes: HashMap::new(), left: MOST_COUNTED };
         counter.measure(value);
         let cost = counter.cost(0, value, 0)?;
-        if cost.verdict > MOST_STEPS { Err(too_long()) } else { Ok(cost) }
+        if cost.verdict > MOST_STEPS { Err(LimitError::CheckSteps) } else { Ok(cost) }
     }
-}
-
-fn too_long() -> String {
-    format!(
-        "a check of this value by its schema may take more than {MOST_STEPS} steps; give a smaller or a flatter value, or \
-             use fewer alternatives in the schema"
-    )
 }
 
 /// The values within a value and each 64 bytes of their texts, up to `most`.
@@ -112,16 +106,14 @@ impl Counter<'_> {
     }
 
     /// Counting takes time itself, and ends no later than a check would.
-    fn spend(&mut self, steps: u64) -> Result<(), String> {
-        self.left = self.left.checked_sub(steps).ok_or_else(too_long)?;
+    fn spend(&mut self, steps: u64) -> Result<(), LimitError> {
+        self.left = self.left.checked_sub(steps).ok_or(LimitError::CheckSteps)?;
         Ok(())
     }
 
-    fn cost(&mut self, id: PartId, value: &Value, depth: usize) -> Result<CheckCost, String> {
+    fn cost(&mut self, id: PartId, value: &Value, depth: usize) -> Result<CheckCost, LimitError> {
         if depth > MOST_NESTED {
-            return Err(format!(
-                "a check of this value by its schema is nested more than {MOST_NESTED} levels deep; give a flatter value"
-            ));
+            return Err(LimitError::CheckDepth);
         }
         let graph = self.graph;
         let Some(part) = graph.parts.get(id) else { return Ok(CheckCost::default()) };
@@ -153,14 +145,14 @@ impl Counter<'_> {
         }
         if !part.edges.is_empty() {
             if self.known.len() >= MOST_KEPT {
-                return Err(too_long());
+                return Err(LimitError::CheckSteps);
             }
             self.known.insert(place, cost);
         }
         Ok(cost)
     }
 
-    fn in_place(&mut self, edge: &Edge, value: &Value, depth: usize) -> Result<CheckCost, String> {
+    fn in_place(&mut self, edge: &Edge, value: &Value, depth: usize) -> Result<CheckCost, LimitError> {
         let mut cost = CheckCost::default();
         match edge {
             Edge::IfField(name, _) if value.get(name).is_none() => {}
@@ -190,7 +182,7 @@ impl Counter<'_> {
         Ok(cost)
     }
 
-    fn within(&mut self, edge: &Edge, id: PartId, value: &Value, depth: usize) -> Result<CheckCost, String> {
+    fn within(&mut self, edge: &Edge, id: PartId, value: &Value, depth: usize) -> Result<CheckCost, LimitError> {
         let mut cost = CheckCost::default();
         let graph = self.graph;
         match (edge, value) {

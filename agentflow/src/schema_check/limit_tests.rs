@@ -18,7 +18,7 @@ fn doubled(keyword: &str, levels: usize) -> Value {
     json!({"$ref": "#/$defs/t0", "$defs": defs})
 }
 
-/// The time of something, which is a part of a second also in a debug build on a busy machine.
+/// Runs a closure that must take little time. It needs a part of a second in a debug build on a busy machine.
 fn quick<T>(what: &str, run: impl FnOnce() -> T) -> T {
     let begin = Instant::now();
     let result = run();
@@ -178,8 +178,16 @@ fn a_check_needs_little_stack() {
     checked.unwrap().join().unwrap();
 }
 
+/// Each of the references may lead to each of the schemas with the same `$id`.
 #[test]
-fn references_lead_to_all_that_they_may_mean() {
+fn ambiguous_references_are_limited_before_the_graph_is_built() {
+    let many: Vec<Value> = (0..3_000).map(|_| json!({"$id": "same", "not": {"$ref": "same"}})).collect();
+    let problem = quick("references", || SchemaCheck::new(&json!({"prefixItems": many})).unwrap_err());
+    assert!(problem.contains("unfolds to more than 50000 schemas"), "{problem}");
+}
+
+#[test]
+fn an_ambiguous_reference_has_all_possible_targets() {
     let schema = json!({
         "$id": "https://a.test/root", "properties": {
             "one": {"$ref": "other#/$defs/x"}, "two": {"$ref": "other#named"}, "three": {"$ref": "#/$defs/a%20b~1c"},

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use jsonschema::{PatternOptions, Validator};
 use serde_json::{Value, json};
 
+use super::limit_error::LimitError;
 use crate::text::head;
 
 /// Sizes of compiled patterns in bytes, up to which a pattern is of one class. The last is the largest pattern.
@@ -35,28 +36,22 @@ struct Pattern {
 
 impl Patterns {
     /// # Errors
-    /// A sentence when the pattern cannot be read, or it or all patterns are too large.
-    pub(super) fn add(&mut self, pattern: &str) -> Result<usize, String> {
+    /// The pattern is not a regular expression, or it or all patterns together are too large.
+    pub(super) fn add(&mut self, pattern: &str) -> Result<usize, LimitError> {
         if let Some(id) = self.ids.get(pattern) {
             return Ok(*id);
         }
         if pattern.len() > MOST_TEXT {
-            return Err(format!("a pattern has {} bytes, and at most {MOST_TEXT} are read; shorten it", pattern.len()));
+            return Err(LimitError::PatternLength(pattern.len()));
         }
         let schema = json!({"pattern": pattern});
         let compiled = SIZES.into_iter().find_map(|size| Some((compiled(&schema, size)?, size)));
         let Some((validator, size)) = compiled else {
-            let shown = head(pattern, SHOWN);
-            return Err(format!(
-                "the pattern `{shown}` is not a regular expression, or has more than {MOST_PATTERN} bytes when it is \
-                 compiled; correct it, or repeat less in it"
-            ));
+            return Err(LimitError::UnusablePattern(head(pattern, SHOWN).to_owned()));
         };
         self.size = self.size.saturating_add(size.max(READ_BYTES * pattern.len() as u64));
         if self.size > MOST_PATTERNS {
-            return Err(format!(
-                "the patterns have more than {MOST_PATTERNS} bytes when they are compiled; use fewer patterns"
-            ));
+            return Err(LimitError::PatternSizes);
         }
         let id = self.all.len();
         self.ids.insert(pattern.to_owned(), id);

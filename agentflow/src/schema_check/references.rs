@@ -5,6 +5,7 @@ use std::collections::{HashMap, HashSet};
 
 use serde_json::Value;
 
+use super::limit_error::LimitError;
 use super::schema_graph::MOST_DEPTH;
 use crate::text::head;
 
@@ -27,8 +28,8 @@ pub(super) struct References<'s> {
 
 impl<'s> References<'s> {
     /// # Errors
-    /// A sentence when the schema is nested too deeply.
-    pub(super) fn new(root: &'s Value) -> Result<Self, String> {
+    /// The schema is nested too deeply.
+    pub(super) fn new(root: &'s Value) -> Result<Self, LimitError> {
         let mut references = Self {
             root,
             scopes: HashMap::new(),
@@ -40,11 +41,9 @@ impl<'s> References<'s> {
         Ok(references)
     }
 
-    fn index(&mut self, value: &'s Value, around: &[&'s Value], depth: usize) -> Result<(), String> {
+    fn index(&mut self, value: &'s Value, around: &[&'s Value], depth: usize) -> Result<(), LimitError> {
         if depth > MOST_DEPTH {
-            return Err(format!(
-                "the schema is nested more than {MOST_DEPTH} levels deep; move parts of it to `$defs`"
-            ));
+            return Err(LimitError::SchemaDepth);
         }
         match value {
             Value::Array(items) => items.iter().try_for_each(|item| self.index(item, around, depth + 1)),
@@ -89,13 +88,13 @@ impl<'s> References<'s> {
     /// The schemas that a reference in a schema may lead to.
     ///
     /// # Errors
-    /// A sentence when it leads nowhere within the whole schema.
+    /// The reference has no target within the whole schema.
     pub(super) fn targets(
         &self,
         schema: &'s Value,
         reference: &str,
         is_dynamic: bool,
-    ) -> Result<Vec<&'s Value>, String> {
+    ) -> Result<Vec<&'s Value>, LimitError> {
         let (base, fragment) = reference.split_once('#').unwrap_or((reference, ""));
         let around = self.scopes.get(&std::ptr::from_ref(schema).addr());
         let resources: Vec<&'s Value> = match base {
@@ -121,10 +120,7 @@ impl<'s> References<'s> {
         let mut seen = HashSet::new();
         targets.retain(|target| seen.insert(std::ptr::from_ref(*target).addr()));
         if targets.is_empty() {
-            let shown = head(reference, SHOWN);
-            return Err(format!(
-                "the reference `{shown}` leads to no schema within the schema; nothing is fetched, so put it in"
-            ));
+            return Err(LimitError::ReferenceWithoutTarget(head(reference, SHOWN).to_owned()));
         }
         Ok(targets)
     }

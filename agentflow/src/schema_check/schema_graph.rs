@@ -5,6 +5,7 @@ use std::collections::{HashMap, HashSet};
 
 use serde_json::{Map, Value};
 
+use super::limit_error::LimitError;
 use super::patterns::Patterns;
 use super::references::References;
 
@@ -94,8 +95,8 @@ impl Edge {
 
 impl SchemaGraph {
     /// # Errors
-    /// A sentence about a schema that unfolds too far, a reference that leads nowhere, or a pattern that is too large.
-    pub(super) fn new(schema: &Value) -> Result<Self, String> {
+    /// The schema unfolds too far, has a reference without a target, or a pattern that is too large.
+    pub(super) fn new(schema: &Value) -> Result<Self, LimitError> {
         let references = References::new(schema)?;
         let mut builder = GraphBuilder {
             references,
@@ -103,6 +104,7 @@ impl SchemaGraph {
             ids: HashMap::new(),
             parts: Vec::new(),
             open: Vec::new(),
+            referenced: 0,
         };
         builder.id(schema);
         while let Some((id, schema)) = builder.open.pop() {
@@ -113,8 +115,8 @@ impl SchemaGraph {
         Ok(graph)
     }
 
-    /// Sets all that depends on several parts.
-    fn measure(&mut self) -> Result<(), String> {
+    /// Computes the numbers that depend on several parts, and checks that the schema does not unfold too far.
+    fn measure(&mut self) -> Result<(), LimitError> {
         let mut sizes = vec![PartSize::Unknown; self.parts.len()];
         let mut total = 0_u64;
         for id in 0..self.parts.len() {
@@ -125,29 +127,18 @@ impl SchemaGraph {
             part.rounds = if part.rounds > 1 { 1 + height } else { 1 };
         }
         if total > MOST_UNFOLDED {
-            return Err(format!(
-                "the schema unfolds to more than {MOST_UNFOLDED} schemas; refer to fewer schemas in `allOf`, `anyOf` and \
-                 `oneOf`"
-            ));
+            return Err(LimitError::Unfolded);
         }
         self.flat_steps = self.unfolded(0, 0, &mut vec![InPlaceParts::Unknown; self.parts.len()]);
         Ok(())
     }
 
     /// The schemas that apply to the same value as a part, itself included.
-    fn in_place(&self, id: PartId, depth: usize, sizes: &mut [PartSize]) -> Result<InPlace, String> {
+    fn in_place(&self, id: PartId, depth: usize, sizes: &mut [PartSize]) -> Result<InPlace, LimitError> {
         match sizes[id] {
             PartSize::Known(size) => return Ok(size),
-            PartSize::Open => {
-                let problem = "a `$ref` applies a schema to the value that it applies to already; refer to it below a field \
-                               or an item";
-                return Err(problem.to_owned());
-            }
-            PartSize::Unknown if depth >= MOST_NESTED => {
-                return Err(format!(
-                    "more than {MOST_NESTED} schemas apply to one value, one within another; nest fewer"
-                ));
-            }
+            PartSize::Open => return Err(LimitError::EndlessReference),
+            PartSize::Unknown if depth >= MOST_NESTED => return Err(LimitError::NestedSchemas),
             PartSize::Unknown => sizes[id] = PartSize::Open,
         }
         let part = &self.parts[id];
@@ -216,6 +207,8 @@ struct GraphBuilder<'s> {
     parts: Vec<Part>,
     /// Schemas whose part is not made yet.
     open: Vec<(PartId, &'s Value)>,
+    /// Targets of all references so far. An ambiguous reference has many.
+    referenced: u64,
 }
 
 impl<'s> GraphBuilder<'s> {
@@ -233,7 +226,7 @@ impl<'s> GraphBuilder<'s> {
         schemas.as_array().into_iter().flatten().map(|schema| self.id(schema)).collect()
     }
 
-    fn part(&mut self, schema: &'s Value) -> Result<Part, String> {
+    fn part(&mut self, schema: &'s Value) -> Result<Part, LimitError> {
         let mut part = Part { steps: 1, rounds: 1, ..Part::default() };
         let Value::Object(keywords) = schema else { return Ok(part) };
         for (keyword, value) in keywords {
@@ -265,13 +258,18 @@ impl<'s> GraphBuilder<'s> {
         Ok(part)
     }
 
-    fn reference(&mut self, part: &mut Part, schema: &'s Value, keyword: &str, value: &Value) -> Result<(), String> {
+    fn reference(&mut self, part: &mut Part, schema: &'s Value, keyword: &str, value: &Value) -> Result<(), LimitError> {
         let Some(reference) = value.as_str().filter(|reference| !reference.is_empty()) else { return Ok(()) };
         if References::is_meta_schema(reference) {
             part.deep_steps = part.deep_steps.saturating_add(META_SCHEMA_STEPS);
             return Ok(());
         }
-        for target in self.references.targets(schema, reference, keyword != "$ref")? {
+        let targets = self.references.targets(schema, reference, keyword != "$ref")?;
+        self.referenced = self.referenced.saturating_add(targets.len() as u64);
+        if self.referenced > MOST_UNFOLDED {
+            return Err(LimitError::Unfolded);
+        }
+        for target in targets {
             // A schema that refers to itself alone applies nothing.
             if !std::ptr::eq(target, schema) {
                 part.edges.push(Edge::Same(self.id(target)));
@@ -280,7 +278,7 @@ impl<'s> GraphBuilder<'s> {
         Ok(())
     }
 
-    fn fields(&mut self, part: &mut Part, keyword: &str, value: &'s Value) -> Result<(), String> {
+    fn fields(&mut self, part: &mut Part, keyword: &str, value: &'s Value) -> Result<(), LimitError> {
         let named = |value: &'s Value| value.as_object().into_iter().flatten();
         match keyword {
             "properties" => {
@@ -334,7 +332,7 @@ impl<'s> GraphBuilder<'s> {
         }
     }
 
-    fn assertion(&mut self, part: &mut Part, keyword: &str, value: &Value) -> Result<(), String> {
+    fn assertion(&mut self, part: &mut Part, keyword: &str, value: &Value) -> Result<(), LimitError> {
         let (steps, text) = match keyword {
             "enum" | "const" => (values(value), 1),
             "properties" | "patternProperties" | "required" | "dependentRequired" => {

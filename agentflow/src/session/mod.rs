@@ -96,9 +96,9 @@ impl Session {
         self
     }
 
-    /// Allows a session of another caller, whose history the run then reads and continues: for sessions of several people,
-    /// and for programs that have checked themselves who may do so. The session still belongs to its first caller. Default: a
-    /// run of another caller is refused with `not_found`.
+    /// Allows a session of another caller: the run reads and continues its history. Use it for sessions that several people
+    /// share, and in programs that check access themselves. The session still belongs to its first caller. Default: a run of
+    /// another caller is refused with `not_found`.
     #[must_use]
     pub fn shared(mut self) -> Self {
         self.is_shared = true;
@@ -134,7 +134,7 @@ impl Session {
         known: Option<&SessionRecord>,
     ) -> Result<SessionPlace, StoreError> {
         match known {
-            // First, since the other errors tell more of the session.
+            // Checked first: the other errors reveal that the session exists.
             Some(known) if !self.is_shared && known.caller.as_deref() != caller => {
                 Err(StoreError::session_of_another(id))
             }

@@ -29,7 +29,7 @@ pub struct MemoryStore {
 #[derive(Default)]
 struct Runs {
     runs: BTreeMap<RunId, Entry>,
-    /// In the order of lists, the oldest first.
+    /// The runs by their time of creation, the oldest first.
     by_age: BTreeSet<(Timestamp, RunId)>,
     sessions: BTreeMap<Arc<str>, SessionRuns>,
     definitions: BTreeMap<String, String>,
@@ -154,7 +154,7 @@ impl Runs {
         }
     }
 
-    /// The runs that a filter selects, from where its page begins to where it ends.
+    /// Returns the runs that a filter selects, on one page.
     fn list(&self, filter: &RunFilter) -> Vec<RunRecord> {
         if let Some(session) = filter.get_session() {
             let runs = self.sessions.get(session).into_iter().flat_map(|of| of.runs.values());

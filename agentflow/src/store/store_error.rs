@@ -214,7 +214,7 @@ impl StoreError {
         Self::new(StoreErrorKind::NotFound, format!("there is no session `{session}` in this store"))
     }
 
-    /// The session belongs to another caller than the run that is to begin in it.
+    /// Creates the error of a run whose session belongs to another caller.
     pub(crate) fn session_of_another(session: &str) -> Self {
         Self::new(
             StoreErrorKind::NotFound,

@@ -19,6 +19,7 @@ use crate::text::word_in;
 pub(crate) const MOST_BYTES: usize = 4 << 20;
 /// How deep values may stand in each other.
 const MOST_DEPTH: usize = 64;
+
 /// A value and where it stands, in bytes.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Tree {
@@ -334,7 +335,7 @@ impl<'t> Reader<'t> {
             Event::Alias(anchor) => match self.anchors.get(&anchor) {
                 Some(anchored) => {
                     self.size.add(anchored.size, &at)?;
-                    // A mistake in what is repeated is shown where it is written.
+                    // A mistake in a repeated value is reported at the anchor.
                     return Ok(anchored.tree.clone());
                 }
                 None => return Err(Misread::new(at, "this stands for a value that is not complete here")),

@@ -24,7 +24,7 @@ impl Size {
     }
 
     /// # Errors
-    /// A sentence about the limit that the sum exceeds.
+    /// The sum exceeds a limit.
     pub(super) fn add(&mut self, more: Self, at: &Range<usize>) -> Result<(), Misread> {
         self.values = self.values.saturating_add(more.values);
         self.text = self.text.saturating_add(more.text);

@@ -37,7 +37,7 @@ impl KnownCall {
     /// Waits until a person has agreed to the call; gives the arguments that they said in the place of the caller's.
     ///
     /// # Errors
-    /// When they did not agree, or the question could not be found by a person.
+    /// The call was denied, or nobody could answer a question of this run.
     pub(super) async fn approved(
         &self,
         path: &StepPath,
@@ -88,7 +88,7 @@ pub(crate) fn can_be_answered(shared: &RunShared) -> bool {
     shared.log.has_journal() || shared.has_handle() || answers_instead(&shared.host)
 }
 
-/// Creates the failure of a question that cannot be answered, since its workflow was called as a function.
+/// Creates the failure of a question that cannot be answered because its workflow was called as a function.
 pub(crate) fn unanswerable(what: &str) -> Failure {
     let message = format!(
         "{what}, and nobody can answer in a workflow that is called as a function; start it on a runtime with a store: \
@@ -107,7 +107,7 @@ pub(crate) struct CallQuestion {
 
 impl CallQuestion {
     /// Records the question whether a call may be made with these arguments; `null` where they have no JSON form.
-    /// `of_node` replaces the text and the time that the tool says.
+    /// `of_node` replaces the text and the time limit of the tool.
     ///
     /// # Errors
     /// When the tool's schema or the arguments are not JSON.

@@ -1,7 +1,7 @@
-//! The call of a tool that is found by its name and needs an approval, in a step of a workflow: it is recorded below the step
-//! and asks there, as the call of a function does.
+//! Calls a tool by its name in a step of a workflow, if the tool needs an approval: the call is recorded below the step and
+//! asks there, as the call of a tool function does.
 //!
-//! `call_in_step.rs` makes it. A call that needs no approval is recorded by its node.
+//! `call_in_step.rs` makes the call. A call that needs no approval is recorded by its node.
 
 use std::any::TypeId;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use crate::failure::{Failure, FailureKind};
 /// The answer of a call as JSON, or its failure.
 type Answered = Result<String, Failure>;
 
-/// Calls a tool with an object of its arguments, once a person has agreed. `function` is the function behind it.
+/// Calls a tool once a person has agreed. `arguments` is a JSON object, and `function` the tool's function in Rust.
 ///
 /// # Errors
 /// The failure of the tool. A call that is denied ends the step.

@@ -48,7 +48,7 @@ pub struct CallInStep {
     place: Arc<StepPlace>,
     function: TypeId,
     definition: Arc<ToolDefinition>,
-    /// Missing scope: the call is not made.
+    /// The refusal of a call for which the step lacks a scope.
     refused: Option<Failure>,
     /// The step consists of it.
     direct: bool,
@@ -74,7 +74,7 @@ pub struct KnownCall {
 }
 
 impl CallInStep {
-    /// Finds the step of a call. Returns `None` outside of a step, and for the whole of a step without middleware.
+    /// Finds the step of a call. Returns `None` outside of a step, and if the step consists of the call and has no middleware.
     pub fn announced(function: TypeId, definition: impl Fn() -> Arc<ToolDefinition>) -> Option<Self> {
         let place = match StepPlace::current() {
             Some(place) => place,
@@ -102,7 +102,7 @@ impl CallInStep {
         Some(Self { place, function, definition, refused, direct, hooks, stand_in })
     }
 
-    /// The call of a tool that was found by its name, when a step polls the caller; `function` is the function behind it.
+    /// Creates the call of a tool that was found by its name. Returns `None` outside of a step.
     #[cfg(feature = "dynamic")]
     pub(super) fn by_name(function: Option<TypeId>, definition: Arc<ToolDefinition>) -> Option<Self> {
         let place = StepPlace::current()?;
@@ -129,7 +129,7 @@ impl CallInStep {
         self.known(if known { Value::Object(object) } else { Value::Null })
     }
 
-    /// The same with arguments that are JSON.
+    /// Finds the record of the call with these arguments.
     pub(super) fn known(self, arguments: Value) -> KnownCall {
         let Self { place, function, definition, refused, direct, hooks, stand_in } = self;
         let recorded = as_recorded(&place, &definition, &arguments);
@@ -149,21 +149,21 @@ impl CallInStep {
     }
 }
 
-/// Returns true if a call that is all of its node has events of its own: for middleware, a replacement, or the arguments of
-/// its compensation, which a node does not record.
+/// Returns true if the only call of a node is recorded by itself: for middleware, a replacement, or the arguments of its
+/// compensation, which a node does not record.
 pub(crate) fn call_has_events(host: &Host, definition: &ToolDefinition) -> bool {
     definition.policy.compensate.is_some()
         || ToolHooks::of_host(host).is_some()
         || StandIn::of(host, ReplacedKind::Tool, &definition.name).is_some()
 }
 
-/// Returns the failure of a step that lacks a scope of a tool. The step ends with it for every return type.
+/// Returns the failure of a step that lacks a scope of a tool. The step fails with it, also if the tool returns no `Result`.
 pub(crate) fn missing_scope(cx: &Context, definition: &ToolDefinition) -> Option<Failure> {
     let message = scope_refusal(definition, cx.grants(), definition.catalogue_name())?;
     Some(Failure::new(FailureKind::Unauthorized, message))
 }
 
-/// Refuses a tool with effects in a value, which has no record of its own. Middleware is not applied there.
+/// Refuses a tool with effects while a value is computed, since values are not recorded. Middleware is not applied there.
 fn refuse_in_value(definition: &ToolDefinition, place: &ValuePlace) {
     let ToolDefinition { name, policy, .. } = definition;
     let writes = policy.effects == Effects::Write;
@@ -298,7 +298,7 @@ impl KnownCall {
             }
         };
         match error_instead(&forms, &failure).filter(|_| panics::abort()) {
-            // The rest of the step is executed, calls no tool, and its result does not count.
+            // The step continues without tool calls, and its result is discarded.
             Some(error) => {
                 place.end_step(failure);
                 error
@@ -387,7 +387,7 @@ impl KnownCall {
         self.finish(open, hooked, made, forms).await
     }
 
-    /// Waits for the steps above, where the plan does not show the call.
+    /// Waits for the steps above if the plan does not show the call.
     async fn until_turn(&self, waits: bool) -> Result<(), Stop> {
         let Some(effect) = HiddenEffect::of_policy(self.policy()).filter(|_| !self.direct) else { return Ok(()) };
         if waits {

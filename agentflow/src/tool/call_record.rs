@@ -43,7 +43,7 @@ pub(super) fn read<O>((answer, error_form): &Forms<O>, outcome: &RecordedOutcome
 /// from the failure nor from its text.
 pub(super) fn error_instead<O>((_, error_form): &Forms<O>, failure: &Failure) -> Option<O> {
     let read = |error: Encoded| (error_form.read)(Some(&error), failure.clone());
-    // An error of ours is decoded from the failure, a `String` from its text.
+    // `agentflow::Error` is decoded from the failure, and a `String` from its message.
     let whole = Encoded::new(failure).ok().and_then(read);
     whole.or_else(|| Encoded::new(&failure.message).ok().and_then(read))
 }

@@ -1,4 +1,4 @@
-//! `NodeQuestion`: the text and the time of the question that a call asks about itself, as its node sets them. It asks nothing.
+//! `NodeQuestion`: settings for the question about a tool call that needs an approval. It asks nothing.
 
 use std::sync::Arc;
 
@@ -6,12 +6,12 @@ use crate::failure::{Failure, FailureKind};
 use crate::on_timeout::OnTimeout;
 use crate::tool_definition::ToolDefinition;
 
-/// The settings of a node for the question about the call that it consists of.
+/// Settings of the question about a call, from its node or its tool.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct NodeQuestion {
     /// The text of the question; by default the call with its arguments.
     pub(crate) text: Option<Arc<str>>,
-    /// Milliseconds for which the answer is waited for.
+    /// Time limit for the answer in milliseconds.
     pub(crate) timeout_ms: Option<u64>,
     pub(crate) on_timeout: OnTimeout,
 }
@@ -27,7 +27,7 @@ impl NodeQuestion {
         }
     }
 
-    /// Returns true if a failure of the node is a question without an answer in time, for which the node is skipped.
+    /// Returns true if the node failed because its question timed out, and is to be skipped then.
     pub(crate) fn passes_over(&self, failure: &Failure) -> bool {
         self.on_timeout == OnTimeout::Skip && failure.kind == FailureKind::Timeout && !failure.retryable
     }

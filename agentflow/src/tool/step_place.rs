@@ -34,7 +34,7 @@ pub(crate) struct StepPlace {
     /// Whether nothing can be recorded below it yet.
     fresh: bool,
     pub(super) covered: Covered,
-    /// A person agreed to the node, and no call has used that.
+    /// A person agreed to the node, and no call has used the approval yet.
     approved: AtomicBool,
     /// There is one when something was called here, or said of the step.
     said: OnceLock<Box<Said>>,
@@ -43,7 +43,7 @@ pub(crate) struct StepPlace {
     order: WrittenOrder,
 }
 
-/// The position of a step in the written order, for calls that the plan does not show.
+/// The position of a step in the written order, which calls that the plan does not show wait for.
 #[derive(Default)]
 pub(crate) struct WrittenOrder {
     /// The turn of the step, unless the plan shows all that it does.
@@ -59,7 +59,7 @@ pub(crate) struct Covered {
     pub(crate) approved: bool,
     /// Its start is kept, and it is not repeated by itself.
     pub(crate) once: bool,
-    /// The question about the call that the node consists of, which the call asks.
+    /// The question about the call that the node consists of. The call asks it.
     pub(crate) question: Option<Arc<NodeQuestion>>,
 }
 
@@ -155,8 +155,8 @@ impl StepPlace {
         steps
     }
 
-    /// Waits until a call with this effect may begin at this place: until the steps have ended that are written above the
-    /// steps around it. In a run that is drained, it never continues.
+    /// Waits until a call with this effect may begin here: until the steps above the enclosing steps have ended. In a run
+    /// that is drained, it never returns.
     pub(crate) async fn until_turn(self: &Arc<Self>, effect: HiddenEffect) {
         for step in self.steps_around() {
             let Some(turn) = &step.order.turn else { continue };
@@ -173,7 +173,7 @@ impl StepPlace {
         }
     }
 
-    /// Waits at the place of the caller. Outside of a step, returns at once.
+    /// Waits for the turn of the step that polls the caller. Outside of a step, returns at once.
     pub(crate) async fn until_turn_of_caller(effect: Option<HiddenEffect>) {
         if let Some(effect) = effect
             && Around::has_place()
@@ -214,7 +214,7 @@ impl StepPlace {
         self.direct == Some(function) && !self.direct_called.swap(true, Ordering::Relaxed)
     }
 
-    /// Uses up the agreement of a person to the node. It covers one call, so this returns true once.
+    /// Uses up a person's approval of the node. The approval covers one call, so this returns true once.
     pub(super) fn takes_approval(&self) -> bool {
         self.approved.swap(false, Ordering::Relaxed)
     }
@@ -267,7 +267,7 @@ impl StepPlace {
         locked(&self.of_whole().said.get()?.failure).take()
     }
 
-    /// Returns the failure that ended the step, if panics abort: the rest of the step is executed then.
+    /// Returns the failure that ended the step, if panics abort. Without unwinding, the rest of the step is still executed.
     pub(super) fn ended_without_unwinding(&self) -> Option<Failure> {
         if panics::abort() { locked(&self.of_whole().said.get()?.failure).clone() } else { None }
     }

@@ -1,8 +1,7 @@
-//! The turn of a step that was planned as one that reads, and may turn out to do more: a function that it calls may call
-//! tools, agents and workflows that the plan does not show. Such a call waits until the steps that are written above have
-//! ended, as it would have in a function.
+//! Delays calls that the plan does not show. A step may call a plain function that calls tools, agents or workflows. Such a
+//! call waits until the steps that are written above have ended, as it would in sequential code.
 //!
-//! It knows no order: whoever runs the steps opens their turns.
+//! The order of the steps is not kept here: the driver opens their turns.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,14 +13,14 @@ use crate::tool_definition::Effects;
 /// The effect of a call that the plan does not show.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum HiddenEffect {
-    /// It reads what a step above may have changed.
+    /// It reads data that a step above may have changed.
     Reads,
     /// It changes something, or asks a person.
     Writes,
 }
 
 impl HiddenEffect {
-    /// That of a tool; none if it depends on its arguments alone.
+    /// Returns the effect of a tool, or `None` if the tool depends only on its arguments.
     pub(crate) fn of_policy(policy: &ToolPolicy) -> Option<Self> {
         match policy.effects {
             Effects::Write => Some(Self::Writes),
@@ -31,7 +30,7 @@ impl HiddenEffect {
         }
     }
 
-    /// The strongest one of several.
+    /// Returns the strongest effect.
     pub(crate) fn strongest(all: impl IntoIterator<Item = Option<Self>>) -> Option<Self> {
         let mut strongest = None;
         for one in all.into_iter().flatten() {
@@ -43,10 +42,10 @@ impl HiddenEffect {
     }
 }
 
-/// Whether the calls of a step may begin that the plan does not show.
+/// The turn of a step: lets the calls begin that the plan does not show.
 pub(crate) struct StepTurn {
     state: Mutex<State>,
-    /// Set when a call begins to wait, for whoever runs the steps.
+    /// Set when a call begins to wait. The driver reads it.
     changed: Arc<AtomicBool>,
 }
 
@@ -54,7 +53,7 @@ pub(crate) struct StepTurn {
 struct State {
     may_read: bool,
     may_write: bool,
-    /// The calls that wait.
+    /// Wakers of the calls that wait.
     waiting: Vec<(HiddenEffect, Waker)>,
 }
 
@@ -76,12 +75,12 @@ impl StepTurn {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether a call with this effect may begin.
+    /// Returns true if a call with this effect may begin.
     pub(crate) fn is_open(&self, effect: HiddenEffect) -> bool {
         self.state().is_open(effect)
     }
 
-    /// Whether a call waits.
+    /// Returns true while a call waits.
     pub(crate) fn is_waited_for(&self) -> bool {
         !self.state().waiting.is_empty()
     }
@@ -101,7 +100,7 @@ impl StepTurn {
         woken.into_iter().for_each(|(_, waker)| waker.wake());
     }
 
-    /// Ready when a call with this effect may begin.
+    /// Polls until a call with this effect may begin.
     pub(crate) fn poll(&self, effect: HiddenEffect, cx: &mut Context<'_>) -> Poll<()> {
         let mut state = self.state();
         if state.is_open(effect) {

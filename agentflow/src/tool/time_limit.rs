@@ -30,7 +30,7 @@ impl TimeLimit {
         self.poll_unless(cx.run().log.waits_within(cx.path()), task)
     }
 
-    /// Ready when the time is over. The clock stands still while `waits` is true.
+    /// Polls until the time is over. The clock stops while `waits` is true.
     pub(crate) fn poll_unless(&mut self, waits: bool, task: &mut task::Context<'_>) -> Poll<()> {
         if waits {
             if let Some((since, _)) = self.running.take() {

@@ -1,8 +1,8 @@
-//! Finds the value of a `let` that is a future by mistake, and continues with the value that it would give, so that the code that
-//! reads it is checked as if it were awaited. It exists only for the compiler's messages; it converts nothing.
+//! Reports a `let` whose `.await` is missing, and lets the compiler check the code below as if it were there. It exists only
+//! for the compiler's messages; it converts nothing.
 //!
-//! An inherent method takes precedence over a trait's, and a value over a reference to it: a value that can be recorded is
-//! returned as it is, a future is reported, and anything else is left to the node that records it.
+//! Method resolution prefers an inherent method to a trait's, and a method of a value to one of a reference: a value that
+//! can be recorded is returned unchanged, a future is reported, and the node reports every other type.
 
 #![allow(missing_docs, missing_debug_implementations, reason = "named by expansions only")]
 
@@ -13,7 +13,7 @@ use crate::value::NodeValue;
 /// The value of a `let`.
 pub struct LetOutput<T>(pub T);
 
-/// What is bound.
+/// The value of a `let`, after the check for a missing `.await`.
 pub struct Bound<T>(T);
 
 /// The output of a future that is not awaited.
@@ -33,7 +33,7 @@ impl<T: NodeValue> LetOutput<T> {
     }
 }
 
-/// The type of a `None` that several readers repeat: what it is in one of them, it is in all.
+/// The type of a `None` that is repeated in several readers, so that all of them infer the same type.
 pub struct OneType<T>(PhantomData<fn() -> T>);
 
 pub fn one_type<T>() -> OneType<Option<T>> {
@@ -54,7 +54,7 @@ impl<T> OneType<T> {
     }
 }
 
-/// A future.
+/// The `bound` method of futures.
 pub trait FutureOutput {
     type Future: Future;
 
@@ -74,7 +74,7 @@ impl<F: Future> FutureOutput for LetOutput<F> {
     }
 }
 
-/// Everything else.
+/// The `bound` method of all other types.
 pub trait AnyOutput {
     type Value;
 
@@ -101,7 +101,7 @@ impl<T, E> Unawaited<Result<T, E>> {
     }
 }
 
-/// The output of a future that is no `Result`.
+/// The output of a future that is not a `Result`.
 pub trait UnawaitedValue {
     type Value;
 

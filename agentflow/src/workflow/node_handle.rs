@@ -79,19 +79,19 @@ fn decoded<T: NodeValue>(encoded: &Encoded) -> Result<T, StepError> {
     })
 }
 
-/// In the place of a value that each reader computes again.
+/// Placeholder for a value that is not recorded: each reader computes it again.
 #[doc(hidden)]
 #[derive(Clone, Copy, Debug)]
 pub struct ComputedAgain;
 
 impl Handle<ComputedAgain> {
-    /// Of no node: what each reader computes again.
+    /// A handle without a node: each reader computes the value again.
     pub(super) fn again() -> Self {
         Self { node: AGAIN, builder: u32::MAX, load: |_, _| Ok(ComputedAgain), optional: false }
     }
 }
 
-/// The place of what no node gives.
+/// Index in handles without a node.
 const AGAIN: NodeIndex = NodeIndex::MAX - 1;
 
 impl RawHandle {
@@ -110,7 +110,7 @@ impl<T> Handle<T> {
         Self { node: to.node, builder: to.builder, ..self }
     }
 
-    /// The same, where it is of a node.
+    /// Moves a handle of a node; a handle without a node stays.
     fn moved_by(self, to: &mut dyn FnMut(RawHandle) -> RawHandle) -> Self {
         match self.raw().is_of_node() {
             true => self.moved(to(self.raw())),

@@ -1,8 +1,8 @@
 //! The written order of a `#[workflow]`, where it can be noticed. A node that writes begins when all above it has
 //! succeeded, so that it does not happen if that fails, and all below it begins when it is over, so that it is seen, and
 //! not stopped by what fails below. Nothing below a gate or a check begins before that has passed, also when it stands in
-//! the body of a loop or a form. What reads runs beside what reads, and a called workflow that neither writes nor asks is
-//! something that reads, whatever it checks.
+//! the body of a loop or a form. Steps that read run beside each other. A called workflow that neither writes nor asks counts
+//! as a step that reads, also if it has checks.
 //!
 //! The plan does not show what a plain function calls, so its node is opaque. It runs beside others, and a tool that it
 //! calls waits for its turn, which the driver gives. A gate, and a step that is known to read what others change, begin when
@@ -22,25 +22,25 @@ pub(super) struct Role {
     /// It changes something: all above it has succeeded, and all below it waits for it. What does not write runs beside
     /// others, between the writes.
     pub(super) writes: bool,
-    /// What of the steps above has ended before it begins.
+    /// The steps above that must have ended before it begins.
     pub(super) looks: LooksAt,
-    /// It may call what the plan does not show, which may write.
+    /// It may call functions that the plan does not show, and these may write.
     pub(super) is_opaque: bool,
-    /// It is known to read what a step above may have changed.
+    /// It is known to read data that a step above may have changed.
     pub(super) reads: bool,
     /// The gate or the check that it is, or that is within it: nothing below it begins before that has passed.
     pub(super) barrier: Option<OrderReason>,
 }
 
-/// The steps above a node that have ended before it begins, beside those whose values it reads.
+/// The steps above a node that must have ended before it begins, besides those whose values it reads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum LooksAt {
-    /// None: it looks at its values alone.
+    /// No others: it depends on its values only.
     #[default]
     Values,
-    /// All that are not known to change nothing: it looks at what a step may have changed.
+    /// All steps that may change data: it depends on their effects.
     Effects,
-    /// All: it looks at a clock and the like.
+    /// All steps: it depends on a clock or the like.
     Everything,
 }
 
@@ -99,7 +99,7 @@ impl Order {
         edges.reverse();
         let at = NodeIndex::try_from(nodes.len()).unwrap_or(NodeIndex::MAX);
         if waits_for_all && sees_writes {
-            // Whoever waits for this one has waited for all above it.
+            // A node that waits for this one waits for all above it too.
             self.now.above.clear();
         }
         if !is_write && next.policy.on_error == OnError::Fail && !(role.writes && unordered) {
@@ -150,8 +150,8 @@ impl Order {
     }
 }
 
-/// The nodes that one waits for, by way of others, from the last to the first. A gate or a check also holds back what is
-/// below it when it fails: for these, only ways count by which that is passed on.
+/// The nodes that a node waits for, directly or through others, from the last to the first. With `only_holding`, follows
+/// only edges that skip a node when a gate or a check above it fails.
 struct StepsAbove {
     only_holding: bool,
     next: BinaryHeap<NodeIndex>,
@@ -178,7 +178,7 @@ impl StepsAbove {
         node.reads.iter().copied().chain(after).chain(guards).for_each(|node| self.add(node));
     }
 
-    /// Whether a node is one of them; asked of one after the other, the last first.
+    /// Returns true if `wanted` is one of them. Calls must pass nodes in descending order.
     fn includes(&mut self, nodes: &[NodeSpec], wanted: NodeIndex) -> bool {
         // Every node stands after all that it waits for.
         while let Some(last) = self.next.peek().copied().filter(|last| *last > wanted) {

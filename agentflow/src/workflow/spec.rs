@@ -125,8 +125,8 @@ pub(crate) struct NodeSpec {
     pub(crate) callee: Option<TypeId>,
     /// The tool that the step consists of a call of, whose policy holds for it.
     pub(crate) called: Option<Arc<ToolDefinition>>,
-    /// The question that its call asks about itself, when the node consists of the call of a tool that needs an approval:
-    /// the node itself asks nobody then.
+    /// The question of its call, if the node consists of the call of a tool that needs an approval. The node then has no
+    /// question of its own.
     pub(crate) question: Option<Arc<NodeQuestion>>,
     /// The text of the question before it, where that has placeholders; otherwise the policy has the text.
     pub(crate) question_text: Option<QuestionText>,
@@ -134,11 +134,11 @@ pub(crate) struct NodeSpec {
     pub(crate) callees: Vec<TypeId>,
     /// Whether it changes something outside of the run, as far as that is declared.
     pub(crate) writes: bool,
-    /// Whether it may call what the plan does not show, and so may write.
+    /// `true` if it may call functions that the plan does not show, and so may write.
     pub(crate) is_opaque: bool,
-    /// Whether it is known to read what others may change.
+    /// `true` if it is known to read data that other nodes may change.
     pub(crate) reads_effects: bool,
-    /// It is out of the written order of what writes.
+    /// `true` if it is exempt from the written order of writes.
     pub(crate) unordered: bool,
     /// The gate or the check that it is, or that is in its body or in a workflow that it calls: nothing below it begins
     /// before that has passed.
@@ -375,7 +375,7 @@ impl Spec {
         self.nodes.iter().any(|node| node.writes || asks(node))
     }
 
-    /// What a run of it may do beside its model calls, as far as that is declared.
+    /// Returns the declared effect of a run besides its model calls.
     pub(crate) fn effect(&self) -> Option<HiddenEffect> {
         let reads = || self.nodes.iter().any(|node| node.reads_effects);
         match self.writes_or_asks() {
@@ -452,7 +452,7 @@ impl Spec {
 }
 
 impl NodeSpec {
-    /// Whether a person must agree before it begins.
+    /// Returns true if a person must approve it before it begins.
     pub(crate) fn asks_first(&self) -> bool {
         self.policy.approve.is_some() && self.question.is_none()
     }

@@ -1,9 +1,9 @@
-//! Tells methods of the standard library from those of a program's own types that have the same names. A method of the
-//! standard library, called on a recorded value, gives the same each time; what another one does is not known, so its value
-//! is computed once and recorded.
+//! Distinguishes methods of the standard library from methods with the same names on a program's own types. A method of the
+//! standard library returns the same value each time that it is called on a recorded value. Other methods may not, so their
+//! value is computed once and recorded.
 //!
-//! The macro sees names only, so the compiler is asked by method resolution: an inherent method takes precedence over a
-//! trait's. Nothing here runs in a workflow but [`Chosen`].
+//! The macro sees names only. It generates code in which method resolution decides: an inherent method takes precedence over
+//! a trait's. Only [`Chosen`] is executed in a workflow; the rest serves type inference.
 
 #![allow(missing_docs, missing_debug_implementations, reason = "named by expansions only")]
 
@@ -31,14 +31,14 @@ use super::steps::Steps;
 use crate::run::Approval;
 use crate::value::NodeValue;
 
-/// Condition of the code that only the compiler looks at.
+/// Condition of code that is type-checked and never executed.
 pub const NEVER: bool = false;
 
 mod sealed {
     pub trait Sealed {}
 }
 
-/// Types whose methods depend on their values alone: no type with interior mutability, and none of a program's own.
+/// Types whose methods depend only on their values. Types with interior mutability and types of a program are excluded.
 pub trait Standard: sealed::Sealed {}
 
 impl<T: sealed::Sealed + ?Sized> Standard for T {}
@@ -93,7 +93,7 @@ pub struct IsStandard;
 /// Any other type.
 pub struct IsOther;
 
-/// What a method is called on.
+/// The receiver of a method call.
 pub struct Receiver<'r, T: ?Sized>(pub &'r T);
 
 impl<T: Standard + ?Sized> Receiver<'_, T> {
@@ -127,7 +127,7 @@ pub trait OtherNamed {
 
 impl<T: ?Sized> OtherNamed for Named<T> {}
 
-/// What the compiler has found of the type of one receiver.
+/// The inferred kind of a receiver: [`IsStandard`] or [`IsOther`].
 pub struct Told<K>(PhantomData<fn() -> K>);
 
 pub fn told<K>() -> Told<K> {
@@ -155,7 +155,7 @@ impl Answer for IsOther {
 }
 
 impl<K> Told<K> {
-    /// What is told is a type, in code that never runs.
+    /// Fixes `K` by inference. It is called only in code that is never executed.
     pub fn tell(self, _: K) -> ! {
         unreachable!("what asks for a type has run")
     }
@@ -167,15 +167,15 @@ impl<K: Answer> Told<K> {
     }
 }
 
-/// Several receivers, as pairs: all of them are of the standard library.
+/// Receivers, as nested pairs, that are all of the standard library.
 pub trait AllStandard {}
 
 impl AllStandard for () {}
 impl AllStandard for Told<IsStandard> {}
 impl<A: AllStandard, B: AllStandard> AllStandard for (A, B) {}
 
-/// A value with the receivers of the methods that give it. Each of four traits is implemented for one more reference than
-/// the one after it, so that method resolution finds the first that applies.
+/// A value with the kinds of the receivers of its methods. Four traits have a method `recorded`, each for one level of
+/// references more than the next, so that method resolution takes the first trait that applies.
 pub struct Looked<K, T> {
     value: T,
     told: PhantomData<K>,
@@ -231,7 +231,7 @@ impl<K, T> OfAnything for Looked<K, T> {
     }
 }
 
-/// How a value is kept.
+/// Adds a value to a workflow: as a node that records it, or as a placeholder.
 pub trait LookOutput {
     type Value;
 
@@ -270,7 +270,7 @@ impl<T: NodeValue> LookOutput for Once<T> {
 }
 
 impl<E: 'static> Steps<'_, E> {
-    /// A value that is computed again by each reader, where it is known to be the same, and else once.
+    /// Adds a value. Each reader computes it again if the result is known to be the same; otherwise a node records it.
     pub fn look<R, O, B>(&mut self, node: Node, reads: R, body: B) -> Handle<O::Value>
     where
         R: Reads,
@@ -281,7 +281,7 @@ impl<E: 'static> Steps<'_, E> {
     }
 }
 
-/// What a reader has of such a value: the recorded one, or none.
+/// The recorded value that a reader uses, or a placeholder if the reader computes the value again.
 pub struct Chosen<V>(pub V);
 
 impl Chosen<ComputedAgain> {

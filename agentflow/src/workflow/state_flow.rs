@@ -1,4 +1,4 @@
-//! The keys of the state along a plan, which nodes declare: those that a node reads and saves, and those that are there when
+//! Static analysis of state keys in a plan: the keys that each node declares to read and save, and the keys that exist when
 //! it begins. It reads no state. Keys that a tool sets in its code, or that an earlier run of a session set, are unknown here.
 
 use std::collections::{BTreeSet, HashSet};
@@ -58,7 +58,7 @@ impl Change {
     }
 }
 
-/// The keys that a node reads, each once, with whether it also runs without it.
+/// Returns the keys that a node reads, each once. A key is optional if the node also runs without it.
 pub(super) fn reads(spec: &Spec, node: &NodeSpec) -> Vec<DryStateRead> {
     let names: HashSet<&str> = spec.nodes.iter().map(|node| node.path.names()).collect();
     let is_node: IsNode<'_> = &|name| names.contains(name);
@@ -87,7 +87,7 @@ fn needed_keys<'n>(node: &'n NodeSpec, is_node: IsNode<'_>) -> Vec<&'n str> {
     for does in node.does.iter() {
         needed.extend(does.needed_keys(is_node));
         does.conditions().for_each(|condition| add_needed(condition, is_node, &mut needed));
-        // A change of the state sees those before it in the same node.
+        // A transform sees the changes of the transforms before it in the same node.
         let mut set: Vec<&str> = Vec::new();
         for transform in does.transforms() {
             let of_texts = transform.placeholders().filter(|(_, placeholder)| !placeholder.is_optional());
@@ -111,7 +111,7 @@ fn add_needed<'c>(condition: &'c Condition, is_node: IsNode<'_>, needed: &mut Ve
             needed.extend(one.needed_keys(is_node));
             needed.extend(other.needed_keys(is_node));
         }
-        // It asks by itself whether the key is there.
+        // The expression itself tests if the key exists.
         Condition::Cel(expression) if expression.to_string().contains("has(") => {}
         Condition::Cel(_) => needed.extend(condition.state_keys(is_node).into_iter().map(|(key, _)| key)),
         Condition::Exists(_) => {}
@@ -123,8 +123,8 @@ fn add_needed<'c>(condition: &'c Condition, is_node: IsNode<'_>, needed: &mut Ve
     }
 }
 
-/// Finds reads of keys that no node above declares. `given` are the keys that are there when the plan
-/// begins, and `within` the names of the nodes around it.
+/// Finds reads of keys that no node above declares. `given` are the keys that exist when the plan begins, and `within` the
+/// path of the nodes that contain it.
 pub(super) fn issues(spec: &Spec, given: &Keys, within: &str) -> Vec<DryIssue> {
     let changes: Vec<Change> = spec.nodes.iter().map(Change::of_node).collect();
     let saves_any = spec.nodes.iter().any(|node| node.saves.contains_key(FIELDS));
@@ -166,7 +166,7 @@ fn called(node: &NodeSpec) -> impl Iterator<Item = &Arc<Spec>> {
     called
 }
 
-/// The keys that are there when a node begins: of a node above it that saves them, and of none in between that removes them.
+/// Returns the keys that exist when a node begins: those that a node above saves and no node in between removes.
 fn keys_before(spec: &Spec, changes: &[Change], given: &Keys, node: NodeIndex) -> Keys {
     let above: Vec<NodeIndex> = spec.all_before(node).collect();
     let removers = || {

@@ -1,4 +1,4 @@
-//! The answer of an agent: which message is one, and the outcome of the run that ends with it.
+//! The answer of an agent: decides which message is an answer, and makes the outcome of the run from it.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::model::{ModelResponse, StopReason};
 pub(super) struct Answer {
     message: Arc<Message>,
     stop_reason: StopReason,
-    /// It came with the call that ended the repetition around the agent, and may be empty.
+    /// The message also called `exit_loop`. Its text may be empty.
     pub(super) exits: bool,
 }
 
@@ -21,7 +21,7 @@ impl Answer {
         Self { message: Arc::clone(&response.message), stop_reason: response.stop_reason.clone(), exits: false }
     }
 
-    /// The message whose call of a tool is the answer, or ends the turn.
+    /// Creates the answer from a message with tool calls: of the answer tool, or of `exit_loop` if `exits`.
     pub(super) fn by_call(message: &Arc<Message>, exits: bool) -> Self {
         Self { message: Arc::clone(message), stop_reason: StopReason::Stop, exits }
     }
@@ -35,7 +35,7 @@ impl AgentMachine {
         }
         let text = response.message.text();
         let problem = match &self.output {
-            // Asking again does not change the model's mind, nor the provider's.
+            // A refusal is not repaired: asking again gives the same.
             Some(_) if is_refusal(&response.stop_reason) => None,
             Some(rule) if rule.by_tool => (rule.check)(&text).err().map(|problem| {
                 format!("it is not a call of `{ANSWER_TOOL}`, and as a text it does not fit: {problem}")
@@ -49,8 +49,8 @@ impl AgentMachine {
         }
     }
 
-    /// The answer of a turn that ended the repetition around the agent: its text. An answer with a type is still asked
-    /// for, unless the text is one.
+    /// Returns the text of a turn that called `exit_loop`, as the answer. If the agent has an output type that the text does
+    /// not fit, returns `None`, and the model is asked for an answer.
     pub(super) fn answer_of_exit(&self) -> Option<Answer> {
         let asked = self.request.messages().last()?;
         let is_answer = match &self.output {
@@ -60,7 +60,7 @@ impl AgentMachine {
         is_answer.then(|| Answer::by_call(asked, true))
     }
 
-    /// The outcome of a run that ends with this answer.
+    /// Returns the outcome of a run that ends with this answer.
     pub(super) fn finish(&self, answer: &Answer) -> Outcome {
         let (text, stop_reason) = (answer_text(&answer.message), answer.stop_reason.as_str().to_owned());
         let misfit = || self.output.as_ref().is_some_and(|rule| (rule.check)(&text).is_err());

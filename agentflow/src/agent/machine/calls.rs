@@ -21,7 +21,7 @@ pub(super) struct Calls {
     by_path: HashMap<StepPath, usize>,
     /// How many have no result.
     left: usize,
-    /// A call ended the repetition around the agent.
+    /// A call of `exit_loop` ended the loop around the agent.
     exits: bool,
 }
 
@@ -126,12 +126,12 @@ impl Calls {
         self.set(at, progress);
     }
 
-    /// A call has ended the repetition around the agent.
+    /// Records that a call of `exit_loop` has ended the loop around the agent.
     pub(super) fn exit(&mut self) {
         self.exits = true;
     }
 
-    /// Returns true if a call has ended the repetition around the agent.
+    /// Returns true if a call of `exit_loop` has ended the loop around the agent.
     pub(super) fn exits(&self) -> bool {
         self.exits
     }

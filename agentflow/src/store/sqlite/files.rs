@@ -48,7 +48,7 @@ fn identity(path: &Path) -> io::Result<Identity> {
     std::fs::metadata(path).map(|file| (file.dev(), file.ino()))
 }
 
-/// Returns true if a file has a hard link.
+/// Returns true if a file has more than one path: a hard link.
 pub(super) fn has_other_path(path: &Path) -> bool {
     #[cfg(unix)]
     return std::fs::metadata(path).is_ok_and(|file| std::os::unix::fs::MetadataExt::nlink(&file) > 1);
@@ -56,7 +56,7 @@ pub(super) fn has_other_path(path: &Path) -> bool {
     return false;
 }
 
-/// Finds the hard link of a file in its folder beside which SQLite's log or journal lies.
+/// Finds another hard link of the file in its folder that has a log or journal of SQLite.
 pub(super) fn path_with_log(path: &Path) -> Option<PathBuf> {
     if !has_other_path(path) {
         return None;

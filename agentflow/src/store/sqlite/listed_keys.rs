@@ -1,4 +1,4 @@
-//! The query for the keys of a list's runs. It reads the runs of its page in the order of an index, and no record.
+//! Builds the SQL query for the keys of one page of runs. It reads them in the order of an index, without their records.
 
 use rusqlite::types::Value;
 
@@ -6,7 +6,7 @@ use super::row;
 use crate::store::{RunFilter, RunStatus};
 use crate::time::Timestamp;
 
-/// A query with its values. Its first column is the key of a run, the newest run first.
+/// A query with its parameters. Its first column is the key of a run; the newest run is first.
 ///
 /// SQLite must not sort, since it would sort all remaining runs for each page. One index is chosen, and the other
 /// conditions hide their columns from the planner with a unary `+`. Several statuses are one query each, whose results
@@ -35,7 +35,7 @@ impl ListedKeys {
                 statuses.push(*status);
             }
         }
-        // Few runs have not ended, whoever started them.
+        // Unfinished runs are few, so their index is the most selective one.
         let few = !statuses.is_empty() && !statuses.iter().any(|status| status.has_ended());
         let index = match filter {
             _ if filter.get_session().is_some() => Index::Session,
@@ -59,7 +59,7 @@ impl ListedKeys {
         keys
     }
 
-    /// Adds a query for the runs of these statuses, or of all.
+    /// Adds a query for the runs with these statuses, or for all runs if there are none.
     fn select(&mut self, filter: &RunFilter, index: Index, statuses: &[RunStatus]) {
         let (from, created) = match index {
             Index::Tag => ("tags CROSS JOIN runs ON runs.key = tags.run", "tags.created"),
@@ -98,14 +98,14 @@ impl ListedKeys {
             self.values.push(millis(since));
         }
         if let Some(until) = filter.get_until() {
-            // Of a further page, the place after the last run is the narrower bound; the planner must take that one.
+            // On a further page, the position of the last run is the narrower bound, which the planner must use.
             let hidden = if filter.get_after().is_some() { "+" } else { "" };
             self.sql.push_str(&format!(" AND {hidden}{created} < ?"));
             self.values.push(millis(until));
         }
         if let Some((at, run)) = filter.get_after() {
             if index == Index::Tag {
-                // Its index has no ids of runs.
+                // The index of tags does not contain run ids.
                 self.sql.push_str(" AND tags.created <= ?");
                 self.values.push(millis(at));
             }
@@ -136,7 +136,7 @@ mod tests {
     use crate::store::{RunFilter, RunRecord, RunStatus};
     use crate::time::Timestamp;
 
-    /// So many runs: three quarters of them have ended, and half of them are of one session.
+    /// Creates a database with this number of runs: three quarters have ended, and half belong to one session.
     fn filled(runs: i64) -> Connection {
         let connection = Connection::open_in_memory().unwrap();
         for migration in MIGRATIONS {
@@ -156,7 +156,7 @@ mod tests {
         connection
     }
 
-    /// Reads all pages of a list; how many runs there were, and how many steps SQLite's machine took.
+    /// Reads all pages of a list. Returns the number of runs and the number of steps of SQLite's virtual machine.
     fn pages(connection: &Connection, filter: &RunFilter) -> (usize, i64) {
         let (mut found, mut steps) = (Vec::new(), 0);
         let mut filter = filter.clone().limit(50);
@@ -169,7 +169,7 @@ mod tests {
                 page.push((row.get(1).unwrap(), row.get(2).unwrap()));
             }
             drop(rows);
-            // Of a tag, runs that were created at the same time are sorted.
+            // With a tag, runs that were created at the same time are sorted.
             if filter.get_tags().is_empty() {
                 assert_eq!(select.get_status(StatementStatus::Sort), 0, "{}", keys.sql);
             }
@@ -214,7 +214,7 @@ mod tests {
         }
     }
 
-    /// Filters of all conditions at once, and of any of them.
+    /// Returns filters for all combinations of conditions.
     fn combined(all: &[RunRecord]) -> Vec<RunFilter> {
         let mut filters = vec![RunFilter::new()];
         let mut either = |with: &[&dyn Fn(RunFilter) -> RunFilter]| {

@@ -121,7 +121,7 @@ pub(super) fn list(connection: &Connection, errors: &StoreErrors, filter: &RunFi
     }
 }
 
-/// The runs that a filter selects, as they are at one moment.
+/// Reads the runs that a filter selects, in one transaction.
 fn listed(connection: &Connection, errors: &StoreErrors, filter: &RunFilter) -> Result<Vec<RunRecord>, StoreError> {
     let sql = |error| errors.sql(error);
     let moment = connection.unchecked_transaction().map_err(sql)?;

@@ -59,8 +59,8 @@ impl StoreErrors {
         &self.path
     }
 
-    /// Refuses a file whose log lies beside another path of it, a hard link: SQLite looks for the log beside the path that
-    /// it is given.
+    /// Refuses a file whose log belongs to another hard link of it: SQLite derives the path of the log from the path that it
+    /// is given.
     pub(crate) fn check_only_path(&self) -> Result<(), StoreError> {
         match files::path_with_log(&self.path) {
             Some(other) => Err(self.io(format_args!(
