@@ -1,5 +1,5 @@
-//! Masks a secret in a text, also where the text writes the secret with escapes; several secrets in all texts of a value. Its
-//! callers have the secrets.
+//! Masks a secret in a text, also if the text has the secret in an escaped form, and several secrets in all texts of a JSON
+//! value.
 
 #[cfg(any(feature = "mcp", feature = "a2a-client"))]
 pub(crate) use self::hidden_texts::HiddenTexts;

@@ -140,8 +140,8 @@ fn selects_variant(c: char) -> bool {
     matches!(c, '\u{180b}'..='\u{180d}' | '\u{180f}' | '\u{fe00}'..='\u{fe0f}' | '\u{e0100}'..='\u{e01ef}')
 }
 
-/// Finds the characters of a text that are written as escapes. A variation selector stays behind one other character; several
-/// in a row could carry text.
+/// Finds the characters of a text that must be escaped. One variation selector after another character is harmless; several
+/// in a row could carry hidden text.
 #[derive(Clone, Copy, Debug)]
 struct Unseen {
     /// The character before may have a variation selector. At the beginning of a text it may be in the piece before.
@@ -149,7 +149,7 @@ struct Unseen {
 }
 
 impl Unseen {
-    /// The first such character with its place. The text continues the one before.
+    /// Finds the first such character and its position. The text continues the previous one.
     fn find(&mut self, text: &str, one_line: bool) -> Option<(usize, char)> {
         for (at, c) in text.char_indices() {
             let is_selector = selects_variant(c);

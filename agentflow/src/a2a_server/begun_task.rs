@@ -75,8 +75,8 @@ async fn begin(shared: &Shared, caller: &A2aCaller, skill: Option<&str>, message
     let offer = chosen(shared, skill, message)?;
     let SkillInput { arguments, conversation } = offer.input_of(message)?;
     let (runtime, settings) = (&shared.runtime, &shared.settings);
-    // A message that is sent again has its run already, also in another process. Two messages with one id and different
-    // contents are two messages.
+    // A message that is sent again finds its run, also in another process. Messages with the same id and different contents
+    // are different messages.
     let sent = (&message.message_id, &message.context_id, &message.parts);
     let key = serde_json::json!([settings.name, caller.name, offer.name, sent]).to_string();
     let hash = sha256(key.as_bytes());

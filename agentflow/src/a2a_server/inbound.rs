@@ -44,7 +44,7 @@ pub(super) struct Served {
 /// Whom a request is for: the caller, the skill where the address is that of one, and the address of the server.
 struct At<'a> {
     caller: A2aCaller,
-    /// The name under which its requests and streams are counted.
+    /// Key under which its requests and streams are counted.
     share: Option<Arc<str>>,
     skill: Option<&'a str>,
     base: String,
@@ -301,8 +301,8 @@ fn caller_of(shared: &Shared, headers: &HeaderMap) -> Result<A2aCaller, Early> {
     })
 }
 
-/// Returns the name under which requests and streams are counted: the caller's, or without a hook the peer's address; `None`
-/// where neither is known.
+/// Returns the key under which requests and streams are counted: the caller's name, or without a hook the peer's address.
+/// Returns `None` if neither is known.
 fn share_of(shared: &Shared, caller: &A2aCaller, parts: &Parts) -> Option<Arc<str>> {
     match &shared.settings.auth {
         Some(_) => Some(Arc::clone(&caller.name)),
@@ -313,8 +313,8 @@ fn share_of(shared: &Shared, caller: &A2aCaller, parts: &Parts) -> Option<Arc<st
     }
 }
 
-/// Checks the version of the protocol that a request names in its header or, where it has none, in the query of its
-/// address. A patch number is ignored (A2A 1.0, section 3.6). A request without a version is one of 0.3.
+/// Checks the protocol version of a request: in its header, else in its query. A patch number is ignored (A2A 1.0,
+/// section 3.6). A request without a version has version 0.3.
 fn checked_version(parts: &Parts) -> Result<(), Fault> {
     let header = parts.headers.get(VERSION_HEADER).and_then(|version| version.to_str().ok());
     let in_query = || pairs(parts).find_map(|(key, value)| is_version_key(key).then_some(value));
@@ -339,7 +339,7 @@ fn is_version_key(key: &str) -> bool {
     key.eq_ignore_ascii_case(VERSION_HEADER)
 }
 
-/// Returns the pairs of a query as they were sent, with their percent signs.
+/// Returns the pairs of a query without decoding them.
 fn pairs(parts: &Parts) -> impl Iterator<Item = (&str, &str)> {
     let pairs = parts.uri.query().unwrap_or_default().split('&').filter(|pair| !pair.is_empty());
     pairs.map(|pair| pair.split_once('=').unwrap_or((pair, "")))
@@ -448,8 +448,8 @@ fn card_response(parts: &Parts, card: &Value) -> Response {
     }
 }
 
-/// Responds to a request for an agent that is not served. A request of JSON-RPC gets an error of JSON-RPC; its id is null,
-/// since the body is not read.
+/// Responds to a request for an agent that is not served. A JSON-RPC request gets a JSON-RPC error; its id is null, since the
+/// body is not read.
 fn no_agent(parts: &Parts) -> Early {
     let problem = "no agent of this name is served here";
     match parts.method == Method::POST && is_json(&parts.headers) {

@@ -130,8 +130,8 @@ impl A2aServer {
     }
 
     /// Notifies clients of their tasks at addresses that they choose, as `request` sends requests: its hosts, guard, resolver,
-    /// headers for hosts and its time limit, 10 seconds at most, count for each notification. One caller is sent 8 at once, for
-    /// which no other caller waits. A notification is one `POST`; redirects are not
+    /// headers for hosts and its time limit, 10 seconds at most, apply to each notification. At most 8 notifications of a caller
+    /// are sent at once; other callers do not wait for them. A notification is one `POST`; redirects are not
     /// followed, and of the answer only the status is read. Default: nobody is notified.
     ///
     /// What is notified of is kept in the store, with the tokens that clients give for it, until the run is deleted. The store
@@ -211,14 +211,14 @@ impl A2aServer {
     }
 
     /// The most requests at once of one caller, streams not counted once they have begun. Default: 64. A further one is refused
-    /// with 429. Without [`auth`](Self::auth) it counts for each address of a peer, where the server of the host says that one:
+    /// with 429. Without [`auth`](Self::auth) the limit applies to each address of a peer, if the HTTP server passes it on:
     /// see [`router`](Self::router).
     pub fn max_requests_of_caller(self, requests: usize) -> Self {
         self.set(|settings| settings.max_requests_of_caller = requests)
     }
 
     /// The most streams at once of one caller. Default: 64. A further one is refused with 429; its task continues. Without
-    /// [`auth`](Self::auth) it counts for each address, as [`max_requests_of_caller`](Self::max_requests_of_caller) does.
+    /// [`auth`](Self::auth) it applies to each address, as [`max_requests_of_caller`](Self::max_requests_of_caller) does.
     pub fn max_streams_of_caller(self, streams: usize) -> Self {
         self.set(|settings| settings.max_streams_of_caller = streams)
     }
@@ -273,8 +273,8 @@ impl A2aServer {
     /// `/.well-known/agent-card.json`, and the same for each agent and workflow below `/a2a/NAME`; each also with a slash at
     /// its end. Merge it, or give it to `nest_service` for a path of its own, which [`public_url`](Self::public_url) then says.
     ///
-    /// Without [`auth`](Self::auth), serve it with `into_make_service_with_connect_info::<SocketAddr>()`, so that no address has
-    /// all requests and streams; behind a proxy, all clients have the address of that.
+    /// Without [`auth`](Self::auth), serve it with `into_make_service_with_connect_info::<SocketAddr>()`, so that the limits of
+    /// requests and streams apply to each address. Behind a proxy, all clients have the proxy's address.
     ///
     /// # Errors
     /// As [`check`](Self::check).

@@ -193,7 +193,7 @@ async fn list(
     skill: Option<&str>,
     params: &ListParams,
 ) -> Result<A2aTasks, Fault> {
-    // The requests of a caller are bounded, so that those which wait are.
+    // The number of waiting lists is bounded by the requests of the caller.
     let _turn = shared.lists_of.take(&caller.name, usize::MAX).await;
     let mut filter = RunFilter::new().caller(Arc::clone(&caller.name)).tag(SERVER_TAG, &shared.settings.name);
     if let Some(context) = &params.context_id {

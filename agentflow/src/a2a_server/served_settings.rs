@@ -13,7 +13,7 @@ use crate::a2a::A2aProvider;
 use crate::caller_slots::{CallerSlots, CallerTurns};
 use crate::runtime::Runtime;
 
-/// The most lists of tasks that are made at once for one caller; further ones wait.
+/// Maximum number of concurrent task lists of one caller; further ones wait.
 const MOST_LISTS_OF_CALLER: usize = 4;
 
 #[derive(Clone, Debug)]
@@ -102,7 +102,7 @@ pub(super) struct Shared {
     /// The same of single callers.
     pub(super) requests_of: Arc<CallerSlots>,
     pub(super) streams_of: Arc<CallerSlots>,
-    /// Lists of tasks. Each reads many runs.
+    /// Limits concurrent task lists, each of which reads many runs.
     pub(super) lists_of: Arc<CallerTurns>,
     #[cfg(feature = "a2a-push")]
     pub(super) push: Option<super::push::Push>,

@@ -38,14 +38,14 @@ pub(super) struct SkillOffer {
 enum Input {
     /// A text, with files of these media types.
     Text { files: Vec<String> },
-    /// An object that fits. A text alone is the value of the required field, if only one is required.
+    /// An object that fits the schema. A text alone is the value of the required field, if there is only one.
     Object { check: SchemaCheck, only: Option<RequiredField> },
 }
 
 /// The only required field of an input.
 struct RequiredField {
     name: String,
-    /// True if its type is a text.
+    /// `true` if its type is a text.
     is_text: bool,
 }
 
@@ -250,8 +250,8 @@ impl SkillOffer {
     }
 }
 
-/// Reads the input from a text of JSON, as clients send it that have only texts: the object, or the value of its only required
-/// field.
+/// Reads the input from JSON in a text, which clients without structured parts send: the object, or the value of its only
+/// required field.
 fn from_json_text(text: &str, check: &SchemaCheck, only: Option<&RequiredField>) -> Option<Value> {
     let value: Value = serde_json::from_str(text).ok()?;
     match only {

@@ -12,9 +12,10 @@ use crate::text::{did_you_mean, nearest};
 /// The most steps of one evaluation. Each part that is looked at is a step, and so is each item, and each 64 bytes of a text
 /// that is compared or made.
 pub(crate) const STEPS: usize = 100_000;
-/// Number of values behind variables that an evaluation keeps. Reading another one costs as many steps as copying it.
+/// Maximum number of loaded values that an evaluation keeps. Loading another one costs as many steps as copying it.
 const KEPT: usize = 16;
-/// Maximum number of errors of one evaluation that look for a near name: most errors in `has` and `exists` are never shown.
+/// Maximum number of errors of one evaluation for which a near name is searched. Most errors in `has` and `exists` are never
+/// shown.
 const HINTS: usize = 8;
 
 /// What variables stand for.
@@ -61,21 +62,21 @@ struct Evaluation<'e> {
     items: Vec<(&'e str, Value)>,
     /// The variables that were read.
     read: Vec<(&'e str, Value)>,
-    /// The values behind variables that were read.
+    /// Values that were loaded for variables without a value of their own.
     behind: Vec<Behind<'e>>,
     left: usize,
     /// There were not enough steps: that is the result, whatever else decides.
     is_over: bool,
-    /// Errors that may still look for a near name.
+    /// Number of errors for which a near name may still be searched.
     hints: usize,
 }
 
-/// A value behind a variable that is not one by itself.
+/// A value that was loaded for a variable without a value of its own.
 struct Behind<'e> {
     variable: &'e str,
-    /// The name that was read behind the variable.
+    /// The field of the variable that was read.
     field: Option<String>,
-    /// The value belongs to the field, and not to all fields.
+    /// `true` if the value is that of the field, and `false` if it is the whole variable.
     is_field: bool,
     value: Value,
 }
@@ -98,7 +99,7 @@ impl<'e> Evaluation<'e> {
     fn value(&mut self, node: &'e Node) -> Found<'e> {
         self.spend(1, node.at)?;
         if let Kind::Value(value) = &node.kind {
-            // Its reader may copy it.
+            // The reader may copy the value.
             self.spend(cost(value), node.at)?;
             return Ok(Cow::Borrowed(value));
         }
@@ -220,7 +221,7 @@ impl<'e> Evaluation<'e> {
         Ok(value)
     }
 
-    /// Finds the value behind a variable that is not one by itself, in the list of those.
+    /// Loads the value of a variable without a value of its own. Returns its index in `behind`.
     fn behind(&mut self, root: &Node, name: &'e str, first: Option<&Step<'_>>) -> Result<usize, ExpressionError> {
         let field = first.map(|step| &*step.name);
         let is_it = |known: &Behind<'_>| known.variable == name && known.field.as_deref() == field;
@@ -373,7 +374,7 @@ fn cost(value: &Value) -> usize {
     }
 }
 
-/// Returns an error for an integer that no expression computes with: as a double it would be another number.
+/// Refuses an integer that is too large to compute with: as a double it would be another number.
 fn check_range(number: &Number) -> Result<(), String> {
     match number.as_i64().is_none() && number.as_u64().is_some() {
         true => {

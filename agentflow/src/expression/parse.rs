@@ -107,7 +107,7 @@ pub(super) fn expression(text: &str) -> Result<Node, ExpressionError> {
     }
 }
 
-/// Returns the sign or word of CEL for a word of Python.
+/// Returns the CEL token for a keyword of Python.
 fn python_word(name: &str) -> Option<&'static str> {
     Some(match name {
         "True" => "true",

@@ -1,4 +1,4 @@
-//! `HiddenTexts`: secrets that a server was given, masked in everything that it sends.
+//! `HiddenTexts`: the secrets of a client, which are masked in all messages of its server.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -7,19 +7,19 @@ use serde_json::{Map, Value};
 
 use super::without;
 
-/// A shorter text is not a secret and would be found everywhere.
+/// Minimum number of bytes of a secret. Shorter texts would be found everywhere.
 const SHORTEST: usize = 6;
 /// Replaces a secret.
 const MARK: &str = "***";
 /// Fields that hold bytes as base64, by the names that protocols give them.
 const BYTES: [&str; 4] = ["blob", "bytes", "data", "raw"];
 
-/// Texts that must not be seen, the longest first: one that contains another is masked whole.
+/// Secrets, the longest first, so that a secret that contains another is masked whole.
 #[derive(Clone, Default)]
 pub(crate) struct HiddenTexts(Vec<String>);
 
 impl HiddenTexts {
-    /// Ignores texts of fewer than six bytes.
+    /// Creates the set of these texts, without those of fewer than six bytes.
     pub(crate) fn new(texts: impl IntoIterator<Item = String>) -> Self {
         let mut texts: Vec<String> = texts.into_iter().filter(|text| text.len() >= SHORTEST).collect();
         texts.sort_by(|one, other| other.len().cmp(&one.len()).then_with(|| one.cmp(other)));
@@ -27,7 +27,7 @@ impl HiddenTexts {
         Self(texts)
     }
 
-    /// These texts and more.
+    /// Returns the set with more texts.
     #[cfg(feature = "mcp-auth")]
     pub(crate) fn with(&self, more: impl IntoIterator<Item = String>) -> Self {
         Self::new(self.0.iter().cloned().chain(more))
@@ -46,7 +46,7 @@ impl HiddenTexts {
         masked
     }
 
-    /// Masks all texts of a value, with the names of fields and bytes that are written as base64. Returns true if it had any.
+    /// Masks secrets in all texts of a value, in names of fields, and in base64. Returns true if there were any.
     pub(crate) fn mask_value(&self, value: &mut Value) -> bool {
         match value {
             Value::String(text) => match self.masked(text) {
@@ -85,7 +85,7 @@ impl HiddenTexts {
         found
     }
 
-    /// Returns base64 of the bytes with each secret replaced, or `None` if there is none or this is not base64.
+    /// Masks secrets in base64. Returns `None` if the text is not base64 or has no secret.
     fn masked_base64(&self, text: &str) -> Option<String> {
         let mut bytes = STANDARD.decode(text).ok()?;
         let mut found = false;

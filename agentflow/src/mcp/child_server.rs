@@ -165,7 +165,7 @@ impl LastWords {
         }
     }
 
-    /// The text, without the keys of the process and the values of its environment.
+    /// Returns the text with the keys of the process and the values of its environment masked.
     pub(super) fn text(&self) -> String {
         let kept: Vec<u8> = self.kept.lock().unwrap_or_else(PoisonError::into_inner).iter().copied().collect();
         let text = String::from_utf8_lossy(&kept).into_owned();

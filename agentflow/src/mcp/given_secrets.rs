@@ -1,4 +1,4 @@
-//! Finds the keys that a server's process is given by its environment and its arguments. It starts nothing.
+//! Finds the keys in the environment and the arguments of a server's process. It starts nothing.
 
 use super::mcp_settings::CommandLine;
 
@@ -7,10 +7,11 @@ const WORDS: [&str; 8] = ["AUTH", "DSN", "KEY", "KEYS", "PASS", "PAT", "PWD", "S
 /// Parts of such words, as in `APIKEY` and `PASSWORD`.
 const PARTS: [&str; 9] =
     ["APIKEY", "AUTHORIZATION", "BEARER", "COOKIE", "CREDENTIAL", "PASSW", "SECRET", "SIGNATURE", "TOKEN"];
-/// Words before a key in the value of a header.
+/// Authentication schemes, which precede a key in the value of a header.
 const SCHEMES: [&str; 3] = ["bearer", "basic", "token"];
 
-/// The keys of a command line: of options and variables whose names say so, in headers, and passwords in addresses.
+/// Returns the keys of a command line: values of options and variables with names of keys, keys in headers, and passwords in
+/// addresses.
 pub(super) fn secrets_of(command: &CommandLine) -> Vec<String> {
     let mut secrets = Vec::new();
     for (name, value) in &command.environment {
@@ -67,7 +68,7 @@ fn find(name: &str, value: &str, secrets: &mut Vec<String>) {
 /// Returns true if a variable or an option of this name holds a key.
 fn names_key(name: &str) -> bool {
     let name = name.to_ascii_uppercase();
-    // The current folder of a shell.
+    // Variables of a shell for its current folder.
     if matches!(&*name, "PWD" | "OLDPWD") {
         return false;
     }

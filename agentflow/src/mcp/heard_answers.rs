@@ -1,5 +1,5 @@
-//! A transport that notes which requests the server has answered, also those that were given up, and masks the keys in its
-//! messages. Every message of a server passes here.
+//! A transport that records which requests the server has answered, also abandoned ones, and masks keys in all messages of
+//! the server.
 
 use std::sync::Arc;
 

@@ -34,7 +34,7 @@ pub(super) struct HttpSender {
     most: usize,
     /// Whether the request for the stream of the session was answered. What a server asks before, it may lose.
     has_stream: watch::Sender<bool>,
-    /// Requests that a session could not take and that are sent once more in a new one.
+    /// Requests that failed in an old session and are sent once more in a new one.
     refused: Arc<Mutex<Vec<RequestId>>>,
     described: Arc<Described>,
 }
@@ -71,10 +71,10 @@ impl HttpSender {
         Ok(given)
     }
 
-    /// Handles an error without an id, which a server sends if it cannot use a request at all, and which nothing waits for
-    /// otherwise. In a session it mostly means that the server was restarted: the first such error ends the session, so that
-    /// the transport begins a new one and sends the request there, since the server has not executed it. If it fails there too,
-    /// and outside of sessions, the request gets the error.
+    /// Assigns an error without an id to its request. A server sends such an error if it cannot read a request or does not
+    /// know its session, so it has not executed the request. In a session, the server was probably restarted: the first such
+    /// error ends the session, and the transport sends the request again in a new one. If that fails too, or outside of
+    /// sessions, the request gets the error.
     fn correlated(
         &self,
         answer: StreamableHttpPostResponse,

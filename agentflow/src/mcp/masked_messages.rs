@@ -1,4 +1,4 @@
-//! Masks the keys that a server was given in each of its messages, before anything of it is read. It changes nothing else.
+//! Masks the keys of the client in each message of its server, before the message is read.
 
 use rmcp::RoleClient;
 use rmcp::model::{ErrorCode, ErrorData, GetExtensions, JsonRpcError, JsonRpcMessage};
@@ -8,8 +8,8 @@ use serde::de::DeserializeOwned;
 
 use crate::mask::HiddenTexts;
 
-/// Returns the message without keys. A response that cannot be read without them becomes an error; of any other message
-/// `None` remains.
+/// Returns the message with its keys masked. A response that is invalid without them becomes an error; for any other such
+/// message, returns `None`.
 pub(super) fn masked(
     message: RxJsonRpcMessage<RoleClient>,
     hidden: &HiddenTexts,
@@ -50,7 +50,7 @@ pub(super) fn masked(
     })
 }
 
-/// A request or a notification, with what the transport has noted of it.
+/// Masks a request or a notification, and keeps the extensions that the transport has set.
 fn masked_call<T>(call: T, hidden: &HiddenTexts) -> Option<T>
 where
     T: Serialize + DeserializeOwned + GetExtensions,
@@ -78,7 +78,7 @@ enum Masked<T> {
 fn masked_part<T: Serialize + DeserializeOwned>(part: &T, hidden: &HiddenTexts) -> Masked<T> {
     let Ok(mut value) = serde_json::to_value(part) else { return Masked::Unusable };
     let found = match value.as_object_mut() {
-        // The method itself says what the rest is.
+        // The name of the method is not masked: it determines the type of the message.
         Some(fields) if fields.contains_key("method") => {
             fields.get_mut("params").is_some_and(|params| hidden.mask_value(params))
         }

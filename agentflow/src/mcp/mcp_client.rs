@@ -427,7 +427,7 @@ impl fmt::Debug for McpClientBuilder {
     }
 }
 
-/// Name of all tools that were not read, in [`McpHealth::left_out`].
+/// Name that stands for all tools that were not read, in [`McpHealth::left_out`].
 const FURTHER: &str = "*";
 
 /// The tools of a server.
@@ -458,7 +458,7 @@ impl Toolset for ServerTools {
         let (mut tools, mut left_out, mut names) = (Vec::new(), Vec::new(), BTreeMap::new());
         for tool in entries.into_iter().filter(|tool| settings.offers(&tool.name)) {
             let name = tool.name.to_string();
-            // A toolset with two tools of one name for models contradicts itself and has none.
+            // A toolset with two tools of the same wire name is refused as a whole.
             let wire = wire_name(&format!("{}.{name}", self.name));
             let mirrored = match names.get(&wire) {
                 Some(first) => {

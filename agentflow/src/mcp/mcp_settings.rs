@@ -82,7 +82,7 @@ impl Settings {
 }
 
 impl Origin {
-    /// Returns the keys that the server is given, without tokens of a login.
+    /// Returns the keys that are sent to the server, without tokens of a login.
     pub(super) fn hidden(&self) -> HiddenTexts {
         match self {
             #[cfg(feature = "mcp-http")]
@@ -98,7 +98,7 @@ pub(super) struct Described {
     pub(super) name: Arc<str>,
     pub(super) origin: Origin,
     pub(super) settings: Settings,
-    /// Keys that it is given, without tokens of a login.
+    /// Keys that are sent to the server, without tokens of a login.
     pub(super) hidden: HiddenTexts,
     #[cfg(feature = "mcp-auth")]
     pub(super) login: Option<Arc<Authorizer>>,
@@ -110,7 +110,7 @@ impl Described {
         self.hidden().masked(text).unwrap_or_else(|| text.to_owned())
     }
 
-    /// The keys and tokens that it was given until now.
+    /// Returns the keys and tokens that were sent to the server so far.
     pub(super) fn hidden(&self) -> HiddenTexts {
         #[cfg(feature = "mcp-auth")]
         if let Some(login) = &self.login {

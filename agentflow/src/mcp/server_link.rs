@@ -39,8 +39,8 @@ pub struct McpHealth {
     pub failures: u32,
     /// What was wrong last.
     pub problem: Option<String>,
-    /// The tools that it has and that were left out, each with the reason: unusable ones, and the second of two that models
-    /// would call by one name. `*` names the rest of a list that is over a limit.
+    /// Tools that were left out, each with the reason: unusable tools, and the second of two tools with the same name for
+    /// models. `*` stands for the rest of a list that exceeds a limit.
     pub left_out: Vec<(String, String)>,
     /// What its process wrote to its standard error last, 8 KiB at most, without the values of its environment.
     pub said: String,

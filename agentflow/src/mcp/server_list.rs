@@ -42,13 +42,13 @@ struct Page<T> {
 #[derive(Clone, Copy)]
 struct Kind {
     request: &'static str,
-    /// Its entries, as an error names them.
+    /// Name of its entries in errors.
     what: &'static str,
-    /// Keeps the beginning of a list that is over a limit, so that agents with this server do not fail.
+    /// Keeps the beginning of a list that exceeds a limit, so that agents with this server do not fail.
     keeps_beginning: bool,
 }
 
-/// All tools of a server; of a list that is over a limit its beginning.
+/// Reads all tools of a server, or the beginning of a list that exceeds a limit.
 pub(super) async fn tools(connection: &Connection, settings: &Settings) -> Result<Listed<Tool>, McpError> {
     let ask = |params| ClientRequest::ListToolsRequest(ListToolsRequest { params, ..ListToolsRequest::default() });
     let page = |answer| match answer {

@@ -1,5 +1,5 @@
-//! Serving connections of HTTP/1.1 from a socket, so many at once and of one address, each with a time limit for the head of a
-//! request. It knows no TLS and no path but [`PATH`].
+//! Serves HTTP/1.1 connections of a socket, with limits for all connections and for each address, and a time limit for the head
+//! of a request. It has no TLS, and serves only [`PATH`].
 
 use std::convert::Infallible;
 use std::io;
@@ -23,7 +23,7 @@ use crate::caller_slots::{CallerSlot, CallerSlots};
 pub(super) const PATH: &str = "/mcp";
 /// The longest that the head of a request may take.
 pub(super) const LONGEST_HEAD: Duration = Duration::from_secs(10);
-/// The least number of idle connections that one address may have.
+/// Lower bound for the number of idle connections that one address may have.
 const LEAST_PENDING: usize = 16;
 /// The pause after an error of the machine, such as too many open files, in which others may end.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -45,8 +45,8 @@ pub(crate) struct AcceptedPeer {
     pub(crate) pending: IdleSlot,
 }
 
-/// Counts a connection as idle until the head of a request has arrived, and again after a request was refused. No address can
-/// have all connections idle.
+/// Counts a connection as idle until the head of a request has arrived, and again after a refused request, so that one address
+/// cannot occupy all connections with idle ones.
 #[derive(Clone)]
 pub(crate) struct IdleSlot {
     slots: Arc<CallerSlots>,
@@ -61,12 +61,12 @@ impl IdleSlot {
         Some(Self { slots: Arc::clone(slots), network, held })
     }
 
-    /// Notes that the head of a request has arrived.
+    /// Ends the idle time: the head of a request has arrived.
     pub(crate) fn asked(&self) {
         self.held.lock().unwrap_or_else(PoisonError::into_inner).take();
     }
 
-    /// Notes the answer. A refusal ends the connection if its address has too many idle ones.
+    /// Counts the connection as idle again after a refusal, and closes it if its address has too many idle connections.
     pub(crate) fn answered<B>(&self, response: &mut http::Response<B>) {
         if response.status().is_client_error() {
             let slot = self.slots.take(&self.network);
@@ -78,7 +78,7 @@ impl IdleSlot {
     }
 }
 
-/// The part of an address that belongs to one machine or network.
+/// Returns the IPv4 address, or the IPv6 network of 64 bits.
 fn network(address: IpAddr) -> String {
     match address.to_canonical() {
         IpAddr::V4(address) => address.to_string(),
@@ -87,8 +87,8 @@ fn network(address: IpAddr) -> String {
     }
 }
 
-/// Has each connection served, so many at once, until the future is dropped, which ends all of them. One address has a quarter
-/// of them idle at most; a further one is closed.
+/// Accepts and serves at most `connections` at once, until the future is dropped, which ends all of them. One address may have a
+/// quarter of them idle; a further one is closed.
 pub(crate) async fn accept<F: Future<Output = ()> + Send + 'static>(
     listener: TcpListener,
     connections: usize,

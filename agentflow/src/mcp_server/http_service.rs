@@ -107,7 +107,7 @@ impl McpHttpService {
     {
         let settings = &self.shared.settings;
         let (mut head, body) = request.into_parts();
-        // The transport compares it with the hosts of the server, and reads more than one host out of some headers.
+        // The transport compares the host with those of the server, and parses some invalid headers differently.
         if named_host(&head).is_none() {
             let text = "the request does not name one host";
             return plain(StatusCode::BAD_REQUEST, HeaderMap::new(), text);
@@ -144,7 +144,7 @@ impl McpHttpService {
         };
         let in_session = self.sessions.as_ref().filter(|of| of.takes(&mut head, &body));
         let session = head.headers.get(SESSION).filter(|id| **id != NO_SESSION).cloned();
-        // The transport has it end without a look whether it is there.
+        // The transport would accept this without a check for the session.
         if in_session.is_some() && session.is_none() && head.method == Method::DELETE {
             return plain(StatusCode::NOT_FOUND, HeaderMap::new(), SessionProblem::Ended.to_string());
         }

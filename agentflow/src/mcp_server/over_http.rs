@@ -55,8 +55,8 @@ impl McpServer {
     }
 
     /// The most connections at once of [`serve_http`](Self::serve_http), at least 1. Default: 256. A further one waits until
-    /// another ends. One address has a quarter of them at most, or 16, that have sent no request
-    /// or whose last one was refused; a further one is closed.
+    /// another ends. One address may have a quarter of them, at least 16, idle: without a request so far, or with a refused last
+    /// one. A further one is closed.
     pub fn max_connections(self, connections: usize) -> Self {
         self.set(|settings| settings.http.max_connections = connections.clamp(1, Semaphore::MAX_PERMITS))
     }
@@ -74,9 +74,9 @@ impl McpServer {
         self.set(|settings| settings.http.max_sessions_of_caller = sessions)
     }
 
-    /// The most calls at once of one caller that [`authenticate`](Self::authenticate) has found, at least 1, so that no caller
-    /// has all turns. Default: a quarter of [`max_calls`](Self::max_calls). A further one waits for a call of the same caller,
-    /// as does a quarter of [`max_waiting`](Self::max_waiting) at most. A call beyond that is refused.
+    /// Maximum number of concurrent calls of one caller that [`authenticate`](Self::authenticate) has found, at least 1, so that
+    /// one caller does not occupy the server. Default: a quarter of [`max_calls`](Self::max_calls). Further calls wait for a call
+    /// of the same caller, at most a quarter of [`max_waiting`](Self::max_waiting) of them; any more are refused.
     pub fn max_calls_of_caller(self, calls: usize) -> Self {
         self.set(|settings| settings.max_calls_of_caller = Some(calls.max(1)))
     }

@@ -37,7 +37,7 @@ pub(super) struct Settings {
     pub(super) grants: Vec<Arc<str>>,
     pub(super) clients_approve: bool,
     pub(super) max_calls: usize,
-    /// Default: a quarter of all.
+    /// Default: a quarter of `max_calls`.
     #[cfg(feature = "mcp-server-http")]
     pub(super) max_calls_of_caller: Option<usize>,
     pub(super) max_waiting: usize,
@@ -206,7 +206,7 @@ impl Shared {
         self.settings.max_calls.saturating_add(self.settings.max_waiting)
     }
 
-    /// Waits for the turn of a call: first among the calls of its caller, where that is known, so that other callers do not wait.
+    /// Waits for the turn of a call: first among the calls of its caller, if that is known, so that other callers need not wait.
     pub(super) async fn turn(&self, caller: Option<String>) -> Result<Turn<'_>, ErrorData> {
         #[cfg(feature = "mcp-server-http")]
         let own = match &caller {

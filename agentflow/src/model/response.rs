@@ -30,8 +30,8 @@ pub struct ToolCallDelta {
     /// The call's id, when it became known with this piece.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
-    /// The tool's name, when it became known with this piece. Some servers send it in pieces: then this is all that is
-    /// known of it, and replaces an earlier value.
+    /// The tool's name, if this piece changed it. Some servers send a name in pieces: then this is the whole name so far, and
+    /// replaces an earlier value.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     /// More of the arguments' JSON text.

@@ -1,4 +1,4 @@
-//! The tools that the step of a node is written to call, and what their policies mean for the node. It calls nothing.
+//! The tools whose calls are written in a node, and the effect of their policies on the node. It calls nothing.
 
 use std::any::TypeId;
 use std::sync::Arc;
@@ -11,11 +11,11 @@ use crate::tool::{NodeQuestion, ToolPolicy};
 
 /// The tools whose calls are written in a node.
 pub(super) struct CalledTools {
-    /// The function whose call is all that the step is, so that its policy is the node's.
+    /// The function, if the step consists of its call. Its policy is the node's.
     pub(super) callee: Option<TypeId>,
-    /// The policies that are the node's.
+    /// Policies of tools that apply to the node.
     policies: Vec<ToolPolicy>,
-    /// The policy of the tool that the step is a call of, when that call asks a person by itself.
+    /// The policy of the tool, if the step consists of a call that asks a person itself.
     asking: Option<ToolPolicy>,
 }
 
@@ -39,7 +39,7 @@ impl CalledTools {
         Self { callee: first.copied().filter(|_| is_one), policies, asking: None }
     }
 
-    /// The problem of several calls in a node that need an approval and cannot wait for it: a person agrees to one call.
+    /// Reports a node with several calls that need an approval and cannot wait for it: an approval covers one call.
     pub(super) fn problem(&self, name: &str, callees: &[TypeId]) -> Option<String> {
         let asking = callees.iter().filter(|callee| callee::asks_and_is_sync(**callee)).count();
         (asking > 1 && !self.policies.is_empty()).then(|| {
@@ -50,7 +50,7 @@ impl CalledTools {
         })
     }
 
-    /// Fills in the policies of the tools where the node has no setting. Returns the question that the call asks by itself.
+    /// Applies the policies of the tools to settings that the node leaves open. Returns the question that the call itself asks.
     pub(super) fn apply(&self, policy: &mut NodePolicy, kind: NodeKind, call: &str) -> Option<Arc<NodeQuestion>> {
         self.policies.iter().for_each(|tool| take_over(policy, tool, call));
         let asking = self.asking.as_ref().filter(|_| kind == NodeKind::Step)?;

@@ -134,7 +134,7 @@ pub(super) fn asks_and_is_sync(function: TypeId) -> bool {
 }
 
 /// Returns true if all effects of a function are declared: it is a tool, an agent, or a workflow that calls no plain
-/// functions. A workflow that is being built, since it calls itself, counts as one that does.
+/// functions. A recursive workflow, which is still being built, counts as undeclared.
 fn is_declared(function: TypeId) -> bool {
     match kind(function) {
         Some(CalleeKind::Tool(_) | CalleeKind::Agent(_)) => true,
@@ -145,7 +145,7 @@ fn is_declared(function: TypeId) -> bool {
     }
 }
 
-/// Returns true if the plan does not show all calls of a node. The arguments of a call are no steps.
+/// Returns true if a node may make calls that the plan does not show. Arguments of a call do not count.
 pub(super) fn is_opaque(node: &NodeSpec, direct: bool) -> bool {
     let is_declared = |callee: &TypeId| is_declared(*callee);
     let own = match &node.body {

@@ -41,10 +41,10 @@ pub(super) fn pick(conditions: Vec<(Arc<str>, Option<BoundCondition>)>, all: boo
     })
 }
 
-/// How much of a condition or a value an error shows.
+/// Maximum number of bytes of a condition or a value in an error.
 const SHOWN: usize = 200;
 
-/// The sentence about a router that takes no arm: the conditions of its arms, and the values that they read.
+/// Formats the error of a router that takes no arm: the conditions of its arms, and the values that they read.
 fn unmatched(conditions: &[(Arc<str>, Option<BoundCondition>)], outputs: &dyn Outputs) -> String {
     let mut arms: Vec<String> = Vec::new();
     let mut values: Vec<String> = Vec::new();

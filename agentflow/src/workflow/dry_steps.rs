@@ -79,7 +79,7 @@ impl Spec {
             .map(|(branch, inner)| DryBody { branch: branch.unwrap_or_default().to_owned(), steps: inner.dry_steps() });
         let kind = serde_json::to_value(node.kind).ok();
         let calls = self.dry_calls(at, node);
-        // A call that asks a person sees to its policy by itself.
+        // A call that asks a person applies its policy itself.
         let by_call = calls.iter().find_map(|call| call.policy.clone()).filter(|_| node.question.is_some());
         let by_call = by_call.unwrap_or_default();
         let is_repeatable = node.question.is_none() || by_call.is_repeatable();

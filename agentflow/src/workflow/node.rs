@@ -42,7 +42,7 @@ pub struct Node {
     pub(super) code: u64,
     pub(super) writes: bool,
     pub(super) unordered: bool,
-    /// What it looks at beside the values that it reads; nothing waits for it because of that.
+    /// The steps above that must have ended before it begins, besides those whose values it reads.
     pub(super) looks: LooksAt,
     /// Nothing below it begins before it has passed.
     pub(super) checks: bool,
@@ -92,27 +92,27 @@ impl Node {
         self
     }
 
-    /// It may look at what can change while the workflow runs, so it begins when all above it has succeeded.
+    /// Makes it wait for all steps above, since it may depend on data that changes while the workflow runs.
     #[doc(hidden)]
     pub fn at_its_place(mut self) -> Self {
         self.looks = LooksAt::Everything;
         self
     }
 
-    /// It may look at what a step above changes, so it begins when all above it has succeeded that may change anything.
+    /// Makes it wait for the steps above that may have effects, since it may depend on them.
     #[doc(hidden)]
     pub fn after_effects(mut self) -> Self {
         self.looks = LooksAt::Effects;
         self
     }
 
-    /// The same, where a method that it calls is not known to look at its values alone.
+    /// Calls [`at_its_place`](Self::at_its_place) if one of its methods is not of the standard library.
     #[doc(hidden)]
     pub fn at_its_place_unless<const N: usize>(self, are_standard: [bool; N]) -> Self {
         if are_standard.contains(&false) { self.at_its_place() } else { self }
     }
 
-    /// The same of [`after_effects`](Self::after_effects).
+    /// Calls [`after_effects`](Self::after_effects) if one of its methods is not of the standard library.
     #[doc(hidden)]
     pub fn after_effects_unless<const N: usize>(self, are_standard: [bool; N]) -> Self {
         if are_standard.contains(&false) { self.after_effects() } else { self }

@@ -239,8 +239,8 @@ impl<'a> Loading<'a> {
         self.check_saves(node);
         self.known_keys.extend(callees.iter().filter_map(Callee::saved_key).map(|key| key.to_string()));
         self.calls.insert(&node.name, callees.iter().map(Callee::dry_call).collect());
-        // The policy of the tool is the node's, for each item of a list and each round too. A call that asks a person has a
-        // record of its own, with its own policy.
+        // The policy of the tool applies to the node, and to each item and round. A call that asks a person is recorded by
+        // itself and applies its policy itself.
         let asking = callees.iter().any(Callee::asks);
         let direct = matches!(
             node.does,

@@ -40,7 +40,7 @@ impl<T: ReadAsBorrow + ?Sized> Borrowing for &T {
 }
 
 /// Collections of borrows are borrows.
-macro_rules! of_what_it_holds {
+macro_rules! borrowing_collections {
     ($($collection:ty where $($param:ident),*;)*) => {
         $(impl<T: Borrowing $(, $param)*> Borrowing for $collection {
             type Itself = Self;
@@ -48,7 +48,7 @@ macro_rules! of_what_it_holds {
     };
 }
 
-of_what_it_holds! {
+borrowing_collections! {
     Option<T> where;
     Vec<T> where;
     VecDeque<T> where;

@@ -246,7 +246,7 @@ pub(super) fn take_over(policy: &mut NodePolicy, tool: &ToolPolicy, call: &str) 
     take_over_question(policy, tool, call);
 }
 
-/// The same of the question whether the tool may be called.
+/// Applies the tool's settings for the question about its call where the node leaves them open.
 pub(super) fn take_over_question(policy: &mut NodePolicy, tool: &ToolPolicy, call: &str) {
     if tool.approve {
         policy.approve.get_or_insert_with(|| usual_question(call));
@@ -258,14 +258,14 @@ pub(super) fn take_over_question(policy: &mut NodePolicy, tool: &ToolPolicy, cal
     }
 }
 
-/// The question of a node that consists of a call, where nothing else is said.
+/// The default question of a node that consists of a call.
 fn usual_question(call: &str) -> String {
     format!("call `{call}`?")
 }
 
-/// The settings for the question that the call asks which a node consists of.
+/// Returns the settings for the question of the call that a node consists of.
 pub(super) fn question_of_call(policy: &mut NodePolicy, tool: &ToolPolicy, call: &str) -> NodeQuestion {
-    // A text that was derived from the call, also one of a described graph, would hide its arguments.
+    // The default text does not show the arguments of the call, so the call makes its own. Described graphs contain it too.
     let text = policy.approve.clone().filter(|text| *text != usual_question(call));
     take_over_question(policy, tool, call);
     NodeQuestion {

@@ -112,7 +112,7 @@ impl Callee {
         }
     }
 
-    /// The settings for the question that a tool's call asks which a node consists of.
+    /// Returns the settings for the question of a tool's call, if the node consists of it.
     pub(super) fn question_of_call(&self, policy: &mut NodePolicy) -> Option<Arc<NodeQuestion>> {
         let definition = self.definition()?;
         let question = super::policy::question_of_call(policy, &definition.policy, definition.catalogue_name());

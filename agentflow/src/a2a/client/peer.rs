@@ -41,7 +41,7 @@ pub(super) struct Settings {
     pub(super) output_modes: Vec<String>,
     pub(super) policy: ToolPolicy,
     pub(super) description: Option<String>,
-    /// Tasks are followed by streams if the card offers them.
+    /// Uses streams to follow tasks if the card offers them.
     pub(super) streams: bool,
     /// People are asked what it asks, also where a model could answer.
     pub(super) asks_people: bool,
@@ -70,7 +70,7 @@ impl Default for Settings {
 pub(super) struct Peer {
     pub(super) name: Arc<str>,
     pub(super) address: HttpAddress,
-    /// The keys that it is given; they are masked in all that it sends.
+    /// Keys that are sent to the agent. They are masked in all of its messages.
     hidden: HiddenTexts,
     pub(super) settings: Settings,
     link: Link,
@@ -154,7 +154,7 @@ impl Peer {
         chosen(&self.name, &body, allowed, &self.settings.extensions).map_err(|error| self.masked(error))
     }
 
-    /// A card without keys in what models and people read of it. Its addresses are needed as they are.
+    /// Masks keys in a card, but not in its addresses, which are used to connect.
     fn without_keys(&self, card: Vec<u8>) -> Vec<u8> {
         let Ok(Value::Object(mut fields)) = serde_json::from_slice(&card) else { return card };
         let mut found = false;
@@ -353,7 +353,7 @@ impl Peer {
     }
 }
 
-/// Returns the address that a redirect names.
+/// Returns the target of a redirect.
 fn location_of(response: &Response) -> Option<String> {
     let location = response.headers().get(LOCATION)?.to_str().ok()?;
     Some(response.url().join(location).ok()?.to_string())

@@ -29,11 +29,11 @@ pub(super) const MOST_CONFIGS: usize = 10;
 const MOST_FOLLOWED: usize = 1000;
 /// The most of one caller, so that one leaves room for the others.
 const MOST_OF_CALLER: usize = 250;
-/// The most notifications that are sent at once for one caller. Callers do not wait for each other.
+/// Maximum number of concurrent notifications of one caller. Callers do not wait for each other.
 const MOST_SENT: usize = 8;
-/// The same where all clients are one caller.
+/// Maximum number of concurrent notifications if all clients are one caller.
 const MOST_SENT_TO_ALL: usize = 32;
-/// The longest that one attempt may take, unless the program says less.
+/// Maximum duration of one attempt. The program's time limit may be shorter.
 const LONGEST_ATTEMPT: Duration = Duration::from_secs(10);
 /// How often one is sent that is not taken, and the pause before the second time; each further one is four times as long.
 const ATTEMPTS: u32 = 5;
@@ -59,7 +59,7 @@ pub(in super::super) struct Push {
 }
 
 impl Push {
-    /// `knows_callers` is false where all clients are one.
+    /// `knows_callers` is false if all clients are one caller.
     pub(in super::super) fn new(
         request: HttpRequest,
         store: &Arc<dyn Store>,
@@ -232,7 +232,7 @@ async fn send(push: &Push, place: &Place, config: &KeptConfig, update: &A2aUpdat
                 return;
             }
         }
-        // A caller has so many configurations at most, and no more waits.
+        // The number of waiting notifications is bounded by the configurations of the caller.
         let _turn = push.sending.take(&caller.name, usize::MAX).await;
         let post = push.request.post(&config.config.url, &headers, has_key, &body);
         match tokio::time::timeout(LONGEST_ATTEMPT, post).await {

@@ -63,7 +63,7 @@ pub(super) struct Shared {
 pub(super) struct State {
     is_loaded: bool,
     login: Option<Arc<KeptLogin>>,
-    /// The last ones before it. Requests with their tokens may still be answered.
+    /// The previous logins. Responses to requests with their tokens may still arrive.
     earlier: VecDeque<Arc<KeptLogin>>,
     /// Whether what is kept is this login.
     is_saved: bool,
@@ -84,7 +84,7 @@ pub(super) struct State {
 }
 
 impl State {
-    /// Remembers the login that is replaced or removed.
+    /// Moves the login to the earlier ones.
     fn put_aside(&mut self) {
         self.earlier.extend(self.login.take());
         let over = self.earlier.len().saturating_sub(MOST_EARLIER);
@@ -182,7 +182,7 @@ impl Authorizer {
         Closing(Arc::clone(&self.shared))
     }
 
-    /// These texts and the tokens of the login, with those that it had before.
+    /// Returns these texts with the tokens of the login and of earlier ones.
     pub(in crate::mcp) fn hidden(&self, others: &HiddenTexts) -> HiddenTexts {
         let state = self.shared.state();
         let logins = state.login.iter().chain(&state.earlier);

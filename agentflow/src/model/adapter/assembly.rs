@@ -82,8 +82,8 @@ impl Assembly {
         }
     }
 
-    /// More of a call. An id or a name that is known already is not yielded again; of a name that comes in pieces, each
-    /// yielded piece of the call has all that is known.
+    /// Adds a piece of a call. An id or a name that has not changed is not yielded again. If a name arrives in pieces, each
+    /// delta has the whole name so far.
     pub(super) fn call(&mut self, number: usize, id: &str, name: &str, arguments: &str, deltas: &mut Deltas) {
         let Some(call) = self.call_mut(number) else { return };
         let id = (call.id.is_empty() && !id.is_empty()).then(|| id.to_owned());
@@ -130,8 +130,8 @@ impl Assembly {
     }
 }
 
-/// Adds to the name of a call: its beginning, a further piece, the same once more, or all of it so far. Returns the name if
-/// it has changed. It no longer does when the arguments have begun.
+/// Adds to the name of a call. Servers send a name whole, in pieces, repeated, or as all of it so far. Returns the name if it
+/// has changed. The name is final once arguments have arrived.
 fn named(call: &mut ToolCall, said: &str) -> Option<String> {
     let over = !call.name.is_empty() && !call.arguments.is_empty();
     if said.is_empty() || said == call.name || over {

@@ -1,8 +1,8 @@
 //! The table of providers: what each is called, how its models' names begin, where its server is, how a model of it is
 //! opened. Names are known in every build, so that a model whose adapter is missing is reported as that.
 //!
-//! A further wire format is a directory beside this file, a static here with its place in [`PROVIDERS`], and a cargo
-//! feature of its name. A further provider that speaks a known format is a static alone. Nothing here calls a server.
+//! To add a wire format, add a directory next to this file, a static that is listed in [`PROVIDERS`], and a cargo feature. A
+//! provider with a known format needs only the static. Nothing here calls a server.
 
 #[cfg(feature = "http")]
 use std::sync::Arc;
@@ -23,11 +23,11 @@ pub(crate) struct Provider {
     pub(crate) name: &'static str,
     /// The cargo feature of the adapter.
     pub(crate) feature: &'static str,
-    /// The wire format was made for this provider. Others speak it in their own way.
+    /// `true` if this provider defines the wire format. Others have their own variants of it.
     pub(crate) own_format: bool,
-    /// The provider's own server refuses calls without a key.
+    /// `true` if the provider's own server refuses calls without a key.
     pub(crate) needs_key: bool,
-    /// The server keeps an answer to a JSON Schema. Elsewhere a typed answer is always a call of a tool.
+    /// `true` if the server can restrict answers to a JSON Schema. Otherwise a typed answer is always a tool call.
     pub(crate) takes_schema: bool,
     /// Short names of the same.
     pub(crate) aliases: &'static [&'static str],

@@ -186,7 +186,7 @@ impl FarStep {
         }
         while let Poll::Ready(Some(asked)) = self.control.poll_recv(cx) {
             match asked.request {
-                // A workflow below the step may have begun since the request came here.
+                // A workflow below the step may have begun since the request arrived.
                 ControlRequest::Answer { .. } | ControlRequest::Retry { .. } => {
                     shared.request_below(&StepPath::root(), asked);
                 }

@@ -414,7 +414,7 @@ impl WorkflowRun {
                     return Ok(outcome);
                 }
             }
-            // What has begun just now, or waits for what has just ended.
+            // For steps that have just begun, and for steps that wait for one that has just ended.
             self.give_turns();
             self.begin_commit();
             match self.next().await {

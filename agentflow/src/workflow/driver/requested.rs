@@ -17,7 +17,7 @@ impl WorkflowRun {
     /// Does what was asked; the outcome is given when it is kept.
     pub(super) fn requested(&mut self, Asked { request, reply }: Asked) {
         let shared = Arc::clone(&self.segment.shared);
-        // Under this workflow's own nodes, another one may have begun since the request came here.
+        // A workflow below one of its nodes may have begun since the request arrived.
         if request.node().is_some_and(|node| self.is_of_a_step(node)) {
             return shared.request_below(&self.segment.base, Asked { request, reply });
         }

@@ -119,8 +119,7 @@ impl WorkflowRun {
         }
     }
 
-    /// Returns true if the node is an agent that ended the repetition around it without an answer. The saved values stay as
-    /// they were.
+    /// Returns true if the node is an agent that ended the loop around it without an answer. The saved values stay unchanged.
     fn is_without_output(&self, unit: Unit, output: &Encoded) -> bool {
         let exit = || self.segment.shared.states().and_then(|states| states.find(&self.path(unit), EXIT).flatten());
         output.as_str() == "\"\"" && exit().is_some_and(|exit| exit.as_str() == WITHOUT_OUTPUT)

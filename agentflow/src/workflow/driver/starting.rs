@@ -45,7 +45,7 @@ impl WorkflowRun {
         // executed: nothing is called here.
         let fresh = attempt == 1 || self.executor.is_some();
         let order = match self.executor {
-            // It is executed where nobody knows what else runs.
+            // The process that executes the step does not know the other steps.
             Some(_) => WrittenOrder::default(),
             None => self.turns.begin(unit, node),
         };
@@ -101,7 +101,7 @@ pub(super) fn question_of_call(
 
 /// Agreements and limits that a node provides for the calls in its step.
 pub(super) fn covered(node: &NodeSpec, question: Option<Arc<NodeQuestion>>) -> Covered {
-    // The question before a node of items or rounds does not show the arguments of the calls in them.
+    // The question before a node with items or rounds does not show the arguments of their calls.
     let approved = node.asks_first() && matches!(node.body, Body::Step(_));
     Covered { approved, once: !node.policy.repeatable.unwrap_or(true), question }
 }

@@ -1,5 +1,5 @@
-//! Gives the running steps their turns: a call that the plan does not show begins when the steps above are over. A step that
-//! waits leaves its place among the running ones to others.
+//! Opens the turns of running steps: a call that the plan does not show begins when the steps above have ended. A step that
+//! waits for its turn does not count against the limit of concurrent steps.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,18 +13,18 @@ use crate::workflow::spec::NodeSpec;
 pub(super) struct Turns {
     of_steps: Vec<(Unit, Arc<StepTurn>)>,
     changed: Arc<AtomicBool>,
-    /// The step that the workflow was begun in.
+    /// The step in which the workflow was begun.
     outer: Option<Arc<StepPlace>>,
 }
 
 impl Turns {
-    /// Those of a workflow that the caller begins. A run of its own does not wait for the step that started it.
+    /// Creates the turns of a workflow. Unless it is the run itself, its steps also wait for the turn of the step that calls it.
     pub(super) fn of_caller(is_run: bool) -> Self {
         let outer = if is_run { None } else { StepPlace::current() };
         Self { of_steps: Vec::new(), changed: Arc::default(), outer }
     }
 
-    /// What a step waits for that begins now.
+    /// Creates the turn of a step that begins now.
     pub(super) fn begin(&mut self, unit: Unit, node: &NodeSpec) -> WrittenOrder {
         let turn = node.has_turn().then(|| StepTurn::new(&self.changed));
         self.of_steps.retain(|(of, _)| *of != unit);
@@ -32,14 +32,14 @@ impl Turns {
         WrittenOrder { turn, outer: self.outer.clone() }
     }
 
-    /// Whether a call waits that did not wait when this was asked before.
+    /// Returns true if a call has begun to wait since the last call of this function.
     pub(super) fn have_changed(&self) -> bool {
         self.changed.swap(false, Ordering::Relaxed)
     }
 }
 
 impl WorkflowRun {
-    /// Opens the turns of the steps above which all is over, the first one first.
+    /// Opens the turns of the steps whose steps above have ended, in their written order.
     pub(super) fn give_turns(&mut self) {
         if self.turns.of_steps.is_empty() {
             return;

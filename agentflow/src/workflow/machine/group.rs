@@ -50,10 +50,10 @@ impl Group {
     }
 }
 
-/// The most bytes of a value that an error shows.
+/// Maximum number of bytes of a value in an error.
 const SHOWN: usize = 200;
 
-/// The items of a list, which a node gave.
+/// Returns the items of the list that a node gave.
 fn list_of_items(list: Option<&Encoded>, from: &str) -> Result<Vec<Encoded>, String> {
     let Some(list) = list else { return Err(format!("there is no list of items: `{from}` gave nothing")) };
     list.items().map_err(|_| {
@@ -154,7 +154,7 @@ impl Machine {
         }
     }
 
-    /// `exit` is there when the round asked for the end of its repetition.
+    /// `exit` is the value of the round's request to end the repetition, if it made one.
     pub(super) fn child_completed(&mut self, node: NodeIndex, child: u32, output: Encoded, exit: Option<&Encoded>) {
         self.set_phase(Unit::child(node, child), Phase::Done);
         let spec = Arc::clone(&self.spec);
@@ -196,7 +196,8 @@ impl Machine {
         }
     }
 
-    /// The output of a repetition that ends with this round: the input of the round, if an agent ended it without an answer.
+    /// Returns the output of a repetition that ends with this round: the input of the round, if an agent ended it without an
+    /// answer.
     fn output_of_last(&self, round: Unit, output: Encoded, exit: Option<&Encoded>) -> Encoded {
         let is_empty = output.as_str() == "\"\"" && exit.is_some_and(|exit| exit.as_str() == WITHOUT_OUTPUT);
         let before = self.item(round).filter(|before| is_empty && before.as_str() != "null");

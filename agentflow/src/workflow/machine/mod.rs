@@ -97,7 +97,7 @@ pub(crate) struct Machine {
     /// Commands that follow from what has happened.
     due: VecDeque<Command>,
     running: usize,
-    /// How many of those wait for steps above, and so do nothing.
+    /// Number of running units that wait for steps above.
     held: usize,
     waiting_units: usize,
     asking: usize,

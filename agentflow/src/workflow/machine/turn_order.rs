@@ -1,10 +1,10 @@
-//! The turns of calls that the plan does not show: which steps above have ended. It counts, and starts nothing.
+//! Decides when a call may begin that the plan does not show: when the steps above have ended. It starts nothing.
 
 use super::{Machine, Unit};
 use crate::tool::HiddenEffect;
 use crate::workflow::spec::{NodeIndex, NodeSpec};
 
-/// The first nodes that have not ended, or earlier ones: of those that may write, and of all.
+/// Lower bounds of the first node that has not ended: among the opaque nodes, and among all nodes.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct OpenFrom {
     opaque: NodeIndex,
@@ -12,21 +12,21 @@ pub(super) struct OpenFrom {
 }
 
 impl OpenFrom {
-    /// A node runs again.
+    /// Lowers the bounds for a node that runs again.
     pub(super) fn again(&mut self, node: NodeIndex) {
         (self.opaque, self.all) = (self.opaque.min(node), self.all.min(node));
     }
 }
 
 impl NodeSpec {
-    /// Whether a call of its step waits for the steps above, when it does what the plan does not show.
+    /// Returns true if calls of its step that the plan does not show wait for the steps above.
     pub(crate) fn has_turn(&self) -> bool {
         !self.writes && !self.unordered && (self.is_opaque || self.callees.len() > 1)
     }
 }
 
 impl Machine {
-    /// Whether a step may do what the plan does not show: all above it has ended that could have been seen by it.
+    /// Returns true if a call with this effect may begin in a step: all steps above have ended whose effects it could see.
     pub(crate) fn has_turn(&mut self, unit: Unit, effect: HiddenEffect) -> bool {
         let is_passed = |machine: &Self, at: NodeIndex| {
             let node = machine.spec.node(at);
@@ -47,17 +47,17 @@ impl Machine {
         first >= unit.node
     }
 
-    /// So many running steps wait for steps above: others may run in their place.
+    /// Sets the number of running steps that wait for steps above. Other steps may run in their place.
     pub(crate) fn set_held(&mut self, held: usize) {
         self.held = held;
     }
 
-    /// Whether another step may run.
+    /// Returns true if another step may run.
     pub(crate) fn has_room(&self) -> bool {
         self.active() < self.spec.concurrency
     }
 
-    /// How many steps are running and do not wait for others.
+    /// Returns the number of running steps that do not wait for others.
     pub(super) fn active(&self) -> usize {
         self.running.saturating_sub(self.held)
     }

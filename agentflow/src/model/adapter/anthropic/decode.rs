@@ -1,6 +1,6 @@
 //! From the bytes of an answer to its pieces and the whole.
 //!
-//! A streamed answer is finished by `message_stop`, or by its reason where the server leaves that out.
+//! A streamed answer ends with `message_stop`, or with its stop reason if the server leaves that event out.
 
 use std::sync::Arc;
 
@@ -123,7 +123,7 @@ impl Decode for MessagesDecoder {
         }
         let mut blocks = std::mem::take(&mut self.blocks);
         for block in &mut blocks {
-            // Without the format's own end some may be open. No listener gets the rest of them.
+            // Without `message_stop` some blocks may be open. Listeners do not get the rest of them.
             block.end(&mut Deltas::new(false));
             block.name_call(self.turn);
         }
@@ -154,7 +154,7 @@ impl MessagesDecoder {
         }
     }
 
-    /// Returns true if a streamed answer has said why it ends. Only the usage and the end of the stream follow.
+    /// Returns true if the stop reason of a streamed answer has arrived. Only the usage and the end of the stream follow.
     fn has_reason(&self) -> bool {
         self.started && !self.stop_reason.is_empty()
     }

@@ -108,7 +108,7 @@ fn citations(part: &Part) -> Option<Box<RawValue>> {
     }
 }
 
-/// An id of letters, digits, `_` and `-`: the service takes no others.
+/// Returns the id of a call in letters, digits, `_` and `-`, the only characters that the service accepts.
 fn call_id(id: &str) -> Cow<'_, str> {
     identifier(id, usize::MAX)
 }

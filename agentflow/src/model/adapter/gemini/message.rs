@@ -15,7 +15,7 @@ use crate::model::adapter::sent_call::{arguments, tool_name};
 /// Gemini 3 on refuse a call without one.
 const NO_SIGNATURE: &str = "skip_thought_signature_validator";
 
-/// The key of an object that names a file beside a result.
+/// The key that refers to a file next to a result.
 const REFERENCE: &str = "$ref";
 
 /// The parts with commas between them; empty when there are none.
@@ -111,8 +111,8 @@ fn response<'a>(result: &'a ToolResult, model: &str) -> FunctionResponse<'a> {
     FunctionResponse { id: their_id(&result.call_id), name: tool_name(&result.name), response, parts }
 }
 
-/// Returns true if the JSON has an object with the key `$ref` at any depth. The service looks for
-/// the file of this name beside the result, and refuses the request without it. Also true for JSON that is nested too deep.
+/// Returns true if the JSON has an object with the key `$ref` at any depth. The service reads it as a reference to a file
+/// next to the result, and refuses the request without that file. Also true for JSON that is nested too deeply.
 fn has_references(json: &str) -> bool {
     fn found(value: &Value) -> bool {
         match value {
@@ -121,7 +121,7 @@ fn has_references(json: &str) -> bool {
             _ => false,
         }
     }
-    // A key may be written with escapes. Most results have neither, and need not be read.
+    // A key may have escapes. Most results have neither, and are not parsed.
     let may_have = json.contains(REFERENCE) || json.contains("\\u00");
     may_have && serde_json::from_str::<Value>(json).map_or(true, |value| found(&value))
 }

@@ -283,8 +283,8 @@ fn definitions(schema: &Value) -> impl Iterator<Item = (&String, &Value)> {
     schema.get("$defs").and_then(Value::as_object).into_iter().flatten()
 }
 
-/// Refuses a type that has to hold itself: Gemini takes such a reference only in a property that may be left out. `open` has the
-/// references that lead here, `ended` those that are known to end; each is followed once.
+/// Refuses a type that must contain itself: Gemini accepts such a reference only in an optional property. `open` has the
+/// references that lead here, `ended` the references that are known to be finite. Each reference is followed once.
 fn no_endless(
     schema: &Value,
     root: &Value,

@@ -64,7 +64,7 @@ impl<F: WireFormat> HttpAdapter<F> {
         &self.info
     }
 
-    /// Returns true if the text may have thinking in tags: at every server but the one for which the format was made.
+    /// Returns true if text may contain thinking in tags: on all servers except the format's own.
     pub(super) fn may_think_in_tags(&self) -> bool {
         !self.server.official
     }

@@ -94,7 +94,7 @@ fn build(kind: Kind) -> Result<Client, ModelError> {
 }
 
 /// Follows a redirect that keeps the method and the origin, such as from `/mcp` to `/mcp/`, which Python servers send. Any other
-/// one is returned as the response: it would take the key to an address that the host has not named, or lose the body.
+/// redirect is returned as the response: following it would send the key to another origin, or lose the body.
 fn within_origin(attempt: Attempt<'_>) -> Action {
     let keeps_method = matches!(attempt.status().as_u16(), 307 | 308);
     let first = attempt.previous().first().map(Url::origin);

@@ -30,8 +30,8 @@ const MAX_ERROR_TEXT: usize = 4 * 1024;
 /// How long the end of the body may take after the provider's own end, and how large it may be. It mostly comes with
 /// it; a connection whose body was not read to the end cannot be used again.
 const DRAIN: Duration = Duration::from_millis(100);
-/// How long more of an answer may take after its reason: mostly the usage follows. Some servers send the provider's own
-/// end late or never, and keep the connection open.
+/// Time limit for the rest of an answer after its stop reason, which is mostly the usage. Some servers send the end of the
+/// stream late or never, and keep the connection open.
 const LINGER: Duration = Duration::from_secs(3);
 const MAX_DRAIN: usize = 1024 * 1024;
 
@@ -83,7 +83,7 @@ struct Reading<D> {
     body: Body,
     /// How many bytes of the body were read.
     taken: u64,
-    /// When an answer with its reason is complete without the end of the stream.
+    /// Time at which an answer with a stop reason is complete without the end of the stream.
     linger: Limit,
     decoder: D,
 }
@@ -95,7 +95,7 @@ enum Body {
 
 impl Body {
     fn take(&mut self, bytes: &[u8], decoder: &mut impl Decode, deltas: &mut Deltas) -> Result<Flow, ModelError> {
-        // Some servers give an error, or an answer, the content type that was asked for, and send a document.
+        // Some servers send a JSON document with the content type of a stream.
         if let Self::Events(reader) = self
             && reader.is_document(bytes)
         {

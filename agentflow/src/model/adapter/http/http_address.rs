@@ -12,9 +12,9 @@ use super::server::percent_decoded;
 use crate::mask;
 use crate::model::Secret;
 
-/// Headers whose values are no keys.
+/// Headers whose values are not secret.
 const PLAIN_HEADERS: [&str; 4] = ["accept", "accept-language", "content-type", "user-agent"];
-/// A shorter value would be found everywhere.
+/// Minimum number of bytes of a secret. Shorter texts would be found everywhere.
 const SHORTEST: usize = 6;
 
 /// An address and what each request to it has.
@@ -52,8 +52,8 @@ impl HttpAddress {
         secrets.fold(text.to_owned(), |text, secret| mask::without(&text, &secret, "***").unwrap_or(text))
     }
 
-    /// All that a server is sent and must not send on: the key, the values of headers, with and without the word before
-    /// them, and what in the address is a key.
+    /// Returns the secrets that are sent to the server: the key, the values of headers with and without the authentication
+    /// scheme, and the keys in the address.
     pub(crate) fn secrets(&self) -> Vec<String> {
         self.key_of_address().into_iter().chain(self.sent_secrets()).collect()
     }
@@ -73,7 +73,7 @@ impl HttpAddress {
             secrets.extend(pairs.map(|(_, value)| value.into_owned()));
         }
         secrets.retain(|secret| secret.len() >= SHORTEST);
-        // A secret that contains another is masked whole.
+        // Longest first, so that a secret that contains another is masked whole.
         secrets.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
         secrets
     }

@@ -7,9 +7,10 @@ use reqwest::header::HeaderMap;
 use super::HttpSettings;
 use crate::model::{ModelError, ModelErrorKind, TimeoutKind};
 
-/// How often a call is retried when the host has not set it.
+/// Default number of retries.
 const MAX_RETRIES: u32 = 2;
-/// The same while the server is away: with the default waits about a minute, in which most servers start again.
+/// Default number of retries while the server is unavailable: with the default waits about a minute, in which most servers
+/// restart.
 const MAX_RETRIES_AWAY: u32 = 11;
 
 /// How long to wait before the next attempt; `None` when it is not retried. `made` is the number of retries so far.
@@ -27,12 +28,12 @@ pub(crate) fn wait(settings: &HttpSettings, made: u32, error: &ModelError) -> Op
     }
 }
 
-/// Returns true if the server did nothing for the call: it could not be reached, or has too much to do.
+/// Returns true if the server has not begun to process the call: it could not be reached, or is overloaded.
 fn is_away(error: &ModelError) -> bool {
     let cause = || std::error::Error::source(error)?.downcast_ref::<reqwest::Error>();
     match error.kind() {
         ModelErrorKind::Overloaded | ModelErrorKind::Timeout(TimeoutKind::Connect) => true,
-        // A connection that broke later may have carried a request that is answered and charged.
+        // If a connection breaks later, the server may have processed and charged the request.
         ModelErrorKind::Transport => cause().is_some_and(reqwest::Error::is_connect),
         _ => false,
     }

@@ -68,7 +68,7 @@ pub(crate) trait Decode: Clone + Send + Sync + 'static {
 pub(crate) enum Flow {
     /// More may follow.
     More,
-    /// The answer has its reason: more follows at once or never.
+    /// The answer has its stop reason: the rest follows at once or never.
     Finishing,
     /// This was the last one, by the provider's own sign.
     End,
@@ -90,7 +90,7 @@ pub(crate) struct Outgoing {
 pub(crate) struct Deltas {
     wanted: bool,
     queue: VecDeque<ModelEvent>,
-    /// Present when the text may have thinking in tags.
+    /// `Some` if text may contain thinking in tags.
     tags: Option<ThinkTags>,
 }
 
@@ -100,7 +100,7 @@ impl Deltas {
         Self { wanted, queue: VecDeque::new(), tags: None }
     }
 
-    /// Makes thinking in tags at the start of the text reasoning.
+    /// If `finds`, turns thinking in tags at the start of the text into reasoning.
     fn finding_thinking(mut self, finds: bool) -> Self {
         self.tags = finds.then(ThinkTags::default);
         self

@@ -33,9 +33,9 @@ pub(crate) struct Server {
     pub(crate) url: Url,
     pub(crate) headers: HeaderMap,
     pub(crate) http: HttpSettings,
-    /// The wire format was made for this server.
+    /// `true` for the server of the provider that defines the wire format.
     pub(crate) official: bool,
-    /// The server refuses calls without a key.
+    /// `true` if the server refuses calls without a key.
     needs_key: bool,
     provider: &'static Provider,
     /// The values of the host's own headers: they may be keys.
@@ -49,12 +49,12 @@ enum Key {
 }
 
 impl Server {
-    /// The name of the provider whose server it is, or whose place it takes.
+    /// Returns the name of the provider whose server, or a replacement of it, this is.
     pub(super) fn provider_name(&self) -> &'static str {
         self.provider.name
     }
 
-    /// The server keeps an answer to a JSON Schema.
+    /// Returns true if the server can restrict answers to a JSON Schema.
     pub(crate) fn takes_schema(&self) -> bool {
         self.provider.takes_schema
     }

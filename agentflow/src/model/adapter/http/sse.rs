@@ -1,9 +1,9 @@
 //! Server-sent events, read from bytes that may be split anywhere.
 //!
-//! Follows the WHATWG rules (line ends, byte order mark, comments, fields), with two differences. An event that the body
-//! ends in the middle of is offered by [`SseReader::finish`], since some servers leave out the last blank line. A JSON
-//! object without a field name is offered as an event, since some servers write an error so. It does no I/O
-//! and never waits: an event is passed on as soon as its blank line has arrived.
+//! Follows the WHATWG rules (line ends, byte order mark, comments, fields), with two differences. An incomplete event at the
+//! end of the body is passed on by [`SseReader::finish`], since some servers leave out the last blank line. A JSON object
+//! without a field name is an event, since some servers send errors in this form. It does no I/O and never waits: an event
+//! is passed on as soon as its blank line has arrived.
 
 use super::Flow;
 use crate::model::ModelError;
@@ -29,9 +29,9 @@ pub(crate) struct SseReader {
     name: Vec<u8>,
     data: Vec<u8>,
     has_data: bool,
-    /// The lines belong to a JSON object and have no field names.
+    /// The event is a JSON object whose lines have no field names.
     bare: bool,
-    /// A line that is not blank has begun.
+    /// A line with content has begun.
     begun: bool,
     /// How many bytes of the byte order mark have been seen; past it once anything else was.
     bom: usize,
@@ -40,7 +40,7 @@ pub(crate) struct SseReader {
 }
 
 impl SseReader {
-    /// Returns true if the body is a JSON document, by its first bytes. The content type may be wrong.
+    /// Returns true if the first bytes of the body are those of a JSON document. The content type may be wrong.
     pub(crate) fn is_document(&self, first: &[u8]) -> bool {
         let first = first.strip_prefix(BOM).unwrap_or(first).trim_ascii_start();
         !self.begun && matches!(first.first(), Some(b'{' | b'['))

@@ -1,7 +1,7 @@
 //! Separates thinking that a model writes between `<think>` and `</think>` at the start of its text from the answer.
 //!
-//! Servers of open models leave the tags in the text unless they are configured for them. The thinking becomes reasoning that
-//! belongs to no provider, so it is shown and never sent back: these models are made for conversations without it.
+//! Servers of open models leave the tags in the text unless they are configured for them. The thinking becomes reasoning
+//! without a provider: it is shown and never sent back, since these models expect conversations without it.
 
 use std::sync::Arc;
 
@@ -15,23 +15,23 @@ const CLOSE: &str = "</think>";
 #[derive(Debug, Default)]
 pub(super) struct ThinkTags {
     stage: Stage,
-    /// The end of the text that may be the beginning of a tag, or space beside one.
+    /// The end of the text so far, which may be the beginning of a tag or white space next to one.
     held: String,
 }
 
 #[derive(Debug, Default, PartialEq, Eq)]
 enum Stage {
-    /// Only space has arrived.
+    /// Only white space has arrived.
     #[default]
     Start,
     Thinking,
-    /// Only space has arrived since the thinking.
+    /// Only white space has arrived since the thinking.
     Behind,
     Answer,
 }
 
 impl ThinkTags {
-    /// Takes the next piece of the text, and gives `each` the pieces that are certainly reasoning or text.
+    /// Takes the next piece of the text. Calls `each` with the pieces that are known to be reasoning or text.
     pub(super) fn take(&mut self, more: String, mut each: impl FnMut(ModelEvent)) {
         if self.stage == Stage::Answer {
             return each(ModelEvent::Text(more));
@@ -65,7 +65,7 @@ impl ThinkTags {
         }
     }
 
-    /// Ends the text, and gives `each` the held piece.
+    /// Ends the text. Calls `each` with the held piece.
     pub(super) fn finish(&mut self, mut each: impl FnMut(ModelEvent)) {
         let held = std::mem::take(&mut self.held);
         match std::mem::replace(&mut self.stage, Stage::Answer) {
@@ -76,7 +76,7 @@ impl ThinkTags {
     }
 }
 
-/// The position where the last bytes of a text may begin a closing tag; its length if they do not.
+/// Returns the position at which the last bytes of a text may begin a closing tag, or else its length.
 fn begin_of_tag(text: &str) -> usize {
     let begins = |at: &usize| text.is_char_boundary(*at) && CLOSE.starts_with(&text[*at..]);
     (text.len().saturating_sub(CLOSE.len())..text.len()).find(begins).unwrap_or(text.len())

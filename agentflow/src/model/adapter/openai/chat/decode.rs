@@ -205,7 +205,7 @@ impl ChatDecoder {
         self.answer.text(text, deltas);
     }
 
-    /// Takes in a piece of a call; `follows` says that it is not the first of its list.
+    /// Adds a piece of a call. `follows` is false for the first piece of its list.
     fn call(&mut self, piece: Call<'_>, follows: bool, deltas: &mut Deltas) {
         let function = piece.function.unwrap_or_default();
         let (name, arguments) = (&*function.name, &*function.arguments);
@@ -218,7 +218,7 @@ impl ChatDecoder {
         };
         self.place(piece.index, number);
         let call = self.answer.call_mut(number);
-        // Some servers end with all of the call once more.
+        // Some servers repeat the whole call at the end.
         if call.is_none_or(|call| call.arguments != arguments || !is_whole(arguments)) {
             self.answer.call(number, &piece.id, name, arguments, deltas);
         }
@@ -230,9 +230,9 @@ impl ChatDecoder {
         }
     }
 
-    /// The call that a piece points to: by its index, else by its id, else the last one. A piece without a name that
-    /// points to none continues the last call while that is open, since some servers count the pieces of one call
-    /// differently, or give each its own id.
+    /// Finds the call that a piece refers to: by its index, else by its id, else the last call. A piece without a name that
+    /// refers to no call continues the last call while its arguments are incomplete, since some servers give each piece of
+    /// a call another index or id.
     fn known_call(&mut self, index: Option<u64>, id: &str, name: &str) -> Option<usize> {
         let last = self.answer.calls().checked_sub(1);
         let known = match index {
@@ -242,20 +242,21 @@ impl ChatDecoder {
                 (0..self.answer.calls()).rev().find(|at| self.answer.call_mut(*at).is_some_and(|call| call.id == id))
             }
         };
-        let open = last
-            .filter(|at| name.is_empty() && self.answer.call_mut(*at).is_some_and(|call| !is_whole(&call.arguments)));
-        known.or(open)
+        // Arguments are parsed only for such a piece: they grow with each piece.
+        known.or_else(|| {
+            last.filter(|at| name.is_empty() && self.answer.call_mut(*at).is_some_and(|call| !is_whole(&call.arguments)))
+        })
     }
 
-    /// Returns true if a piece belongs to the call that it points to. Otherwise it begins another call: some servers give
-    /// the same index, the same id or neither to every call, and then a call begins with its name.
+    /// Returns true if a piece belongs to the call that it refers to. Otherwise it begins another call: some servers give all
+    /// calls the same index or the same id, or neither, and then a call begins with its name.
     fn belongs(&mut self, number: usize, id: &str, name: &str, arguments: &str, follows: bool) -> bool {
         let Some(call) = self.answer.call_mut(number) else { return false };
         let other_id = !id.is_empty() && !call.id.is_empty() && call.id != id;
         let same_id = !id.is_empty() && call.id == id;
         let same_call = same_id && call.name == name;
         match &*call.arguments {
-            // A call whose name is never sent is a call of its own.
+            // A call without a name is a separate call.
             whole if name.is_empty() => !other_id || arguments.is_empty() || !is_whole(whole),
             _ if follows && !same_call => false,
             "" => !other_id && !follows,
@@ -265,7 +266,7 @@ impl ChatDecoder {
         }
     }
 
-    /// Pieces with this index belong to this call from now on.
+    /// Assigns further pieces with this index to this call.
     fn place(&mut self, index: Option<u64>, number: usize) {
         let Some(index) = index else { return };
         match self.slots.iter_mut().find(|(of, _)| *of == index) {
@@ -285,7 +286,7 @@ impl ChatDecoder {
     }
 }
 
-/// Returns true if a text is JSON. An object is parsed only when its last byte is there.
+/// Returns true if a text is complete JSON. An object is parsed only if it ends with a brace.
 fn is_whole(arguments: &str) -> bool {
     let text = arguments.trim_ascii();
     (!text.starts_with('{') || text.ends_with('}')) && serde_json::from_str::<serde::de::IgnoredAny>(text).is_ok()

@@ -181,7 +181,7 @@ fn wire_call<'a>(call: &'a ToolCall, model: &str, official: bool) -> WireCall<'a
     }
 }
 
-/// OpenAI limits the length of an id. Other servers may keep data in it, so they get it as it came.
+/// Returns the id of a call as it is sent. OpenAI limits its length; other servers may store data in it, so it is unchanged.
 fn call_id(id: &str, official: bool) -> Cow<'_, str> {
     if official { identifier(id, MAX_ID) } else { Cow::Borrowed(id) }
 }

@@ -275,7 +275,7 @@ fn wire_call<'a>(call: &'a ToolCall, format: &Format) -> WireItem<'a> {
     WireItem::Call { kind: "function_call", call_id, name, arguments: arguments(call), beside }
 }
 
-/// OpenAI limits the length of an id. Other servers may keep data in it, so they get it as it came.
+/// Returns the id of a call as it is sent. OpenAI limits its length; other servers may store data in it, so it is unchanged.
 fn call_id<'a>(id: &'a str, format: &Format) -> Cow<'a, str> {
     if format.official { identifier(id, MAX_ID) } else { Cow::Borrowed(id) }
 }
