@@ -20,7 +20,7 @@ pub(crate) struct Function {
     /// `{ .. }` and whatever follows; empty for a function that ends in `;`.
     pub(crate) body: TokenStream,
     pub(crate) semicolon: Option<Token![;]>,
-    /// The places of each `+` after a type, which makes it a trait object. The signature has the type without it.
+    /// Spans of each `+` after a type, which would make it a trait object. The signature has the type without it.
     plus: Vec<Span>,
 }
 
@@ -33,7 +33,7 @@ impl Function {
     }
 }
 
-/// Takes each `+` from behind a type.
+/// Removes each `+` after a type and collects its span.
 struct Plus(Vec<Span>);
 
 impl VisitMut for Plus {

@@ -15,10 +15,10 @@ use crate::function::ends;
 /// The tools of the library.
 const OF_AGENTFLOW: [&str; 5] = ["ask_user", "exit_loop", "forget", "recall", "remember"];
 
-/// The names of the tools that were expanded before.
+/// Names of the tools that were expanded so far.
 static TOOLS: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
 
-/// Notes the name of a tool, for the messages about others.
+/// Records the name of a tool. Error messages depend on it.
 pub(crate) fn add_tool(name: &Ident) {
     TOOLS.lock().unwrap_or_else(PoisonError::into_inner).insert(name.to_string());
 }
@@ -76,10 +76,10 @@ pub(crate) fn item(path: &Path, private: &TokenStream, item: &TokenStream) -> To
         <PlainFunction as #private::PathTool>::#item
     };
     match path.get_ident() {
-        // Our message about a plain function names the import of this one.
+        // The message about a plain function suggests an import of this tool.
         Some(name) if OF_AGENTFLOW.iter().any(|known| name == known) => quote_spanned!(span=> { #fallback #found }),
-        // Of an import that fails, the compiler suggests no similar name; of a value, it does. The inner block keeps an
-        // import that fails from meaning the plain function.
+        // For an unresolved value, unlike an unresolved import, the compiler suggests a similar name. Because of the inner
+        // block, an unresolved import does not fall back to the plain function.
         Some(name) if !is_tool(name) && !name.to_string().starts_with(char::is_uppercase) => {
             quote_spanned!(span=> { #fallback { let _ = #name; #found } })
         }

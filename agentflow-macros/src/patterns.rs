@@ -1,5 +1,5 @@
-//! Names from patterns: those that a pattern binds, and the name of an arm. A pattern that always matches binds every name
-//! in it. Of any other pattern, a name that does not begin with a capital is a binding.
+//! Finds the names that a pattern binds, and the name of an arm. In an irrefutable pattern, every name is a binding. In any
+//! other pattern, a name that does not begin with a capital is one.
 
 use proc_macro2::Ident;
 use quote::ToTokens;
@@ -15,8 +15,8 @@ pub(crate) fn binds(pat: &Pat) -> Vec<Ident> {
     names_in(pat, &is_certain)
 }
 
-/// The names that a pattern of a `let`, a loop or a closure binds, each once. A name with a capital is a variable there too:
-/// a constant would not always match.
+/// The names that the pattern of a `let`, a loop or a closure binds, each once. A name with a capital is a variable there too,
+/// since a constant would be refutable.
 pub(crate) fn names(pat: &Pat) -> Vec<Ident> {
     names_in(pat, &|pat| is_certain(pat) || pat.ident != "None")
 }

@@ -28,14 +28,14 @@ pub(crate) fn of_let(local: &Local) -> Vec<String> {
     reads.free
 }
 
-/// The names that the rules of a macro may read.
+/// Returns the names that the rules of a macro may read.
 pub(crate) fn of_macro(rules: &Macro) -> Vec<String> {
     let mut reads = Reads::default();
     reads.tokens(rules.tokens.clone());
     reads.free
 }
 
-/// The name under which a macro that is defined in the body is read.
+/// Returns the name under which a macro of the body is recorded as read.
 pub(crate) fn macro_name(ident: &Ident) -> String {
     format!("{}!", ident.unraw())
 }
@@ -245,7 +245,7 @@ impl<'a> Visit<'a> for Reads {
         });
     }
 
-    /// Only a macro sees the variables around it: its rules may name those that are bound above it.
+    /// Only a macro can use the variables of its scope: its rules may name variables that are bound above it.
     fn visit_item(&mut self, item: &'a Item) {
         if let Item::Macro(item) = item
             && self.certain.is_none()

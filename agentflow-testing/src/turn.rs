@@ -60,7 +60,7 @@ pub(crate) enum Ending {
     /// Nothing more ever comes.
     Stalled,
     Failed(ModelError),
-    /// The turn depends on the request. The lock makes it `Sync`, and is never taken.
+    /// The turn depends on the request. The lock is never taken; it makes the type `Sync`.
     Computed(Mutex<ComputeTurn>),
     /// A whole answer, given as it is.
     Given(Box<ModelResponse>),

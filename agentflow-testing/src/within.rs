@@ -1,4 +1,4 @@
-//! Waits that end: `within` for futures, and `wait_until` for what a thread looks at.
+//! Waits with a time limit: `within` for futures, and `wait_until` for conditions that a thread polls.
 
 use std::future::poll_fn;
 use std::panic::Location;
@@ -9,17 +9,16 @@ use std::task::{Poll, Waker};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// The longest that a test waits for one thing. A machine that is busy with other tests is slow, and a wait that succeeds
-/// costs only what it takes.
+/// Time limit of one wait. It is long because a machine that runs other tests is slow, and successful waits end earlier.
 const LIMIT: Duration = Duration::from_secs(120);
 
-/// The pause between two looks.
+/// Time between two polls.
 const PAUSE: Duration = Duration::from_millis(5);
 
 /// Waits for a future for at most two minutes, so that a test whose event never comes fails instead of hanging.
 ///
-/// The limit is real time, also under `#[tokio::test(start_paused = true)]`: a paused clock neither stands still nor runs
-/// into the limit. Dropping the future drops what it waits for.
+/// The limit is real time, also under `#[tokio::test(start_paused = true)]`: a paused clock still advances, and does not reach
+/// the limit. Dropping the returned future drops `future`.
 ///
 /// ```
 /// use agentflow_testing::within;
@@ -81,7 +80,7 @@ impl Alarm {
     }
 }
 
-/// Looks again and again, for at most two minutes, until there is an answer. It blocks the thread: for child processes,
+/// Calls `look` repeatedly until it returns a value, for at most two minutes. It blocks the thread. Use it for child processes,
 /// threads and files.
 ///
 /// ```

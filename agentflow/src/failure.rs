@@ -31,7 +31,7 @@ pub struct Failure {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<serde_json::Value>")]
     pub(crate) value: Option<Encoded>,
-    /// The data of the [`Error`](crate::Error) that this was, as JSON, from which it is rebuilt.
+    /// The data of the original [`Error`](crate::Error) as JSON, from which the error is rebuilt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(skip)]
     pub(crate) error: Option<Encoded>,
@@ -102,9 +102,9 @@ pub(crate) fn was_stopped(kind: &FailureKind) -> bool {
     matches!(kind, FailureKind::Interrupted | FailureKind::Cancelled)
 }
 
-/// Reason that is recorded for the steps that are open when their run is cancelled, followed by the operator's reason.
+/// Beginning of the reason that is recorded for open steps of a cancelled run. The operator's reason follows.
 pub(crate) const RUN_CANCELLED: &str = "the run was cancelled";
-/// Reason that is recorded for the steps that are open when their run reaches its time limit.
+/// Reason that is recorded for open steps of a run that reaches its time limit.
 pub(crate) const RUN_OVER_TIME: &str = "the run reached its time limit";
 
 /// Returns true if a step has failed only because its run ended. The texts are stored, so they never change.

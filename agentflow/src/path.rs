@@ -378,7 +378,7 @@ std::thread_local! {
     static COMPARED: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
 }
 
-/// Returns how many paths this thread has compared.
+/// Returns the number of comparisons of paths in this thread.
 #[cfg(test)]
 pub(crate) fn compared() -> usize {
     COMPARED.with(std::cell::Cell::get)

@@ -52,7 +52,7 @@ const PROBLEM: usize = 400;
 
 impl SchemaCheck {
     /// # Errors
-    /// A sentence about the mistake in the schema, or the limit that it exceeds.
+    /// A message about the mistake in the schema, or the limit that it exceeds.
     pub(crate) fn new(schema: &Value) -> Result<Self, String> {
         Self::read(schema, Vec::new())
     }

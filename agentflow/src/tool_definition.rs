@@ -104,8 +104,7 @@ impl ToolDefinition {
         made.as_ref().map_err(|problem| &**problem)
     }
 
-    /// Returns true if the schema limits arguments beyond what reading them into Rust types enforces. Computed once, as the
-    /// check is.
+    /// Returns true if the schema has limits that deserialization into Rust types does not enforce. Computed once.
     #[cfg(feature = "dynamic")]
     pub(crate) fn has_limits(&self) -> bool {
         *self.arguments.0.has_limits.get_or_init(|| has_limits(&self.parameters))

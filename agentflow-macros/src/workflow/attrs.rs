@@ -203,7 +203,7 @@ pub(super) fn is_lint(attr: &Attribute) -> bool {
         && matches!(attr.meta, Meta::List(_))
 }
 
-/// Lints about a function's signature or its use. All others are about the code of a body.
+/// Lints that apply to a function's signature or its use. All others apply to the code of a body.
 const OF_SIGNATURE: [&str; 15] = [
     "async_fn_in_trait",
     "dead_code",
@@ -222,10 +222,10 @@ const OF_SIGNATURE: [&str; 15] = [
     "wrong_self_convention",
 ];
 
-/// Lints that may occur in either, so that they are allowed in both.
+/// Lints that may apply to either, so they are allowed in both.
 const OF_BOTH: [&str; 2] = ["deprecated", "non_snake_case"];
 
-/// Divides the lints of an `#[expect(..)]` into lints of the signature, lints of the body, and lints of either.
+/// Splits the lints of an `#[expect(..)]` into those of the signature, those of the body, and those of either.
 pub(super) fn expected(attr: &Attribute) -> Option<[Option<Attribute>; 3]> {
     let Meta::List(list) = &attr.meta else { return None };
     let lints = Punctuated::<Meta, Token![,]>::parse_terminated;

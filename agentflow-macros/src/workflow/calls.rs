@@ -40,7 +40,7 @@ pub(super) struct Calls {
     pub(super) first: TokenStream,
 }
 
-/// Finds the calls of an expression with questions to the compiler in it; `expr` is the user's own.
+/// Finds the calls of `asking`, an expression with questions to the compiler. `expr` is the user's expression without them.
 pub(super) fn asking(expr: &Expr, asking: &Expr, env: &Env) -> Calls {
     let mut calls = of(asking, env);
     calls.direct = direct(expr, env).filter(|_| !calls.functions.is_empty());

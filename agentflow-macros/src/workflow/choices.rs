@@ -118,7 +118,7 @@ impl Reader<'_> {
 
     /// Computes a whole expression before the choice.
     fn part(&mut self, expr: Expr, out: &mut Vec<Statement>) -> Option<Ident> {
-        // A block is never stable. It is built, not parsed: `match .. {} > 2` at the beginning of a block is a statement.
+        // A block is never stable. It is constructed and not parsed: `match .. {} > 2` at the start of a block is a statement.
         let block = block_of(expr.clone());
         let whole = Expr::Block(syn::ExprBlock { attrs: Vec::new(), label: None, block });
         let computed = self.computed_before(whole, out);
@@ -208,7 +208,7 @@ impl Reader<'_> {
         Arm { name, binds, mutable, uncertain, cfgs, lints, returns, body }
     }
 
-    /// Reads a `let` of a view that may not be there: whether it is, is checked once, and each reader looks at it again.
+    /// Reads a `let` of a view that may be missing. Its presence is checked once, and each reader computes the view again.
     pub(super) fn partial_view(
         &mut self,
         (pat, ty): (Pat, Option<Type>),
@@ -310,7 +310,7 @@ impl Reader<'_> {
             all => syn::parse_quote!((#(#all),*)),
         };
         if has_nodes(&diverge) {
-            // With steps, or an end of the workflow, in the `else`: what is bound is computed first, if it is there.
+            // The `else` has steps or ends the workflow, so the bound values are computed first, if the pattern matches.
             let span = expr.span();
             // In parentheses, since it may begin with a struct literal.
             let head = Expr::Paren(ExprParen {
@@ -393,7 +393,7 @@ impl ArmHead {
         Self::reading(pats, &quote!(#arm))
     }
 
-    /// The names that patterns bind. A name with a capital is one of a variable only if the code of the arm names it a second time.
+    /// The names that patterns bind. A name with a capital counts as a variable only if the code of the arm uses it.
     fn reading(pats: Vec<&Pat>, arm: &TokenStream) -> Self {
         let mut head = Self::default();
         for pat in pats {
@@ -411,7 +411,7 @@ impl ArmHead {
     }
 }
 
-/// How often a word occurs.
+/// Returns the number of occurrences of a word.
 fn count(tokens: TokenStream, word: &Ident) -> usize {
     let one = |token| match token {
         TokenTree::Ident(ident) => usize::from(ident == *word),

@@ -1,5 +1,5 @@
-//! Recognizes the calls that look at a clock, at chance or at the environment, by their spelling. A step with such a call
-//! begins after all that is written above it. What else may look at more than its values, `purity` says.
+//! Recognizes, by their spelling, calls that read a clock, random numbers or the environment. A step with such a call begins
+//! after all steps above it. `purity` recognizes other expressions that depend on more than their values.
 
 use proc_macro2::{Delimiter, Ident, TokenStream, TokenTree};
 use quote::ToTokens;
@@ -14,7 +14,7 @@ const LOOKING: [&str; 6] = ["elapsed", "load", "lock", "now", "random", "recv"];
 /// Modules whose functions look outside, whatever they are given.
 const MODULES: [&str; 3] = ["env", "fs", "rand"];
 
-/// Returns true if the expression looks outside. A step that is awaited is no such look: `load().await`.
+/// Returns true if the expression has such a call. A step that is awaited, such as `load().await`, does not count.
 pub(super) fn looks_outside(expr: &impl ToTokens) -> bool {
     looks(expr.to_token_stream())
 }

@@ -102,7 +102,7 @@ impl Normal<'_> {
                     // A field, a method, a part of a path, a macro or the name of a field is no variable.
                     let is_variable = before != '.' && before != ':' && !matches!(next, ':' | '!');
                     let name = match next {
-                        // A macro of the body means its rules.
+                        // The rules of a macro of the body are part of the code.
                         '!' => self.env.meaning(&macro_name(&ident)).unwrap_or(name),
                         _ if is_variable => self.name(&name),
                         _ => name,

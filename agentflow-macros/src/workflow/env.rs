@@ -30,7 +30,7 @@ struct Binding {
     readers: usize,
     /// The names among those that it binds that something below has read.
     read: Vec<String>,
-    /// The names among them that are bound as `mut`, and how many nodes have read one of those.
+    /// The names among them that are bound as `mut`, and the number of nodes that have read one of those.
     mutable: Vec<Ident>,
     changed: usize,
 }
@@ -101,8 +101,8 @@ impl Env {
         self.push(Kind::Output { name, handle, node: node.to_owned() });
     }
 
-    /// A `let` that is another view of values, which every reader repeats. `one_type` is the variable that gives it one type
-    /// in all of them.
+    /// Binds a `let` that is a view of values, which every reader repeats. `one_type` is the variable that gives it the same
+    /// type in all of them.
     pub(super) fn view(&mut self, local: &Local, one_type: Option<Ident>, private: &TokenStream) {
         let mut local = local.clone();
         let mut meaning = String::new();
@@ -122,7 +122,7 @@ impl Env {
         self.push(Kind::View { binds: names(&local.pat), code: Before::Statement(quote!(#local)), needs, meaning });
     }
 
-    /// A macro whose rules name variables of the body: each reader defines it again, where they mean its own.
+    /// Binds a macro whose rules name variables of the body. Each reader defines it again, so that the rules use its variables.
     pub(super) fn macro_rules(&mut self, rules: &ItemMacro) {
         let needs = self.resolve(&scope::of_macro(&rules.mac));
         let meaning = code::normal(&rules.mac.tokens, self);
@@ -132,7 +132,7 @@ impl Env {
         }
     }
 
-    /// Binds a `let` whose value is in the node bound last, unless each reader computes it.
+    /// Binds a `let` whose value is either recorded by the last node or computed by each reader.
     pub(super) fn look(&mut self, local: &Local, recorded: &Ident, private: &TokenStream) {
         let last = self.bindings.len() - 1;
         let Some(init) = &local.init else { return };

@@ -199,7 +199,8 @@ fn settings(workflow: &Workflow, steps: &Ident, private: &TokenStream) -> TokenS
     settings
 }
 
-/// The attributes of the function, and its lint levels for the steps. An expected lint occurs in one of both.
+/// Returns the attributes of the function, and its lint levels for the steps. An expected lint is expected in only one of
+/// them.
 fn divided(attrs: &[Attribute]) -> (Vec<Attribute>, TokenStream) {
     let (mut outer, mut inner) = (Vec::new(), TokenStream::new());
     for attr in attrs {
@@ -225,7 +226,7 @@ fn divided(attrs: &[Attribute]) -> (Vec<Attribute>, TokenStream) {
     (outer, inner)
 }
 
-/// The signature, whose inputs are all used. A lint that is expected there occurs where the steps read the input.
+/// Returns the signature with its expected lints allowed: they apply where the steps read the inputs.
 fn quiet_inputs(signature: &Signature) -> Signature {
     let mut signature = signature.clone();
     for input in &mut signature.inputs {

@@ -1,4 +1,4 @@
-//! Writes a gate: its question with the values that it shows, and the answer that it waits for.
+//! Writes a gate: its question with the values that it shows, and the type of the answer.
 
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{quote, quote_spanned};
@@ -22,7 +22,7 @@ impl Writer<'_> {
     ) -> TokenStream {
         let span = node.span;
         let (private, steps) = self.at(span);
-        // So that the names in a format string are read.
+        // As a `format!`, so that the names in the text are found.
         let asked: Expr = match text(question) {
             Some(text) => {
                 let (text, shown) = shown(text, self.errors);
@@ -62,7 +62,8 @@ fn text(question: &Expr) -> Option<&syn::LitStr> {
     }
 }
 
-/// The text of a question with a name for each path in it, such as `{order.id}`, and what these names show.
+/// Replaces each path in the text of a question, such as `{order.id}`, by a name. Returns the text and the arguments for the
+/// names.
 fn shown(text: &syn::LitStr, errors: &mut Errors) -> (syn::LitStr, TokenStream) {
     let (whole, mut written, mut shown) = (text.value(), String::new(), TokenStream::new());
     for part in parts(&whole) {
@@ -91,7 +92,7 @@ fn shown(text: &syn::LitStr, errors: &mut Errors) -> (syn::LitStr, TokenStream) 
         }
     }
     match shown.is_empty() {
-        // As it is written, so that the compiler reports mistakes in it at their place.
+        // The original literal, so that the compiler reports mistakes in it at their position.
         true => (text.clone(), shown),
         false => (syn::LitStr::new(&written, text.span()), shown),
     }

@@ -1,5 +1,5 @@
-//! Reads the parts of a head, which are computed once before it, and the values that each reader may compute again. It
-//! writes nothing.
+//! Reads the parts of a condition or a matched value that are computed once before the choice, and the values that each reader
+//! may compute again. It writes nothing.
 
 use proc_macro2::{Ident, Span};
 use quote::format_ident;
@@ -14,7 +14,7 @@ use super::syntax::{leaves, plain};
 use crate::patterns::{as_name, names};
 
 impl Reader<'_> {
-    /// Reads a `let` that, by its spelling, each reader may compute again.
+    /// Reads a `let` whose value each reader may compute again, judged by its spelling.
     pub(super) fn look(
         &mut self,
         (pat, ty): (Pat, Option<Type>),
@@ -45,7 +45,7 @@ impl Reader<'_> {
         let pat = syn::parse_quote!(#name);
         self.look((pat, None), expr, Vec::new(), out);
         if let Some(Statement::Look(node)) = out.last_mut() {
-            // The user has no name for it.
+            // It has no name in the user's code.
             node.name.clear();
         }
         syn::parse_quote!(#name)
@@ -56,7 +56,7 @@ impl Reader<'_> {
         format_ident!("agentflow_part_{}", self.parts, span = part.span().resolved_at(Span::mixed_site()))
     }
 
-    /// Gives a name to each owned part that the rest of the expression borrows from.
+    /// Binds each owned part from which the rest of the expression borrows to a name.
     fn without_temporaries(&mut self, mut expr: Expr, out: &mut Vec<Statement>) -> Expr {
         let borrowed = match &mut expr {
             Expr::MethodCall(call) if !computes(&call.method) => &mut call.receiver,
@@ -72,7 +72,7 @@ impl Reader<'_> {
         expr
     }
 
-    /// An expression whose parts that are not stable are computed before it, each once.
+    /// Replaces the parts of an expression that are not stable by names of values that are computed once, before it.
     pub(super) fn computed_before(&mut self, expr: Expr, out: &mut Vec<Statement>) -> Expr {
         let mut parts = Vec::new();
         let stable = hoisted(expr, &mut |part| {
@@ -93,11 +93,11 @@ impl Reader<'_> {
             }));
             out.push(Statement::Node(Node { pat, calls, policy, is_part: true, ..Node::tail(work, span, false) }));
         }
-        debug_assert!(is_stable(&stable) || leaves(&stable).is_some(), "what is left gives the same value each time");
+        debug_assert!(is_stable(&stable) || leaves(&stable).is_some(), "the rest of the expression is stable");
         self.looked(stable, out)
     }
 
-    /// A whole expression that is computed before, by the name of its node.
+    /// Computes a whole expression before, in a node that is named after `calls`.
     pub(super) fn part_of(&mut self, expr: Expr, calls: String, out: &mut Vec<Statement>) -> Expr {
         let part = self.computed_before(expr, out);
         if let Some(Statement::Node(node)) = out.last_mut() {

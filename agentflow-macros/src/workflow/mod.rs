@@ -1,6 +1,7 @@
-//! `#[workflow]`: `attrs`, `body`, `looks`, `choices`, `loops` and `forms` read, `settings` checks options; `refuse` and `signature` report what a workflow cannot have;
-//! `model` holds it as data; `names` names its nodes; `env` finds what a step reads; `expand`, `nodes`, `places`, `routes`,
-//! `rounds` and `calls` write the code, and `code` its fingerprint. `syntax`, `stable`, `clocks`, `purity` and `spans` are leaves that all of them may use.
+//! `#[workflow]`: `attrs`, `body`, `looks`, `choices`, `loops` and `forms` read the function, and `settings` its options;
+//! `refuse` and `signature` report unsupported code; `model` is the workflow as data; `names` names its nodes; `env` resolves
+//! the variables that a step reads; `expand`, `nodes`, `gates`, `places`, `routes`, `rounds` and `calls` write the code, and
+//! `code` its fingerprint. `syntax`, `stable`, `clocks`, `purity` and `spans` are leaves that all of them may use.
 
 mod asked;
 mod attrs;

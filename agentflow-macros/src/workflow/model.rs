@@ -52,8 +52,8 @@ pub(super) enum Statement {
     View(Local),
     /// A macro whose rules name variables of the body.
     Rules(ItemMacro),
-    /// A view that calls methods. If all of them are methods of the standard library, each reader repeats it; otherwise it is
-    /// computed once and recorded.
+    /// A view that calls methods. Each reader repeats it if all methods are of the standard library; otherwise it is computed
+    /// once and recorded.
     Look(Node),
     Node(Node),
 }
@@ -175,7 +175,7 @@ pub(super) struct Arm {
     pub(super) binds: Vec<Ident>,
     /// The names among them that are `mut`.
     pub(super) mutable: Vec<Ident>,
-    /// True if some of them may be constants.
+    /// `true` if some of them may be constants.
     pub(super) uncertain: bool,
     /// `#[cfg(..)]` before it.
     pub(super) cfgs: Vec<Attribute>,

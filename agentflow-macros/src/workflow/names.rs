@@ -95,7 +95,7 @@ impl NodeNames {
         if unnamed(tail) {
             tail.name = self.of(&tail_short, counts.get(&tail_short).copied().unwrap_or(1), tail);
         }
-        // Mostly they are no nodes, so they change the names of no others.
+        // They are rarely nodes, so they get the names that are left.
         for statement in statements {
             if let Statement::Look(node) = statement {
                 let wanted = if node.name.is_empty() { short(node) } else { std::mem::take(&mut node.name) };

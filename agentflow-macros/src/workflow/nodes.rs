@@ -25,7 +25,7 @@ const NO_CONTEXT: &str =
 pub(super) struct Writer<'a> {
     pub(super) private: &'a TokenStream,
     output: &'a Type,
-    /// The variables that the body awaits below, which are futures on purpose.
+    /// Variables that the body awaits later, which hold futures on purpose.
     awaited: Vec<Ident>,
     /// The context's type, when its name is not `Context`.
     context: Option<&'a Type>,
@@ -467,7 +467,7 @@ impl<'a> Writer<'a> {
         let (first, statement) = (&place.first, &calls.expr);
         // As a statement, so that the compiler warns about what must be used.
         let statement = quote!(#first #statement;);
-        // Its readers match the pattern of a `let .. else` again, and the compiler warns there.
+        // Readers match the pattern of a `let .. else` again, and get the compiler's warnings about it.
         let matched = is_let_else(expr).then(|| quote!(unused_variables,));
         let end = quote_spanned! {span=>
             #[allow(#matched clippy::let_unit_value, clippy::let_underscore_must_use, clippy::let_underscore_untyped)]

@@ -16,7 +16,7 @@ use crate::scope;
 
 /// The start condition of a node, and the code that asks the compiler for it.
 pub(super) struct Place {
-    /// The call of the library for the node.
+    /// The method of `Node` that sets the condition.
     pub(super) method: TokenStream,
     /// Variables that receive the answers of the compiler.
     pub(super) declared: Declared,
@@ -52,7 +52,7 @@ impl Declared {
 }
 
 impl Writer<'_> {
-    /// Writes a value that each reader computes again if its methods are known, and that is recorded otherwise.
+    /// Writes a value that each reader computes again if its methods are known, and that a node records otherwise.
     pub(super) fn look(&mut self, node: &Node, env: &mut Env) -> TokenStream {
         let Node { pat: Some(pat), work: Work::Value(expr), ty, attrs, .. } = node else { return TokenStream::new() };
         let ty = ty.as_ref().map(|ty| quote!(: #ty));

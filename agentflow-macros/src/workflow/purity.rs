@@ -1,8 +1,8 @@
 //! Recognizes expressions that depend only on the values that they read: arithmetic, macros such as `format!`, and methods of
-//! the standard library. Any other expression may read the effect of a step above, so it is computed at its place.
+//! the standard library. Any other expression may read the effect of a step above, so it is computed after the steps above.
 //!
-//! A method is known by its name and by the type that it is called on. The compiler knows the type: the expression asks it
-//! in code that never runs, in front of the call, and tells the answer to a variable outside of the closure.
+//! A method is known by its name and the type of its receiver. Only the compiler knows the type, so the expansion puts code
+//! that never runs in front of the call. By type inference, this code fixes the type of a variable outside of the closure.
 //!
 //! ```text
 //! let told_0 = told();
@@ -24,11 +24,11 @@ use super::syntax::{awaits, macro_name, plain};
 use crate::patterns::names;
 use crate::scope::placeholders;
 
-/// An expression that may depend on more than the values that it reads.
+/// The result for an expression: the values that it depends on.
 pub(super) enum Purity {
-    /// It depends on them alone.
+    /// It depends only on the values that it reads.
     Known,
-    /// It does if all types are of the standard library that these variables are told.
+    /// It depends only on them if these variables have types of the standard library.
     IfStandard(Vec<Ident>),
     /// It may depend on anything.
     Unknown,
@@ -41,7 +41,7 @@ impl Purity {
         quote!(#(let #told = #private::told();)*)
     }
 
-    /// The call of the library for a node: `method`, or `method_unless` where the types decide.
+    /// The method call on the node: `method`, or `method_unless` if the types decide.
     pub(super) fn place(&self, method: &str) -> TokenStream {
         let (method, unless) = (format_ident!("{method}"), format_ident!("{method}_unless"));
         match self {
@@ -101,8 +101,8 @@ impl<'j> Judge<'j> {
         if self.is_unknown { expr.clone() } else { asking }
     }
 
-    /// The same of what a step computes before it awaits anything: the arguments of its calls. A future is a step whose
-    /// `.await` the expansion adds.
+    /// Judges the code of a step before its first `.await`: the arguments of its calls. With `is_future`, the expansion adds the
+    /// `.await`.
     pub(super) fn arguments(&mut self, expr: &Expr, is_future: bool) -> Expr {
         let mut asking = expr.clone();
         if is_future {
@@ -232,7 +232,7 @@ impl<'j> Judge<'j> {
         mac.tokens = arguments.to_token_stream();
     }
 
-    /// `format!` shows names in its text, too.
+    /// Judges the names in the text of a macro such as `format!`.
     fn shown(&mut self, text: &syn::LitStr) {
         for name in placeholders(&text.value()).filter(|name| !self.is_variable(name)).collect::<Vec<_>>() {
             match is_constant_by_name(name) {
@@ -319,7 +319,7 @@ impl<'j> Judge<'j> {
     }
 }
 
-/// Returns true for a call whose type follows from what is done with its value, such as `n.try_into()`.
+/// Returns true for a call whose type is inferred from the use of its value, such as `n.try_into()`.
 fn is_inferred(receiver: &Expr) -> bool {
     const INFERRED: [&str; 8] = ["collect", "default", "from", "into", "parse", "product", "sum", "try_into"];
     match plain(receiver) {
@@ -379,7 +379,7 @@ impl VisitMut for Judge<'_> {
                 None
             }
             Expr::Unary(unary) => {
-                // A type of the program's own can do anything as it is looked into, which a copy of a value does not.
+                // `Deref` of a type of the program can do anything. A variable is a copy of a recorded value.
                 let is_item = matches!(plain(&unary.expr), Expr::Path(path)
                     if !path.path.get_ident().is_some_and(|ident| self.is_variable(&ident.unraw().to_string())));
                 if is_item && matches!(unary.op, UnOp::Deref(_)) {
@@ -454,7 +454,7 @@ impl VisitMut for Judge<'_> {
             }
         }
         match name.as_str() {
-            // They show their arguments as they are written.
+            // They print the source text of their arguments, which must not change.
             "assert" | "debug_assert" | "ensure" => {
                 let (mut asking, told) = (mac.clone(), self.told.len());
                 self.each_argument(&mut asking, Self::visit_expr_mut);

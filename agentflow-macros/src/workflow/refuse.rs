@@ -240,7 +240,7 @@ pub(super) fn spawned(expr: &Expr, errors: &mut Errors) {
     Spawned(errors).visit_expr(expr);
 }
 
-/// Reports variables that could change after they are bound, and adds them to those that are reported.
+/// Reports variables that are bound as `mut`, and adds them to `reported`.
 pub(super) fn mutable(pat: &Pat, reported: &mut Vec<String>, errors: &mut Errors) {
     reported.extend(patterns::mutable(pat).iter().map(ToString::to_string));
     struct Mutable<'e>(&'e mut Errors);

@@ -269,7 +269,7 @@ impl Writer<'_> {
     }
 }
 
-/// The expression with `.await`, in parentheses where it needs them.
+/// Appends `.await` to an expression, with parentheses if they are needed.
 pub(super) fn awaited(expr: &Expr) -> TokenStream {
     let at = expr.span().resolved_at(Span::mixed_site());
     let base = Box::new(expr.clone());
@@ -278,7 +278,7 @@ pub(super) fn awaited(expr: &Expr) -> TokenStream {
 }
 
 impl Branch {
-    /// Returns the expression of a branch that is not a block, and true if it is a future.
+    /// Returns the expression of a branch that is not a block, and whether it is a future.
     fn call(&self) -> Option<(&Expr, bool)> {
         match &self.step {
             BranchBody::Future(expr) => Some((expr, true)),

@@ -95,7 +95,7 @@ impl Writer<'_> {
         (quote!(#written #arms_typed), quote_spanned!(at=> #steps.join(#router, #arms)))
     }
 
-    /// The choice of an arm with questions to the compiler, and when it is made.
+    /// Returns the choice of an arm with questions to the compiler, and its start condition.
     fn asked_pick(&self, head: &Head, names: &[&String], env: &Env) -> (TokenStream, Place) {
         match head {
             Head::If(conditions) => {
@@ -109,7 +109,7 @@ impl Writer<'_> {
                 match &asking[..] {
                     [Expr::Match(asking)] => {
                         let mut asking = asking.clone();
-                        // Their ends are where the compiler suggests more arms.
+                        // The compiler suggests further arms at the end of the last arm.
                         asking.arms.iter_mut().zip(&cases.arms).for_each(|(arm, of)| arm.body.clone_from(&of.body));
                         (pick_match(&asking, names), place)
                     }
@@ -236,8 +236,8 @@ fn again_match(cases: &ExprMatch, index: usize, arm: &Arm, private: &TokenStream
 }
 
 impl Arm {
-    /// Returns true if the pattern itself binds the names for a reader's code. Names that are bound again would not be
-    /// `mut`, and constants among them would be matched.
+    /// Returns true if the code of a reader must be inside of the pattern's scope. If the names were bound again, they would not
+    /// be `mut`, and constants among them would be compared.
     fn is_within(&self) -> bool {
         !self.mutable.is_empty() || self.uncertain
     }

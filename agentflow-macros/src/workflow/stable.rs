@@ -1,6 +1,6 @@
 //! Recognizes expressions that may give the same value each time they are computed: parts of recorded values, such
-//! as `order.items`, `&name` and `text.trim()`. All else is computed once, as a node. It judges by spelling; whether a method
-//! is that of a type of the standard library, the compiler is asked (`purity`).
+//! as `order.items`, `&name` and `text.trim()`. Any other expression is computed once, as a node. It judges by spelling; `purity`
+//! asks the compiler if a method belongs to a type of the standard library.
 
 use proc_macro2::Ident;
 use syn::visit::Visit;

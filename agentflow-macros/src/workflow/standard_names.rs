@@ -1,8 +1,8 @@
-//! The names of the standard library that a workflow's code may use without a look at more than its values: methods, types,
-//! functions and macros. It judges nothing.
+//! Names of methods, types, functions and macros of the standard library whose results depend only on their values. It judges
+//! nothing.
 
-/// Methods of the standard library whose result depends on the receiver and the arguments alone, or that change a variable
-/// of the expression's own. Functions that they call are judged by themselves.
+/// Methods of the standard library whose result depends only on the receiver and the arguments, or that change a local variable
+/// of the expression. Closures among the arguments are judged separately.
 #[rustfmt::skip]
 pub(super) const METHODS: &[&str] = &[
     "abs", "abs_diff", "all", "and", "and_then", "any", "append", "as_array", "as_bool", "as_bytes", "as_deref", "as_f64",

@@ -418,13 +418,13 @@ pub(super) fn is_let_else(expr: &Expr) -> bool {
     matches!(&block.block.stmts[..], [Stmt::Local(local)] if is_else(local))
 }
 
-/// Returns true for a `let` of a `None` whose type follows from its readers.
+/// Returns true for a `let` of a `None` without a type, whose type is inferred in its readers.
 pub(super) fn is_untyped_none(local: &syn::Local) -> bool {
     let init = local.init.as_ref().map(|init| plain(&init.expr));
     matches!(local.pat, syn::Pat::Ident(_)) && matches!(init, Some(Expr::Path(path)) if path.path.is_ident("None"))
 }
 
-/// The variables that are awaited by their name, and those within a macro that awaits its arguments.
+/// Returns the variables that are awaited, directly or as arguments of a macro that awaits them.
 pub(super) fn awaited_names(tokens: TokenStream) -> Vec<Ident> {
     let tokens: Vec<TokenTree> = tokens.into_iter().collect();
     let mut names = Vec::new();

@@ -15,7 +15,7 @@ use super::ProviderFormat;
 /// # let _ = reply;
 /// ```
 #[derive(Clone, Debug, Default)]
-#[must_use = "a reply does nothing until it is given to a provider"]
+#[must_use = "a reply does nothing until a provider sends it"]
 pub struct FakeReply {
     text: String,
     /// Names and arguments.
@@ -29,12 +29,12 @@ struct FakeCall {
 }
 
 impl FakeReply {
-    /// A text.
+    /// Creates a reply with a text.
     pub fn text(text: impl Into<String>) -> Self {
         Self { text: text.into(), calls: Vec::new() }
     }
 
-    /// A call of a tool. The name may be one that no tool has.
+    /// Creates a reply with a call of a tool, which need not exist.
     ///
     /// # Panics
     /// If the arguments have no JSON form.
@@ -42,8 +42,7 @@ impl FakeReply {
         Self::default().and_call(tool, arguments)
     }
 
-    /// Adds a call of a tool. A text as arguments is sent unchanged in the formats whose arguments are a text, and may be
-    /// broken JSON.
+    /// Adds a call of a tool. In formats that send arguments as a text, a string is sent unchanged, so it may be invalid JSON.
     ///
     /// # Panics
     /// If the arguments have no JSON form.
@@ -53,7 +52,7 @@ impl FakeReply {
         self
     }
 
-    /// The body of a whole answer. `turn` makes the ids of its calls.
+    /// Returns the body of an answer that is not streamed. `turn` makes the ids of its calls unique.
     pub(super) fn whole(&self, format: ProviderFormat, turn: usize) -> Value {
         let calls = self.calls.iter();
         let id = |at: usize| format!("call_{turn}_{at}");
@@ -113,7 +112,7 @@ impl FakeReply {
         }
     }
 
-    /// The body of the same answer as a stream of events.
+    /// Returns the body of a streamed answer.
     pub(super) fn events(&self, format: ProviderFormat, turn: usize) -> String {
         let whole = self.whole(format, turn);
         let events = match format {

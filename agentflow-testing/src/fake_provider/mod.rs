@@ -1,7 +1,7 @@
 //! `FakeProvider`: a model provider's server on loopback, which refuses requests that real providers refuse.
 //!
-//! A scripted model replaces the adapter too, so a test with it says nothing about the request that a provider gets. This
-//! server replaces the provider alone.
+//! A scripted model replaces the adapter too, so its tests do not check the requests that a provider receives. This server
+//! replaces only the provider.
 
 mod fake_reply;
 mod request_rules;
@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 pub use self::fake_reply::FakeReply;
 use self::request_rules::RequestFault;
 
-/// The longest that a client may take for its request.
+/// Time limit for a request of a client.
 const READ_TIMEOUT: Duration = Duration::from_secs(30);
 /// The largest request, in bytes.
 const MAX_REQUEST: usize = 64 * 1024 * 1024;
@@ -37,12 +37,12 @@ pub enum ProviderFormat {
     Gemini,
 }
 
-/// A server of a wire format on loopback, with its replies in order. The last reply is given again and again.
+/// A server of a wire format on loopback. It sends its replies in order and repeats the last one.
 ///
-/// It is strict: a request that a real provider of the format refuses is answered with status 400 and the provider's kind of
-/// error, and uses no reply. Refused are names of tools with characters beside letters, digits, `_` and `-`, arguments that
-/// are not a JSON object, calls without a result or with two, results without a call, messages without content, a wrong
-/// order of roles, schemas with unsupported keywords, and for Gemini results with the key `$ref`.
+/// It is strict: it responds to a request that a real provider would refuse with status 400 and an error in the provider's form,
+/// and uses no reply. It refuses tool names with characters other than letters, digits, `_` and `-`, arguments that are not a
+/// JSON object, calls without a result or with two, results without a call, messages without content, a wrong order of roles,
+/// schemas with unsupported keywords, and for Gemini results with the key `$ref`.
 ///
 /// It answers as a stream if the request asks for one. The server ends when this is dropped.
 ///
@@ -116,24 +116,24 @@ impl FakeProvider {
         Ok(Self { base_url, state })
     }
 
-    /// Accepts every request from now on. Default: strict.
+    /// Accepts every request. Default: strict.
     #[must_use]
     pub fn lenient(self) -> Self {
         locked(&self.state).is_strict = false;
         self
     }
 
-    /// The base URL for the builder of a model, such as `OpenAiChat::builder(..).base_url(..)`.
+    /// Returns the base URL for the builder of a model, such as `OpenAiChat::builder(..).base_url(..)`.
     pub fn base_url(&self) -> &str {
         &self.base_url
     }
 
-    /// The bodies of all requests until now, refused ones included.
+    /// Returns the bodies of all requests so far, including refused ones.
     pub fn requests(&self) -> Vec<Value> {
         locked(&self.state).requests.clone()
     }
 
-    /// The messages of all refusals until now.
+    /// Returns the messages of all refusals so far.
     pub fn refusals(&self) -> Vec<String> {
         locked(&self.state).refusals.clone()
     }

@@ -1,6 +1,5 @@
-//! Rules of real providers for requests. The strictest server of a wire format decides.
-//!
-//! It refuses what these servers refuse, and nothing that they accept.
+//! Rules of real providers for requests: those of the strictest server of each wire format. A request that all servers accept
+//! is never refused.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +8,7 @@ use serde_json::Value;
 use super::ProviderFormat;
 use super::seen_request::{SeenCall, SeenResult, SeenTurn, Speaker};
 
-/// The reason for which a provider refuses a request.
+/// The reason why a provider refuses a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct RequestFault {
     /// The place in the body.
@@ -95,7 +94,7 @@ fn has_reference(value: &Value) -> bool {
     }
 }
 
-/// Checks who speaks first, and before a call.
+/// Checks the author of the first turn, and the order of turns before a call.
 fn check_order(format: ProviderFormat, turns: &[SeenTurn]) -> Checked {
     let needs_user = matches!(format, ProviderFormat::Anthropic | ProviderFormat::Gemini);
     let first = turns.iter().find(|turn| turn.speaker != Speaker::System);
@@ -116,7 +115,7 @@ fn check_order(format: ProviderFormat, turns: &[SeenTurn]) -> Checked {
     Ok(())
 }
 
-/// Checks that each call has one result, in the turns right behind it.
+/// Checks that each call has one result in the following turns.
 fn check_pairs(format: ProviderFormat, turns: &[SeenTurn]) -> Checked {
     let (mut open, mut used): (Vec<&SeenCall>, BTreeSet<&str>) = (Vec::new(), BTreeSet::new());
     for turn in turns {
@@ -179,7 +178,7 @@ const OF_GEMINI: [&str; 22] = [
     "nullable",
 ];
 
-/// Keywords that no strict schema of OpenAI has.
+/// Keywords that are invalid in OpenAI's strict schemas.
 const NOT_STRICT: [&str; 8] =
     ["allOf", "not", "if", "then", "else", "dependentRequired", "dependentSchemas", "patternProperties"];
 

@@ -1,6 +1,6 @@
-//! Reads a request of each wire format as turns: who speaks, which tools are called, which results are given.
+//! Reads a request of each wire format as turns with their authors, tool calls and results.
 //!
-//! It judges nothing. `request_rules.rs` does.
+//! `request_rules.rs` checks them.
 
 use serde_json::Value;
 
@@ -11,7 +11,7 @@ pub(super) struct SeenTurn {
     pub(super) speaker: Speaker,
     /// The place in the body, as the provider writes it.
     pub(super) at: String,
-    /// The turn has neither text nor a file, a call, a result or another part.
+    /// `true` if the turn has no text, file, call, result or other part.
     pub(super) is_empty: bool,
     pub(super) calls: Vec<SeenCall>,
     pub(super) results: Vec<SeenResult>,
@@ -32,7 +32,7 @@ pub(super) struct SeenCall {
     /// Empty in a format that needs no ids.
     pub(super) id: String,
     pub(super) name: String,
-    /// The arguments; `None` when they are a text that is not JSON.
+    /// The arguments, or `None` if they are a text that is not JSON.
     pub(super) arguments: Option<Value>,
 }
 
@@ -53,7 +53,7 @@ fn items<'a>(value: &'a Value, at: &str) -> Vec<(String, &'a Value)> {
     items.iter().enumerate().map(|(number, item)| (format!("{at}[{number}]"), item)).collect()
 }
 
-/// Returns true if a content is neither a text with a visible character nor a list with an item.
+/// Returns true if the content has no item and no visible character.
 fn is_empty(content: &Value) -> bool {
     match content {
         Value::String(text) => text.trim().is_empty(),
@@ -67,7 +67,7 @@ impl SeenTurn {
         Self { speaker, at, is_empty, calls: Vec::new(), results: Vec::new() }
     }
 
-    /// The turns of a request.
+    /// Reads the turns of a request.
     pub(super) fn all(format: ProviderFormat, body: &Value) -> Vec<Self> {
         match format {
             ProviderFormat::OpenAiChat => {
@@ -108,7 +108,7 @@ fn of_chat(at: String, message: &Value) -> SeenTurn {
     turn
 }
 
-/// Items of one author in a row are a turn.
+/// Reads turns from items. Consecutive items of one author are a turn.
 fn of_responses(input: &Value) -> Vec<SeenTurn> {
     let mut turns: Vec<SeenTurn> = Vec::new();
     if input.is_string() {

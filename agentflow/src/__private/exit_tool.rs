@@ -14,10 +14,10 @@ use crate::tool::{EXIT_LOOP, Effects, ToolFuture};
 /// reads it: `until = |draft| draft.good`. An agent of a [`Team`](crate::agent::Team) needs neither: who answers without a
 /// transfer ends the team's run.
 ///
-/// It is a path for `tools![..]` and `#[agent(tools = [..])]`; code calls [`Context::exit_loop`]. The call ends the turn
-/// of the model, which is not asked again. The text beside the call is the output of the last round. Without a text the
-/// output of the round before is kept; of the first round, its input. A model whose answer has a type still gives it after
-/// the call. Outside of a repetition the call changes nothing, and the model continues.
+/// It is a path for `tools![..]` and `#[agent(tools = [..])]`; code calls [`Context::exit_loop`]. After the call
+/// the model is not asked again: its text beside the call is the output of the last round. Without a text, the output is that
+/// of the previous round, or the input of the first round. If the answer has a type, the model is still asked for it after the
+/// call. Outside of a repetition the call has no effect, and the model continues.
 ///
 /// ```
 /// # use agentflow::prelude::*;

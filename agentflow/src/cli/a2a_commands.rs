@@ -46,7 +46,7 @@ async fn card(agent: &A2aAgentArgs, json: bool) -> Result<(), Stop> {
         lines.push(format!("{} not verified", counted(card.signatures.len(), "signature")));
     }
     lines.extend(card.skills.iter().map(|skill| format!("skill {}: {}", skill.id, skill.description)));
-    // Control characters of another program are shown nowhere as they are, also where the output is not a terminal.
+    // Control characters of another program are always escaped, also if the output is not a terminal.
     lines.iter().try_for_each(|text| line(format_args!("{}", OneLine(text))))
 }
 

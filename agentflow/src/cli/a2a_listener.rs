@@ -1,5 +1,5 @@
-//! Serving the router of `agentwf a2a serve` from a socket: so many connections at once and of one address, each with a time limit
-//! for the head of a request. It knows no TLS.
+//! Serves the router of `agentwf a2a serve` from a socket, with limits for all connections and for each address, and a time limit
+//! for the head of a request. It has no TLS.
 
 use std::convert::Infallible;
 use std::time::Duration;

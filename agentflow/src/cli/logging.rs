@@ -1,33 +1,33 @@
-//! Logs of the command line, on standard error. The library writes them with `tracing`; this module chooses which are shown
-//! and in which form.
+//! Shows the logs of the command line on standard error. The library writes them with `tracing`; this module sets their levels
+//! and their format.
 
 use clap::{Args, ValueEnum};
 use tracing_subscriber::EnvFilter;
 
 use super::print::Stop;
 
-/// Which logs are shown.
+/// Levels and format of the logs.
 #[derive(Debug, Args)]
 pub(super) struct LogArgs {
-    /// Show warnings; -vv also information, -vvv also what helps to find faults. RUST_LOG chooses in detail
+    /// Show warnings; -vv also information, -vvv also debug messages. RUST_LOG selects levels in detail
     #[arg(short, long, action = clap::ArgAction::Count, global = true)]
     verbose: u8,
-    /// The form of logs
+    /// The format of logs
     #[arg(long, value_name = "FORM", global = true, default_value = "text")]
     log_format: LogFormat,
 }
 
-/// The form of a log line.
+/// The format of a log line.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum LogFormat {
     /// A line of text.
     Text,
-    /// A JSON object in a line, with the fields of the spans around it, such as the run.
+    /// A JSON object in a line, with the fields of the enclosing spans, such as the run.
     Json,
 }
 
-/// Shows logs on standard error, as the options and the variable `RUST_LOG` say; the variable comes first. Without either,
-/// none is shown. A program that has installed a subscriber of its own keeps it.
+/// Shows logs on standard error, with the levels of the variable `RUST_LOG`, or else of the options. Without either, no logs
+/// are shown. A subscriber that the program has installed is kept.
 pub(super) fn install(args: &LogArgs) -> Result<(), Stop> {
     let by_option = match args.verbose {
         0 => None,

@@ -88,7 +88,7 @@ fn with_key(server: McpServer, variable: &str) -> Result<McpServer, Stop> {
         Stop::failed("mcp", format!("the environment has no key under `{variable}`; set it, or leave `--key-from` out"))
     })?;
     let expected: Arc<str> = format!("Bearer {key}").into();
-    // All clients are one caller, so its limits would be those of all.
+    // All clients are one caller, so limits for a caller would apply to all of them.
     let server = server.max_sessions_of_caller(usize::MAX).max_calls_of_caller(usize::MAX);
     Ok(server.authenticate(move |headers| {
         let expected = Arc::clone(&expected);

@@ -40,7 +40,7 @@ pub(super) struct Problem {
     /// The same for a person, status and code included.
     #[serde(skip)]
     sentence: String,
-    /// True if the sentence has words of a model's server, which stay in one line.
+    /// `true` if the sentence quotes a model's server. It is then printed in one line.
     #[serde(skip)]
     is_foreign: bool,
 }
@@ -93,7 +93,7 @@ impl Stop {
             Self::Failed(problem) => {
                 let sentence = match problem.is_foreign {
                     true => OneLine(&problem.sentence).to_string(),
-                    // Further lines are indented, so that no quoted text looks like a message of ours.
+                    // Further lines are indented, so that quoted text cannot look like another message.
                     false => Lines(&problem.sentence).to_string().replace('\n', "\n  "),
                 };
                 note(format_args!("{BAD}error:{BAD:#} {sentence}"));

@@ -23,7 +23,7 @@ use crate::value::Encoded;
 /// How often a run that undoes what it had done is looked at.
 const LOOK: Duration = Duration::from_millis(500);
 
-/// The store file of commands that need one, if neither the command line nor the configuration names one.
+/// Default store file of commands that need one.
 const DEFAULT_STORE: &str = "agentflow.db";
 
 /// Returns the host's runtime over the given store file, the configured store, or the default file.
@@ -34,7 +34,7 @@ pub(super) async fn with_store(host: &Runtime, file: Option<&Path>) -> Result<Ru
     }
 }
 
-/// As [`with_store`], and creates no file.
+/// Returns the same as [`with_store`], but fails if the file does not exist.
 pub(super) async fn with_existing_store(host: &Runtime, file: Option<&Path>) -> Result<Runtime, Stop> {
     let is_configured = file.is_none() && host.store().is_some();
     let path = file.unwrap_or(Path::new(DEFAULT_STORE));

@@ -49,7 +49,7 @@ pub(super) async fn view(host: &Runtime, command: WorkflowViewCommand) -> Result
 async fn list(host: &Runtime, json: bool) -> Result<(), Stop> {
     // It fetches the tools that graphs name.
     let catalogue = host.catalogue().await;
-    // One that cannot be built hides no other.
+    // If a workflow cannot be built, the others are still listed.
     let (workflows, failed) = match host.workflows() {
         Ok(workflows) => (workflows, None),
         Err(error) => {

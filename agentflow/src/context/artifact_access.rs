@@ -17,7 +17,7 @@ const MOST: usize = 64 << 20;
 /// More bytes than so many are hashed on a thread of their own.
 const MANY: usize = 256 << 10;
 
-/// Why a step of an executor saves no artifact.
+/// Error for an artifact in a step that an executor runs.
 const EXECUTED_ELSEWHERE: &str = "the runtime's executor executes this step in another process, which keeps no artifacts; \
      return the bytes, and save them in a step of a runtime without an executor";
 

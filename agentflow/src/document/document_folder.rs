@@ -66,7 +66,8 @@ impl Document {
         self.source.error(&format!("`{name}` is also the workflow of {file}; rename one"))
     }
 
-    /// The documents in a folder, in the order of their names. A file that is not a regular one cannot be read.
+    /// Returns the paths of the documents in a folder, in the order of their names, and of other files with such names, which
+    /// cannot be read.
     pub(crate) fn paths_in(folder: &Path) -> Result<Vec<PathBuf>, FolderError> {
         let failed = |source: io::Error| FolderError::Io { folder: folder.to_owned(), source: Arc::new(source) };
         let mut paths = Vec::new();

@@ -194,8 +194,8 @@ impl Document {
     /// Reads a file.
     ///
     /// # Errors
-    /// As [`read`](Self::read), and when the file cannot be read, is not UTF-8, or is not a regular file, such as a pipe or a
-    /// device. A file that grows while it is read is read up to the limit of size.
+    /// The errors of [`read`](Self::read), and if the file cannot be read, is not UTF-8, or is not a regular file but, for
+    /// example, a pipe.
     pub fn open(path: impl AsRef<Path>) -> Result<Self, DocumentError> {
         let path = path.as_ref();
         Self::of_file(path, text_of(path))

@@ -236,7 +236,7 @@ pub struct RunTerms {
     /// That it is a live run, which waits for messages until it is closed; of an agent's run of its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub live: Option<LiveTerms>,
-    /// Its model calls are streamed also without a listener.
+    /// `true` if model calls are streamed also without a listener.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub stream: bool,
 }
@@ -518,7 +518,7 @@ pub(crate) const ANSWER_TOOL: &str = "final_answer";
 /// The tool by which a model transfers the conversation to another agent of its team.
 pub(crate) const TRANSFER_TOOL: &str = "transfer_to_agent";
 
-/// The tool by which a model ends the repetition around its agent, and with it its own turns.
+/// The tool by which a model ends the loop around its agent, and its own turns.
 pub(crate) const EXIT_TOOL: &str = "exit_loop";
 
 /// An agent of a team transferred the conversation to another one.

@@ -118,7 +118,7 @@ impl StepHost {
         let Inner { state, requests, .. } = &*self.0;
         let mut state = locked(state);
         if state.ended.is_some() {
-            // The end of the step takes back the requests that are still in the queue.
+            // The end of the step returns the requests that are still in the queue.
             return task::Poll::Pending;
         }
         let Some(asked) = task::ready!(locked(requests).poll_recv(cx)) else {

@@ -8,7 +8,7 @@ use super::accepts::Validator;
 use super::schema_at::{At, Type};
 use super::{MOST, SchemaMismatch};
 
-/// Maximum number of schemas that are looked at to tell a wrong type from a wrong value.
+/// Maximum number of schemas that are read to distinguish a wrong type from a wrong value.
 const LOOKS: u32 = 1_000;
 
 /// The places that were found.
@@ -157,8 +157,8 @@ fn note(to: At<'_>, whole: &Value, value: &Value, path: &mut Vec<Step>, into: &m
     }
 }
 
-/// Returns true if a schema takes no value of the value's type. `left` counts the schemas that may still be looked at; at zero
-/// the type counts as the same.
+/// Returns true if a schema accepts no value of the value's type. `left` is the number of schemas that may still be read; at
+/// zero the result is false.
 fn is_other_type(to: At<'_>, value: &Value, depth: u32, left: &Cell<u32>) -> bool {
     let other = |to: At<'_>| {
         let Some(fewer) = left.get().checked_sub(1).filter(|_| depth > 0) else { return false };

@@ -17,11 +17,11 @@ const SCHEMA: [&str; 10] = [
 ];
 /// Keywords whose value is a list of schemas.
 const LIST: [&str; 4] = ["allOf", "anyOf", "oneOf", "prefixItems"];
-/// Keywords whose value has schemas by name.
+/// Keywords whose value is an object of schemas.
 const NAMED: [&str; 5] = ["properties", "patternProperties", "$defs", "definitions", "dependentSchemas"];
 
-/// Returns true if a schema has a keyword that reading a value into a Rust type does not enforce, such as `maxLength`, at any
-/// depth. The range of an integer type and the length of a tuple, which schemas of Rust types always have, do not count.
+/// Returns true if a schema has, at any depth, a keyword that deserialization into a Rust type does not enforce, such as
+/// `maxLength`. The range of an integer type and the length of a tuple do not count: schemas of Rust types always have them.
 pub(crate) fn has_limits(schema: &Value) -> bool {
     let Some(fields) = schema.as_object() else { return false };
     fields.iter().any(|(keyword, value)| {
@@ -58,14 +58,14 @@ fn is_limit(fields: &Map<String, Value>, keyword: &str, value: &Value) -> bool {
     }
 }
 
-/// The range of a Rust integer type, as far as its schema states it.
+/// Returns the range of a Rust integer type, with the bounds that its schema has.
 fn bounds_of(format: &str) -> Option<(i64, i64)> {
     Some(match format {
         "uint8" => (0, u8::MAX.into()),
         "uint16" => (0, u16::MAX.into()),
         "int8" => (i8::MIN.into(), i8::MAX.into()),
         "int16" => (i16::MIN.into(), i16::MAX.into()),
-        // Schemas of wider types have no other bound than this one.
+        // Schemas of wider types have only this bound.
         "uint32" | "uint64" | "uint128" | "uint" => (0, i64::MAX),
         _ => return None,
     })
@@ -89,7 +89,7 @@ mod tests {
         Point,
     }
 
-    /// Everything whose schema states what its type enforces.
+    /// Types whose schemas have only limits that deserialization enforces.
     #[derive(JsonSchema)]
     #[serde(deny_unknown_fields)]
     #[allow(dead_code, reason = "its schema is looked at alone")]
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_type_enforces_is_no_limit() {
+    fn limits_that_deserialization_enforces_do_not_count() {
         assert!(!has_limits(schemars::schema_for!(Typed).as_value()));
         assert!(has_limits(schemars::schema_for!(HashSet<u8>).as_value()));
     }

@@ -8,21 +8,21 @@ use serde_json::Value;
 use super::limit_error::LimitError;
 use super::schema_graph::{Edge, MOST_NESTED, PartId, SchemaGraph};
 
-/// Maximum number of steps of one check: a schema that is applied to a value, or 64 bytes of a text that are read.
+/// Maximum number of steps of one check. A step applies one schema to one value, or reads 64 bytes of a text.
 pub(crate) const MOST_STEPS: u64 = 2_000_000;
-/// Maximum number of steps for the sentences about a value that does not fit. Above it the value is refused without a place.
+/// Maximum number of steps to explain why a value does not fit. Beyond it, the error names no place.
 pub(crate) const MOST_EXPLAINED: u64 = 200_000;
-/// Maximum number of steps of counting. Such a step is shorter than a step of a check.
+/// Maximum number of steps to compute the bound. Such a step is cheaper than a step of a check.
 const MOST_COUNTED: u64 = 4 * MOST_STEPS;
 /// Maximum number of pairs of a schema and a value whose cost is kept.
 const MOST_KEPT: usize = 500_000;
 
-/// Steps of a check, at most.
+/// Upper bounds for the steps of a check.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct CheckCost {
-    /// To find out if the value fits.
+    /// Steps to decide if the value fits.
     pub(super) verdict: u64,
-    /// To find the places that do not fit.
+    /// Steps to find the places that do not fit.
     pub(super) explanation: u64,
 }
 
@@ -54,7 +54,7 @@ impl SchemaGraph {
     }
 }
 
-/// The values within a value and each 64 bytes of their texts, up to `most`.
+/// Returns the number of values within a value plus one for each 64 bytes of text, at most `most`.
 fn shallow_size(value: &Value, most: u64) -> u64 {
     let (mut size, mut open) = (0_u64, vec![value]);
     while let Some(value) = open.pop() {
@@ -105,7 +105,7 @@ impl Counter<'_> {
         self.sizes.get(&address(value)).copied().unwrap_or_else(|| own_size(value))
     }
 
-    /// Counting takes time itself, and ends no later than a check would.
+    /// Counts steps of this computation, which must not take longer than a check.
     fn spend(&mut self, steps: u64) -> Result<(), LimitError> {
         self.left = self.left.checked_sub(steps).ok_or(LimitError::CheckSteps)?;
         Ok(())
@@ -234,7 +234,7 @@ impl Counter<'_> {
 }
 
 impl SchemaGraph {
-    /// `true` if a schema has another one for a field of this name.
+    /// Returns true if a schema has a subschema for a field of this name.
     fn has_field(&self, id: PartId, name: &str) -> bool {
         let Some(part) = self.parts.get(id) else { return false };
         part.fields.contains(name) || part.patterns.iter().any(|pattern| self.patterns.matches(*pattern, name))

@@ -1,5 +1,5 @@
-//! Targets of the references within a JSON Schema. Where a reference is ambiguous, all schemas that it may lead to are
-//! targets, so a count of them is never too low.
+//! Finds the targets of references within a JSON Schema. An ambiguous reference has all schemas that it may mean as targets, so
+//! bounds that count them are never too low.
 
 use std::collections::{HashMap, HashSet};
 
@@ -13,12 +13,12 @@ use crate::text::head;
 const SHOWN: usize = 120;
 /// Maximum number of references that lead from a branch to the schema with its tag.
 const TAG_STEPS: usize = 8;
-/// Branches that a validator selects by a tag are at least this many.
+/// Minimum number of branches from which a validator selects by a tag.
 const TAGGED_BRANCHES: usize = 3;
 
 pub(super) struct References<'s> {
     root: &'s Value,
-    /// The resources around a schema, by its address; without an entry it is the whole schema alone.
+    /// The resources that enclose a schema, by its address. Without an entry, only the whole schema.
     scopes: HashMap<usize, Vec<&'s Value>>,
     /// Schemas with an `$id`, by its last segment.
     resources: HashMap<String, Vec<&'s Value>>,

@@ -1,5 +1,5 @@
-//! The schemas within a JSON Schema as a graph: which of them apply to the same value, and which to its fields and items.
-//! Refuses schemas whose references unfold too far. Checks no value.
+//! Reads a JSON Schema as a graph of its subschemas: those that apply to the same value, and those that apply to its fields and
+//! items. Refuses schemas whose references unfold too far. Checks no value.
 
 use std::collections::{HashMap, HashSet};
 
@@ -11,7 +11,7 @@ use super::references::References;
 
 /// Maximum number of schemas that apply to one value, summed over all schemas within a schema, with references unfolded.
 pub(crate) const MOST_UNFOLDED: u64 = 50_000;
-/// Maximum number of schemas that apply to one value one within another, and of those that a check enters at once.
+/// Maximum number of nested schemas that apply to one value, and maximum nesting of a check.
 pub(crate) const MOST_NESTED: usize = 512;
 /// Maximum depth of the JSON of a schema.
 pub(crate) const MOST_DEPTH: usize = 128;
@@ -60,17 +60,17 @@ pub(super) enum Edge {
         parts: Vec<PartId>,
         is_tagged: bool,
     },
-    /// To the same value, one of them: `then`, `else`.
+    /// One of them to the same value: `then`, `else`.
     Choice(Vec<PartId>),
     Field(String, PartId),
     /// To the fields whose name matches a pattern.
     FieldsLike(usize, PartId),
-    /// To the fields that neither `properties` nor `patternProperties` has.
+    /// To fields that match neither `properties` nor `patternProperties`.
     OtherFields(PartId),
     /// To the names of fields.
     FieldNames(PartId),
     Item(usize, PartId),
-    /// To the items from a number on.
+    /// To the items from this index on.
     Items(usize, PartId),
 }
 
@@ -133,7 +133,7 @@ impl SchemaGraph {
         Ok(())
     }
 
-    /// The schemas that apply to the same value as a part, itself included.
+    /// Measures the schemas that apply to the same value as a part, including the part.
     fn in_place(&self, id: PartId, depth: usize, sizes: &mut [PartSize]) -> Result<InPlace, LimitError> {
         match sizes[id] {
             PartSize::Known(size) => return Ok(size),
@@ -153,7 +153,7 @@ impl SchemaGraph {
         Ok(size)
     }
 
-    /// Steps for one value by a part and all that it applies; `None` for a recursive schema.
+    /// Returns the steps for one value by a part and all schemas that it applies; `None` for a recursive schema.
     fn unfolded(&self, id: PartId, depth: usize, known: &mut [InPlaceParts]) -> Option<u64> {
         match known[id] {
             InPlaceParts::Known(steps) => return Some(steps),
@@ -270,7 +270,7 @@ impl<'s> GraphBuilder<'s> {
             return Err(LimitError::Unfolded);
         }
         for target in targets {
-            // A schema that refers to itself alone applies nothing.
+            // A reference from a schema to itself adds nothing.
             if !std::ptr::eq(target, schema) {
                 part.edges.push(Edge::Same(self.id(target)));
             }
@@ -345,7 +345,7 @@ impl<'s> GraphBuilder<'s> {
                 }
                 None => (0, 0),
             },
-            // Some formats look at each letter several times.
+            // Some formats read each character several times.
             "format" => (0, 64),
             "contentMediaType" | "contentEncoding" => (0, 16),
             "minLength" | "maxLength" => (0, 1),

@@ -3,11 +3,11 @@
 
 use super::key::StateOwner;
 
-/// The key that ends the repetition around a step after this round. The value is `null`, or [`WITHOUT_OUTPUT`].
+/// The key that ends the loop around a step after this round. The value is `null`, or [`WITHOUT_OUTPUT`].
 pub(crate) const EXIT: &str = "loop:exit";
 
-/// The value of [`EXIT`], as JSON, after an agent that ended its round without an answer. The output of the round before
-/// counts then.
+/// The value of [`EXIT`], as JSON, if an agent ended its round without an answer. The output of the previous round is then
+/// the output of the loop.
 pub(crate) const WITHOUT_OUTPUT: &str = "true";
 
 /// What stands before the key of a message.

@@ -28,7 +28,7 @@ pub(super) struct ApiRequest {
     pub(super) body: Option<String>,
     /// Whether it may be made twice.
     pub(super) repeatable: bool,
-    /// True if a status of success is all that matters: then the body of the answer is not read, and the value is `null`.
+    /// `true` if only the status matters: the body of a success is not read, and the value is `null`.
     pub(super) ignores_body: bool,
 }
 

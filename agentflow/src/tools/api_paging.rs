@@ -17,7 +17,7 @@ pub(super) struct Pages<'p> {
     pub(super) next: Option<&'p BoundedPath>,
     /// The address of the first page, without what paging adds.
     pub(super) first: Url,
-    /// Path that all pages stay below, which ends with `/`.
+    /// Path prefix of all pages, which ends with `/`.
     pub(super) base_path: Option<&'p str>,
     /// Pages that were read.
     pub(super) count: u64,

@@ -83,7 +83,7 @@ pub struct ApiTool {
     access: ApiAccess,
     /// Somebody else may have written it.
     is_read: bool,
-    /// Path that all requests stay below, also those of next pages.
+    /// Path prefix of all requests, also those of next pages.
     base_path: Option<String>,
 }
 
@@ -126,7 +126,7 @@ impl ApiTool {
         Ok(Self { described, access: ApiAccess::new(), is_read: true, base_path: None })
     }
 
-    /// A tool whose requests stay below a path, which ends with `/`.
+    /// Creates a tool whose requests stay below a path, which ends with `/`.
     pub(super) fn below(base_path: String, described: ApiDescription, access: ApiAccess) -> Self {
         Self { described, access, is_read: false, base_path: Some(base_path) }
     }

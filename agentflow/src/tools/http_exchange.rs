@@ -19,8 +19,8 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// A key that is shorter stands in too many texts to be masked in them.
 const SHORTEST_KEY: usize = 6;
 
-/// Headers that describe the connection and its message, that would speak for this machine or a proxy, or that have a server
-/// read another method or path than were checked; a caller sets none.
+/// Headers that a caller must not set: those of the connection and its message, those that claim an identity of this machine or
+/// a proxy, and those that override the method or the path that were checked.
 const OWN: [&str; 23] = [
     "accept-encoding",
     "cf-connecting-ip",
@@ -47,7 +47,7 @@ const OWN: [&str; 23] = [
     "x-rewrite-url",
 ];
 
-/// How the names of further ones begin.
+/// Prefixes of further such headers.
 const OWN_FAMILIES: [&str; 5] = ["proxy-", "x-aws-ec2-", "x-forwarded", "x-http-method-override", "x-original-"];
 
 /// Whether a header is not for a caller to set.

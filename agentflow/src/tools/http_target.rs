@@ -113,19 +113,19 @@ pub(super) fn host_of(url: &Url) -> String {
     host.trim_start_matches('[').trim_end_matches(']').trim_end_matches('.').to_ascii_lowercase()
 }
 
-/// Returns true if a URL leads to a host that was named, and to its port where one was named with it.
+/// Returns true if a URL has the named host, and the named port if there is one.
 fn is_named(url: &Url, named: &str) -> bool {
     let (host, port) = named_port(named);
     is_of(&host_of(url), host) && (port.is_none() || url.port_or_known_default() == port)
 }
 
-/// Returns true if a key for a named host may go to a URL: to the port that was named with it, else to the default port of the
-/// scheme alone. Another port of a host may belong to another server.
+/// Returns true if a key for a named host may be sent to a URL: to the named port, or else only to the default port of the
+/// scheme. Another port of a host may belong to another server.
 pub(super) fn may_have_key(url: &Url, named: &str) -> bool {
     is_named(url, named) && (url.port().is_none() || named_port(named).1.is_some())
 }
 
-/// The host and the port of a name such as `example.org:8443` or `[::1]:8443`.
+/// Splits a name such as `example.org:8443` or `[::1]:8443` into the host and the port.
 fn named_port(named: &str) -> (&str, Option<u16>) {
     let bare = |host: &'_ str| host.len() > 2 && host.starts_with('[') && host.ends_with(']');
     match named.rsplit_once(':') {

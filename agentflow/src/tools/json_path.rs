@@ -17,25 +17,25 @@ use crate::tool::ToolError;
 pub(crate) const LONGEST: usize = 4 << 10;
 /// Maximum number of `..` and filters of a query.
 pub(crate) const MOST_WIDE: usize = 3;
-/// Maximum of the numbers of selectors in the brackets of a query, multiplied: each may give the same place once more.
+/// Maximum product of the numbers of selectors in the brackets of a query: each selector may repeat the same place.
 pub(crate) const MOST_COPIES: usize = 64;
-/// Maximum depth of brackets of a query: reading nested functions takes twice as long for each level.
+/// Maximum depth of brackets of a query: parsing nested functions takes twice as long for each level.
 pub(crate) const MOST_DEPTH: usize = 12;
-/// Maximum number of steps of a query: a place of the data that is looked at by a part of the query.
+/// Maximum number of steps of a query. A step is one place of the data that one part of the query visits.
 pub(crate) const MOST_STEPS: u64 = 2_000_000;
-/// Maximum number of bytes in memory that the matches of a query have together, if the data has fewer.
+/// Maximum number of bytes in memory of all matches of a query. The size of the data is always allowed.
 pub(crate) const MOST_COPIED: u64 = 4 << 20;
-/// Bytes of a query that an error shows.
+/// Maximum number of bytes of a query in an error.
 const SHOWN: usize = 200;
-/// About the bytes of a value in memory without its texts.
+/// Approximate bytes of a value in memory without its texts.
 const VALUE_BYTES: u64 = 32;
 
 #[derive(Clone)]
 pub(super) struct BoundedPath {
     query: JsonPath,
-    /// The same query in parts, each applied to every match of the one before. Empty when the query matches one place at most.
+    /// The query in parts, each applied to every match of the previous one. Empty if the query matches one place at most.
     parts: Vec<(PathSegment, JsonPath)>,
-    /// It can match more than one place.
+    /// `true` if it can match more than one place.
     #[cfg(feature = "tool-api")]
     is_wide: bool,
 }
@@ -87,10 +87,10 @@ impl BoundedPath {
         })
     }
 
-    /// One match is the answer itself, several are a list, none is `null`.
+    /// Returns a single match itself, several matches as a list, and `null` if there is none.
     ///
     /// # Errors
-    /// [`ToolStatus::OutputTooLarge`], when the query may take too many steps or its matches are too large.
+    /// [`ToolStatus::OutputTooLarge`] if the query may take too many steps or its matches are too large.
     pub(super) fn find(&self, data: &Value) -> Result<Value, ToolError> {
         let mut found = self.matches(data)?;
         Ok(match found.len() {
@@ -104,7 +104,7 @@ impl BoundedPath {
     /// `None` when that is not one; nothing is an empty list.
     ///
     /// # Errors
-    /// As those of [`find`](Self::find).
+    /// The errors of [`find`](Self::find).
     #[cfg(feature = "tool-api")]
     pub(super) fn items(&self, data: &Value) -> Result<Option<Vec<Value>>, ToolError> {
         if self.is_wide {
@@ -192,7 +192,7 @@ impl Work {
         known.copied().unwrap_or_else(|| own_size(value))
     }
 
-    /// Takes the steps of a segment at a place before it is evaluated there.
+    /// Counts the steps of a segment at a place, before it is evaluated there.
     fn spend(&mut self, segment: &PathSegment, place: &Value) -> Result<(), ToolError> {
         let size = self.size(place);
         let children = match place {
@@ -206,13 +206,13 @@ impl Work {
             false => segment.selectors,
         };
         if segment.filter_steps > 0 {
-            // A filter that looks below a child looks at each place once for every place above it.
+            // A filter that looks below a child visits each place once for every place above it.
             let within = match segment.filter_depth {
                 0 => looked_at,
                 depth => size.values.saturating_mul((1 + size.depth).saturating_pow(depth)),
             };
             steps = steps.saturating_add(within.saturating_mul(segment.filter_steps));
-            // Comparisons read texts, regular expressions for each of their states.
+            // A comparison reads texts once, a regular expression once for each of its states.
             let text = size.text / 64;
             let again = if segment.is_descendant { 1 + size.depth } else { 1 };
             let text = text.saturating_mul(again).saturating_mul(segment.pattern_steps.max(1));
@@ -240,18 +240,18 @@ fn own_size(value: &Value) -> QuerySize {
     QuerySize { values: 1, text: text as u64, depth: 0 }
 }
 
-/// The parts of a query that decide about its work, outside of names and texts in quotes.
+/// The properties of a query that determine its work. Text in quotes does not count.
 #[derive(Debug, Default)]
 struct QueryShape {
     /// Number of `..` and `?`.
     wide: usize,
-    /// The selectors of all brackets, multiplied.
+    /// Product of the numbers of selectors in all brackets.
     copies: usize,
     /// Depth of brackets.
     depth: usize,
-    /// It can match more than one place.
+    /// `true` if it can match more than one place.
     has_many: bool,
-    /// A filter begins at the root again.
+    /// `true` if a filter refers to the root.
     has_root: bool,
 }
 
@@ -264,7 +264,7 @@ impl QueryShape {
             match letter {
                 '$' => shape.has_root = true,
                 '?' => (shape.wide, shape.has_many) = (shape.wide + 1, true),
-                // Of three dots, two pairs count.
+                // Three dots count as two pairs.
                 '.' if last == '.' => (shape.wide, shape.has_many) = (shape.wide + 1, true),
                 '*' | ':' => shape.has_many = true,
                 '[' => open.push(1),

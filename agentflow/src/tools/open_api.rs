@@ -45,8 +45,8 @@ const METHODS: [&str; 8] = ["get", "put", "post", "delete", "options", "head", "
 /// ```
 ///
 /// - **Where it leads** is the host's to say, and not the document's: a [`base_url`](Self::base_url), or
-///   [hosts](ApiAccess::hosts) of which the document names one among its `servers`. Every request stays below that address: a
-///   path with a part `.` or `..` is refused, also where it is encoded, and so is a next page elsewhere.
+///   [hosts](ApiAccess::hosts), one of which is among the `servers` of the document. Every request stays below that address: a
+///   path with a part `.` or `..` is refused, also in an encoded form, and so is a next page elsewhere.
 /// - **Read are** parameters in the path, the query and headers in the default style; a request body of JSON, which is the
 ///   argument `body`; `$ref` within the document; security schemes by a [key](Self::key). The tool has the name of the operation,
 ///   with `_` for what no name has, and its summary and description.
@@ -194,7 +194,7 @@ impl OpenApi {
             idempotency_key: None,
         };
         let checked = CheckedApi::new(described.clone()).map_err(failed)?;
-        // The base of the program has a port that the program chose.
+        // A base URL of the program is trusted, with its port.
         if self.base.is_none() && described.auth.is_some() {
             self.access.check_keys(checked.template.base()).map_err(|problem| failed(vec![problem]))?;
         }
@@ -302,7 +302,7 @@ fn server(server: &Value) -> Option<String> {
     Some(url)
 }
 
-/// The path of an address, with `/` at its end.
+/// Returns the path of an address with `/` at its end.
 fn path_of(base: &str) -> String {
     let url = base.parse::<reqwest::Url>().ok();
     format!("{}/", url.as_ref().map_or("", reqwest::Url::path).trim_end_matches('/'))

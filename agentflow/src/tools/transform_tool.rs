@@ -22,8 +22,8 @@ struct Asked {
 /// matches. It has no effects.
 ///
 /// A query has at most 4 KiB, and at most three of `..` and `?` together. A call fails with
-/// [`ToolStatus::OutputTooLarge`](crate::message::ToolStatus::OutputTooLarge) when the query may take more than 2,000,000 steps
-/// on its data, and when its matches have more than 4 MiB in memory and more than the data itself.
+/// [`ToolStatus::OutputTooLarge`](crate::message::ToolStatus::OutputTooLarge) if the query may take more than 2,000,000 steps
+/// on its data, or if its matches need more than 4 MiB of memory and more than the data itself.
 ///
 /// ```
 /// use agentflow::message::ToolCall;

@@ -4,7 +4,7 @@
 use reqwest::Url;
 use serde_json::Value;
 
-/// Maximum number of bytes of an address, with placeholders or with values in their place.
+/// Maximum number of bytes of an address, with its placeholders and with their values.
 pub(crate) const LONGEST: usize = 8 << 10;
 
 /// What stands for a placeholder while the address around it is read.
@@ -55,7 +55,7 @@ impl UrlTemplate {
         if query.is_some_and(|query| query.contains(['{', '}'])) {
             return wrong("has a placeholder in its query; make it a parameter with `in: query` and leave it out here");
         }
-        // Parsers of addresses fold such parts, and servers decode and fold the rest: the path would be another one.
+        // URL parsers resolve such parts, and servers decode and resolve the rest: the path would be another one.
         if leads_out(path.trim()) || path.chars().any(char::is_control) {
             return wrong("has a part `.` or `..` or a control character in its path; write the path that is meant");
         }
@@ -164,7 +164,7 @@ fn fits(value: &str) -> Result<(), String> {
     }
 }
 
-/// Returns true if a text of a path has a part `.` or `..`, also where it is encoded several times.
+/// Returns true if a path has a part `.` or `..`, also if the part is encoded several times.
 pub(super) fn leads_out(path: &str) -> bool {
     let mut decoded = path.to_ascii_lowercase();
     for _ in 0..3 {

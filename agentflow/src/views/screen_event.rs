@@ -53,8 +53,8 @@ pub struct ScreenEvent {
 impl ScreenEvent {
     /// Maps one event; returns `None` if a screen does not show it.
     ///
-    /// A value that the workflow computes between its steps is recorded with its end alone, and this maps the end.
-    /// [`ScreenEvents`] leaves such ends out, so that every node has a start and an end.
+    /// Values that the workflow computes between its steps have only an end event, which this maps. [`ScreenEvents`] leaves
+    /// those out, so that every node has a start and an end.
     pub fn of(event: &Event) -> Option<Self> {
         let node_id = || event.path.to_string();
         let (name, data) = match &event.kind {
@@ -101,11 +101,11 @@ impl fmt::Display for ScreenEvent {
     }
 }
 
-/// Maps the events of a run, from the first one on, so that each node that is shown has one start and one end for each
-/// attempt. Values that the workflow computes between its steps are not shown.
+/// Maps the events of a run for a screen. Each attempt at a node has one start and one end. Values that the workflow computes
+/// between its steps are left out.
 ///
-/// A client that comes back with `Last-Event-ID` is sent the mapped events whose [`id`](ScreenEvent::id) is greater; map all
-/// events from the first one on for it.
+/// Map all events of the run, from the first one. To a client that reconnects with `Last-Event-ID`, send those of the results
+/// whose [`id`](ScreenEvent::id) is greater.
 #[derive(Debug, Default)]
 pub struct ScreenEvents {
     begun: HashSet<StepPath>,

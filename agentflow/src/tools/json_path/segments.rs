@@ -1,18 +1,18 @@
-//! The segments of a JSONPath query, each with the work that it may take. It evaluates nothing.
+//! Splits a JSONPath query into its segments, and bounds the work of each. It evaluates nothing.
 
 /// A segment as it is written, such as `..name` or `[?@.price < 10]`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct PathSegment {
     pub(super) text: String,
-    /// It looks at a place and all places below it.
+    /// `true` if it visits a place and all places below it.
     pub(super) is_descendant: bool,
-    /// It can match several children of a place.
+    /// `true` if it can match several children of a place.
     pub(super) has_many: bool,
     /// Number of selectors in its brackets.
     pub(super) selectors: u64,
     /// Steps of its filters for one child.
     pub(super) filter_steps: u64,
-    /// Number of parts of its filters that look at the places below the child, one within another.
+    /// Number of nested parts of its filters that visit the places below the child.
     pub(super) filter_depth: u32,
     /// Steps for each 64 bytes of a text that a regular expression of a filter reads.
     pub(super) pattern_steps: u64,
@@ -23,7 +23,7 @@ const UNKNOWN_PATTERN_STEPS: u64 = 100_000;
 /// Steps of compiling a short regular expression.
 const PATTERN_STEPS: u64 = 50;
 
-/// The segments of a query that is well formed; `None` when one is written in another way than expected.
+/// Splits a well-formed query into segments. Returns `None` if one has an unexpected form.
 pub(super) fn segments(path: &str) -> Option<Vec<PathSegment>> {
     let mut rest = path.trim().strip_prefix('$')?;
     let mut found = Vec::new();
@@ -52,7 +52,7 @@ fn name_end(text: &str) -> usize {
     text.find(|letter: char| letter == '.' || letter == '[' || letter.is_whitespace()).unwrap_or(text.len())
 }
 
-/// Calls `visit` with the place, the letter and the number of open brackets for everything outside of quotes.
+/// Calls `visit` for each character outside of quotes, with its position and the number of open brackets.
 pub(super) fn outside_of_quotes(text: &str, mut visit: impl FnMut(usize, char, usize)) {
     let (mut quote, mut open) = (None, 0_usize);
     let mut letters = text.char_indices();
@@ -71,7 +71,7 @@ pub(super) fn outside_of_quotes(text: &str, mut visit: impl FnMut(usize, char, u
     }
 }
 
-/// Finds the end of the bracket that a text begins with.
+/// Finds the end of the bracket with which a text begins.
 fn bracket_end(text: &str) -> Option<usize> {
     let mut end = None;
     outside_of_quotes(text, |at, letter, open| {
@@ -89,7 +89,7 @@ fn segment(text: &str) -> PathSegment {
         match letter {
             '*' | ':' if open <= 1 => segment.has_many = true,
             ',' if open == 1 => segment.selectors += 1,
-            // A filter within a filter looks at all children of each place of the outer one.
+            // A filter within a filter visits all children of each place of the outer one.
             '?' if has_filter => segment.filter_depth += 1,
             '?' => has_filter = true,
             '.' if last == '.' && has_filter => segment.filter_depth += 1,
@@ -124,7 +124,7 @@ fn patterns_steps(text: &str) -> u64 {
     steps
 }
 
-/// The second argument of a function, when it is a text.
+/// Returns the second argument of a function, if it is a string literal.
 fn pattern_literal(arguments: &str) -> Option<&str> {
     let (mut from, mut end) = (None, None);
     outside_of_quotes(arguments, |at, letter, open| match letter {
@@ -137,7 +137,7 @@ fn pattern_literal(arguments: &str) -> Option<&str> {
     argument.strip_prefix(quote)?.strip_suffix(quote)
 }
 
-/// An estimate: the length, multiplied by the numbers of repetitions.
+/// Estimates the steps to compile a pattern: its length, multiplied by the numbers of repetitions.
 fn pattern_steps(pattern: &str) -> u64 {
     let mut steps = pattern.len() as u64;
     for repetition in pattern.split('{').skip(1) {
