@@ -74,7 +74,7 @@ async fn charge_later(cents: u32) -> u32 {
     cents
 }
 
-/// The same with a person's consent, for which a function that is not async cannot wait.
+/// Needs a person's approval, for which a function that is not async cannot wait.
 #[tool(approve)]
 fn charge_asked(cents: u32) -> Result<u32, String> {
     CHARGED.fetch_add(1, Ordering::SeqCst);

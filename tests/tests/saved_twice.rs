@@ -1,6 +1,5 @@
-//! Two agents of one workflow that save their answers under one key: refused where they may run at the same time. So are two
-//! calls of one value to each of which a person must agree. A test program of its own, since a workflow that cannot be built
-//! is linked into it.
+//! Refuses workflows with two agents that save their answers under one key and may run at the same time, or with two calls in one
+//! value that both need an approval. It is a separate test program, since it links a workflow that cannot be built.
 
 use agentflow::Workflow;
 use agentflow::prelude::*;
@@ -114,7 +113,7 @@ async fn what_runs_in_an_order_may_save_under_one_key() {
     assert_eq!(of_rounds::workflow().run(&runtime, vec![text(), text()]).await.unwrap(), 1);
 }
 
-/// Stamps a paper, which a person must agree to.
+/// Stamps a paper, with a person's approval.
 #[tool(approve)]
 fn twice_stamp(papers: u32) -> u32 {
     papers
@@ -126,7 +125,7 @@ async fn stamped(papers: u32) -> Result<u32> {
     Ok(done)
 }
 
-/// One answer is about one call.
+/// An approval covers one call.
 #[tokio::test]
 async fn two_calls_of_one_value_that_need_an_approval_are_refused() {
     let error = stamped(1).await.unwrap_err().to_string();

@@ -258,7 +258,13 @@ impl<'s> GraphBuilder<'s> {
         Ok(part)
     }
 
-    fn reference(&mut self, part: &mut Part, schema: &'s Value, keyword: &str, value: &Value) -> Result<(), LimitError> {
+    fn reference(
+        &mut self,
+        part: &mut Part,
+        schema: &'s Value,
+        keyword: &str,
+        value: &Value,
+    ) -> Result<(), LimitError> {
         let Some(reference) = value.as_str().filter(|reference| !reference.is_empty()) else { return Ok(()) };
         if References::is_meta_schema(reference) {
             part.deep_steps = part.deep_steps.saturating_add(META_SCHEMA_STEPS);

@@ -1,5 +1,5 @@
-//! Checks for templates of addresses: of HTTP tools, and of resources of MCP servers. They have no public reader of their
-//! own, so their files are a part of this program.
+//! Checks for URL templates of HTTP tools and of MCP resources. Their parsers are private, so this program includes their
+//! source files.
 
 #[allow(dead_code, unreachable_pub, reason = "the library uses all of it")]
 #[path = "../../src/mcp_server/uri_template.rs"]
@@ -11,10 +11,10 @@ mod url_template;
 use self::uri_template::UriTemplate;
 use self::url_template::UrlTemplate;
 
-/// The bytes as a template in the first line, and a value of its placeholders or an address behind it.
+/// Checks a template in the first line, with a value for its placeholders or an address in the rest.
 ///
 /// # Panics
-/// When reading or filling it does, or a value changes the host or the parts of the path.
+/// Parsing or filling panics, or a value changes the host or the segments of the path.
 pub(crate) fn address(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     let (line, value) = text.split_once('\n').unwrap_or((text, ""));

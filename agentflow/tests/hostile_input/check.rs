@@ -64,10 +64,10 @@ pub(crate) fn answer(format: Format, bytes: &[u8]) {
     }
 }
 
-/// The bytes as a whole HTTP response, with its head, after which the connection is closed.
+/// Checks a whole HTTP response, head included, after which the connection is closed.
 ///
 /// # Panics
-/// When reading it does, or it is refused without a sentence.
+/// Reading it panics, or it is refused without a message.
 pub(crate) fn response(bytes: &[u8]) {
     for request in [ModelRequest::new("hi"), ModelRequest::new("hi").streamed()] {
         let (_, ended) = call(Format::Chat, Body::Response(bytes), request);

@@ -1,4 +1,4 @@
-//! Input that once took minutes or gigabytes: each is answered within its limit. The times are bounds for a busy machine.
+//! Input that once took minutes or gigabytes: each is handled within its limit. The times are bounds for a busy machine.
 
 use std::time::{Duration, Instant};
 
@@ -145,7 +145,7 @@ fn an_expression_copies_no_more_than_its_steps() {
     let expression: Expression = format!("many.map(i, '{text}')").parse().unwrap();
     let error = quick("the texts", || expression.evaluate(&json!({"many": many})).unwrap_err());
     assert!(error.to_string().contains("more than 100000 steps"), "{error}");
-    // A field that is not there is looked for without a hint each time.
+    // A hint is not searched for each missing field.
     let fields: Map<String, Value> = (0..2_000).map(|at| (format!("field_number_{at}"), json!(at))).collect();
     let expression: Expression = "many.filter(i, has(all.field_numbr_)).size() == 0".parse().unwrap();
     let found = quick("the fields", || expression.evaluate(&json!({"many": many[..10_000], "all": fields})).unwrap());

@@ -25,7 +25,7 @@ use fastrand::Rng;
 /// How many changed inputs there are of each kind.
 const CASES: usize = 400;
 
-/// The longest that one input may take, in a debug build on a busy machine. None of them takes a second on an idle one.
+/// Time limit for one input in a debug build on a busy machine. On an idle machine each takes less than a second.
 const LONGEST: Duration = Duration::from_secs(30);
 
 /// What breaks parsers: the ends of number types, keys and texts of other shapes, endings, unpaired halves.

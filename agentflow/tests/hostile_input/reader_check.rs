@@ -1,6 +1,6 @@
 //! Checks for untrusted text that the library reads: schemas, queries, expressions, templates, addresses, and descriptions of
-//! tools. The bounded tests in `main.rs` and the fuzz targets of `fuzz/` call the same functions. A check never requires that a
-//! text is accepted. It requires that reading it ends, and that a refusal has a sentence.
+//! tools. The bounded tests in `main.rs` and the fuzz targets of `fuzz/` call the same functions. A check does not require that a
+//! text is accepted. It requires that reading it ends, and that a refusal has a message.
 
 use std::cell::OnceCell;
 
@@ -13,10 +13,10 @@ use agentflow::tools::{self, ApiTool, GraphqlTool, OpenApi};
 use agentflow::{Context, Tool};
 use serde_json::{Value, json};
 
-/// The bytes as JSON with a `schema` and a `value`: the value is checked as the argument of a tool.
+/// Checks JSON with a `schema` and a `value`: the value is the argument of a tool with this schema.
 ///
 /// # Panics
-/// When reading the schema or checking the value does.
+/// Reading the schema or checking the value panics.
 pub(crate) fn schema(bytes: &[u8]) {
     let Ok(input) = serde_json::from_slice::<Value>(bytes) else { return };
     let schema = json!({"type": "object", "properties": {"v": input["schema"]}, "$defs": input["schema"]["$defs"]});
@@ -26,10 +26,10 @@ pub(crate) fn schema(bytes: &[u8]) {
     said(&invoked(&Runtime::builder().tools(tool).build(), "check", &arguments));
 }
 
-/// The bytes as JSON with a `path` and `data`: a query of JSONPath.
+/// Checks JSON with a `path`, a JSONPath query, and `data`.
 ///
 /// # Panics
-/// When reading the query or evaluating it does.
+/// Parsing the query or evaluating it panics.
 pub(crate) fn json_path(bytes: &[u8]) {
     thread_local! {
         static RUNTIME: OnceCell<Runtime> = const { OnceCell::new() };
@@ -41,10 +41,10 @@ pub(crate) fn json_path(bytes: &[u8]) {
     });
 }
 
-/// The bytes as an expression in the first line, and its variables as JSON behind it.
+/// Checks an expression in the first line, with its variables as JSON in the rest.
 ///
 /// # Panics
-/// When reading or evaluating it does, or it is shown in another way than it was written.
+/// Parsing or evaluating it panics, or it is not displayed as it was written.
 pub(crate) fn expression(bytes: &[u8]) {
     let Some((line, rest)) = first_line(bytes) else { return };
     match line.parse::<Expression>() {
@@ -58,10 +58,10 @@ pub(crate) fn expression(bytes: &[u8]) {
     }
 }
 
-/// The bytes as a template in the first line, and its values as JSON behind it.
+/// Checks a template in the first line, with its values as JSON in the rest.
 ///
 /// # Panics
-/// When reading or filling it does, or it is shown in another way than it was written.
+/// Parsing or filling it panics, or it is not displayed as it was written.
 pub(crate) fn template(bytes: &[u8]) {
     let Some((line, rest)) = first_line(bytes) else { return };
     match line.parse::<Template>() {
@@ -73,10 +73,10 @@ pub(crate) fn template(bytes: &[u8]) {
     }
 }
 
-/// The bytes as a misspelt name in the first line, and other names in the lines behind it.
+/// Checks a misspelt name in the first line, with the known names in the rest.
 ///
 /// # Panics
-/// When looking for the nearest one does, or it is not one of them.
+/// The search for the nearest name panics, or the result is not one of the known names.
 pub(crate) fn nearest(bytes: &[u8]) {
     let Some((line, rest)) = first_line(bytes) else { return };
     let names: Vec<&str> = rest.split('\n').collect();
@@ -92,10 +92,10 @@ pub(crate) fn nearest(bytes: &[u8]) {
     }
 }
 
-/// The bytes as a description of an HTTP tool, and as one of a GraphQL tool.
+/// Checks a description of an HTTP tool and of a GraphQL tool.
 ///
 /// # Panics
-/// When reading it does, or it is refused without a sentence.
+/// Reading it panics, or it is refused without a message.
 pub(crate) fn api_tool(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     let described = ApiTool::read(text).and_then(|tool| tool.tool());
@@ -108,10 +108,10 @@ pub(crate) fn api_tool(bytes: &[u8]) {
     }
 }
 
-/// The bytes as an OpenAPI document, and each of its operations as a tool.
+/// Checks an OpenAPI document and each of its operations as a tool.
 ///
 /// # Panics
-/// When reading it does, or it is refused without a sentence.
+/// Reading it panics, or it is refused without a message.
 pub(crate) fn open_api(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     match OpenApi::read(text) {

@@ -147,7 +147,7 @@ fn sigterm_interrupts_no_request() {
 }
 
 #[test]
-fn an_address_that_others_reach_is_served_with_a_token_alone() {
+fn an_address_beyond_loopback_needs_a_token() {
     let folder = tempfile::tempdir().unwrap();
     for arguments in [["--listen", "0.0.0.0:0"], ["--tools", "0.0.0.0:0"]] {
         let mut command = Command::new(env!("CARGO_BIN_EXE_service"));

@@ -240,7 +240,7 @@ async fn no_line_of_an_event_draws() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_listener_that_comes_late_gets_pieces_of_a_run_that_is_streamed() {
+async fn a_late_listener_receives_deltas_of_a_streamed_run() {
     const PAUSE: Duration = Duration::from_secs(1);
     for streamed in [false, true] {
         let model = ScriptedModel::new([Turn::pieces(["Te", "a", "."]).after(PAUSE).paced(PAUSE)]).capturing();
@@ -248,7 +248,7 @@ async fn a_listener_that_comes_late_gets_pieces_of_a_run_that_is_streamed() {
         let request = RunRequest::new("hi");
         let request = if streamed { request.stream() } else { request };
         let run = runtime.start_agent("late_chat", request).await.unwrap();
-        // The model has been called by then.
+        // The model has been called before this point.
         tokio::task::yield_now().await;
         let mut pieces = String::new();
         let mut events = std::pin::pin!(run.events());
@@ -265,7 +265,7 @@ async fn a_listener_that_comes_late_gets_pieces_of_a_run_that_is_streamed() {
 }
 
 #[tokio::test]
-async fn a_workflow_that_is_streamed_asks_its_agents_for_streams() {
+async fn a_streamed_workflow_streams_the_calls_of_its_agents() {
     let flow = |agent: Agent| {
         Workflow::build("late_flow", ["task"], |b, (task,)| {
             b.node("ask", (task,), move |cx, (task,): (String,)| {

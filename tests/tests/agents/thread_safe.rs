@@ -23,7 +23,7 @@ macro_rules! all_send_and_sync {
     };
 }
 
-/// All public types of both libraries with all features; a test of the project looks that none is missing.
+/// Lists all public types of both libraries with all features. A test of `project` checks that the list is complete.
 #[test]
 fn public_types_are_send_and_sync() {
     all_send_and_sync![

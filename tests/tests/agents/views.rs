@@ -126,7 +126,7 @@ async fn views_sized(text: String) -> Result<u32> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_node_that_ends_on_a_screen_has_begun_there() {
+async fn every_node_with_an_end_on_a_screen_has_a_start() {
     let run = test_runtime().build().start(views_sized::workflow(), "text".to_owned()).await.unwrap();
     let question = run.asked().await.unwrap().unwrap();
     run.approve(&question.id, Approval::granted(), "ada").await.unwrap();

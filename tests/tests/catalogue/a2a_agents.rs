@@ -211,7 +211,7 @@ async fn frames_in_the_form_of_version_0_3_are_read() {
 }
 
 #[tokio::test]
-async fn a_redirect_within_the_origin_is_followed_and_another_one_is_named() {
+async fn only_redirects_within_the_origin_are_followed_and_errors_name_others() {
     let moved = |to: &str| {
         Sent::Bytes(format!("HTTP/1.1 307 Temporary Redirect\r\nlocation: {to}\r\ncontent-length: 0\r\n\r\n"))
     };

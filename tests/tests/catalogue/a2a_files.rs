@@ -70,7 +70,7 @@ async fn a_page_with_results_ends_where_they_are_large() {
         }
         query = query.page(page.next_page_token);
     }
-    // A page has some 4 MiB of results, and one task at least.
+    // A page has about 4 MiB of results, and at least one task.
     assert_eq!(sizes, [1; 5]);
     ids.sort();
     seen.sort();

@@ -226,7 +226,7 @@ async fn a_message_is_a_duplicate_only_if_its_content_is_the_same() {
     assert_ne!(tasks[0], tasks[1]);
 }
 
-/// Some clients send texts alone, such as those of google-adk.
+/// Some clients, such as google-adk, send only texts.
 #[tokio::test]
 async fn an_input_may_be_a_text_of_json() {
     let url = server().await;

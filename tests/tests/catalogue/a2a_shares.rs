@@ -1,5 +1,4 @@
-//! No client of a server of the Agent2Agent protocol keeps others waiting: by addresses that do not answer, by bodies that do not
-//! arrive, or by lists.
+//! A client of an A2A server does not delay other clients with silent notification addresses, incomplete bodies or large lists.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -17,10 +16,10 @@ use tokio::time::timeout;
 use crate::a2a_push::hook;
 use crate::a2a_served::{runtime, serve};
 
-/// The longest that anything here may take.
+/// Time limit for each wait.
 const LIMIT: Duration = Duration::from_secs(30);
 
-/// Says a word many times.
+/// Repeats a word many times.
 #[workflow]
 async fn a2a_repeat(word: String, times: u32) -> Result<String> {
     let said = word.repeat(times as usize);
@@ -58,7 +57,7 @@ async fn silent_addresses_of_one_caller_delay_no_other_caller() {
             ada.create_push_config(&task, &config).await.unwrap();
         }
     }
-    // Each of its turns has a connection that is never answered.
+    // All concurrent notifications of the caller wait for a connection that never responds.
     let mut silent = Vec::new();
     for _ in 0..8 {
         silent.push(timeout(LIMIT, mute.accept()).await.unwrap().unwrap());

@@ -205,7 +205,7 @@ async fn a_key_that_a_description_names_goes_to_hosts_that_the_program_has_named
     let error = named().access(loopback().hosts(["*.example.org"])).tool().unwrap_err();
     assert!(error.to_string().contains("the host `api.test` is not requested"), "{error}");
     assert_eq!(server.asked(), Vec::<String>::new());
-    // Another port of the host may be the server of somebody else.
+    // Another port of the host may belong to another server.
     let error = named().access(loopback().hosts(["api.test"])).tool().unwrap_err();
     assert!(error.to_string().contains("name the host with its port in `ApiAccess::hosts`"), "{error}");
     let at_port = loopback().hosts([format!("api.test:{}", server.port)]);

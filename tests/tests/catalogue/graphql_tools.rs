@@ -145,7 +145,7 @@ async fn an_alert_goes_where_the_host_says() {
 }
 
 #[tokio::test]
-async fn an_alert_is_sent_whatever_the_body_of_the_answer_is() {
+async fn an_alert_succeeds_with_any_response_body() {
     let bodies: [(&str, String); 3] = [
         ("content-type: application/json\r\n", "ok".to_owned()),
         ("content-type: application/json\r\n", String::new()),

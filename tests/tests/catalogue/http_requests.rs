@@ -238,7 +238,7 @@ async fn keys_reach_one_host_and_nobody_else() {
     let own = json!({"url": format!("http://api.test:{}/", server.port), "headers": {"Authorization": "x"}});
     refused(&request, own, "the header `authorization` of `api.test` is set already").await;
     assert!(!format!("{request:?}").contains("sk-"));
-    // Another port of the host is another server, also after a redirect and for a key that names no port.
+    // Another port of the host is another server, also after a redirect and for a key without a port.
     let to_port = format!("http://api.test:{}/", other.port);
     let leading = Server::start(move |_| redirect(&to_port)).await;
     let request = request.secret_header(format!("api.test:{}", leading.port), "authorization", key()).secret_header(

@@ -216,7 +216,7 @@ async fn a_login_ends_with_its_client_and_after_its_time() {
     login.abort();
     within("the question to be dropped", gone.notified()).await;
 
-    // The clock stands still until the person is asked: else the time may be over before.
+    // The clock stops until the person is asked, or the time limit might be reached earlier.
     let client = site.client(waits(&asked, &gone).login_timeout(Duration::from_secs(3600)));
     let login = tokio::spawn(async move { client.login().await });
     within("the person to be asked", hold_time(asked.notified())).await;
@@ -404,7 +404,7 @@ async fn a_server_that_lets_anybody_connect_is_logged_in_to_all_the_same() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_command_line_logs_in_for_its_other_commands() {
-    // Its tool tells the token that it was sent.
+    // Its tool returns the token that it received.
     let site = Site::new(|asked, site| {
         let token = site.seen().tokens.last().map(|(token, _)| token.clone()).unwrap_or_default();
         let result = json!({"content": [{"type": "text", "text": format!("done by {token}")}]});

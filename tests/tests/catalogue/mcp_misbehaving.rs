@@ -124,7 +124,7 @@ async fn one_that_answers_whatever_it_is_asked_is_connected_to_with_a_handshake(
 }
 
 #[tokio::test(start_paused = true)]
-async fn of_tools_without_end_the_first_are_kept() {
+async fn an_endless_list_of_tools_keeps_its_first_ones() {
     let endless = peer(|_, id| {
         let page = json!({"tools": [tool("work")], "nextCursor": id.to_string()});
         vec![of(id, page)]
@@ -146,7 +146,7 @@ async fn of_tools_without_end_the_first_are_kept() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_name_that_is_listed_twice_ends_no_agent() {
+async fn a_tool_that_is_listed_twice_does_not_fail_an_agent() {
     let other = json!({"name": "work", "description": "Another one.", "inputSchema": {"type": "object"}});
     let tools = [tool("work"), other, tool("a.b"), tool("a__b"), tool("last")];
     let client = peer(move |_, id| vec![of(id, json!({"tools": tools}))]).build().unwrap();

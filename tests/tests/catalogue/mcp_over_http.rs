@@ -25,7 +25,7 @@ enum Response {
     Broken(&'static str),
     /// The beginning of a session.
     Session(Value),
-    /// A response as it is.
+    /// A raw response.
     Bytes(String),
     /// The stream of a session, which opens late; then it is so.
     Stream(Arc<AtomicBool>),
@@ -128,7 +128,7 @@ async fn an_answer_is_json_or_the_event_of_a_stream() {
     assert_eq!(client.health().protocol.as_deref(), Some("2025-11-25"));
 }
 
-/// The example server of the TypeScript SDK answers so once it was restarted.
+/// The example server of the TypeScript SDK responds in this way after a restart.
 #[tokio::test]
 async fn a_server_that_was_restarted_gets_a_new_session() {
     for (status, id) in [("400 Bad Request", "\"id\": null, "), ("500 Internal Server Error", ""), ("200 OK", "")] {
@@ -317,7 +317,7 @@ async fn an_answer_over_the_limit_is_an_error() {
 }
 
 #[tokio::test]
-async fn redirects_of_the_origin_alone_are_followed_and_pages_are_not_answers() {
+async fn only_redirects_within_the_origin_are_followed_and_pages_are_refused() {
     let url = server(|request| {
         (!request.head.starts_with("POST /mcp/ "))
             .then_some(Response::Status("307 Temporary Redirect\r\nlocation: /mcp/", ""))
@@ -371,9 +371,9 @@ async fn a_key_in_the_words_of_a_refusal_is_masked() {
     assert!(result.output.contains("I do not like") && !result.output.contains("sk-1234567"), "{}", result.output);
 }
 
-/// The journal and the model have what a server says, and a server may say what it was sent.
+/// Messages of a server reach the journal and the model, and a server may send back a key that it received.
 #[tokio::test]
-async fn a_key_that_a_server_sends_back_is_masked_in_all_that_it_says() {
+async fn a_key_that_a_server_sends_back_is_masked_in_all_messages() {
     const KEY: &str = "sk-1234567890";
     let url = server(|request| {
         let says = format!("your headers were Bearer {KEY} and blue-team");

@@ -213,7 +213,7 @@ async fn every_request_stays_below_the_base_address() {
 }
 
 #[test]
-fn a_server_of_the_document_has_the_key_at_its_default_port_alone() {
+fn a_key_is_sent_only_to_the_default_port_of_the_documents_server() {
     let port_of = |port: &str| PETS.replace("{region}.pets.example.org", &format!("{{region}}.pets.example.org{port}"));
     let tool = |port: &str, hosts: &str| {
         let api = OpenApi::read(&port_of(port)).unwrap().key("key", "PETS_KEY");

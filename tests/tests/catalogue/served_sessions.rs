@@ -195,7 +195,7 @@ async fn a_caller_has_so_many_sessions_and_others_have_theirs() {
     within("a session to be free", async { while begin("ann").await.is_none() {} }).await;
 }
 
-/// The clock stands still while a request is answered: else the session may end before it has begun.
+/// The clock stops while a request is processed, or the session might end before it has begun.
 #[tokio::test(start_paused = true)]
 async fn a_session_ends_when_it_is_idle_or_old() {
     let short = Duration::from_millis(50);

@@ -1,4 +1,4 @@
-//! No caller of an MCP server over HTTP has all turns, no address all connections, and a request names one host.
+//! Limits of an MCP server over HTTP for each caller and each address, and the check of the request's host.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use tokio::time::timeout;
 use crate::served::Held;
 use crate::served_over_http::{post, served};
 
-/// The longest that anything here may take.
+/// Time limit for each wait.
 const LIMIT: Duration = Duration::from_secs(30);
 
 fn called(tool: &str) -> String {
@@ -34,7 +34,7 @@ async fn a_caller_waits_for_its_own_calls_and_others_do_not() {
     let calls: Vec<_> = (0..10)
         .map(|_| tokio::spawn(async move { post(address, "x-who: ada\r\n", &called("hold")).await.1 }))
         .collect();
-    // Two have their turn, one waits, and the others are refused, although six turns of the server are free.
+    // Two calls run, one waits, and the others are refused, although the server could run six more.
     let (mut refused, mut open) = (0, Vec::new());
     for _ in 0..2 {
         timeout(LIMIT, held.begun.notified()).await.unwrap();
@@ -62,7 +62,7 @@ async fn a_caller_waits_for_its_own_calls_and_others_do_not() {
     timeout(LIMIT, all).await.unwrap();
 }
 
-/// A connection from another address of this machine.
+/// Connects from another address of this machine.
 #[cfg(target_os = "linux")]
 async fn from(own: &str, address: SocketAddr) -> TcpStream {
     let socket = TcpSocket::new_v4().unwrap();
@@ -70,7 +70,7 @@ async fn from(own: &str, address: SocketAddr) -> TcpStream {
     socket.connect(address).await.unwrap()
 }
 
-/// What a connection is answered until it ends.
+/// Sends a request and returns the response until the connection ends.
 #[cfg(target_os = "linux")]
 async fn asked(mut stream: TcpStream, request: &str) -> String {
     stream.write_all(request.as_bytes()).await.unwrap();
@@ -93,7 +93,7 @@ async fn half_sent_heads_of_one_address_leave_room_for_others() {
     let mut half = Vec::new();
     for _ in 0..64 {
         let mut stream = TcpStream::connect(address).await.unwrap();
-        // One that is closed cannot be written to.
+        // The server may have closed the connection.
         let _ = stream.write_all(b"POST /mcp HTTP/1.1\r\nhost: local").await;
         half.push(stream);
     }
@@ -107,7 +107,7 @@ async fn half_sent_heads_of_one_address_leave_room_for_others() {
     let request = format!("{}connection: close\r\n\r\n{body}", head("x-who: ada\r\n", body.len()));
     let answer = asked(from("127.0.0.2", address).await, &request).await;
     assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
-    // Nor do connections that were refused and stay open.
+    // Refused connections that stay open leave room too.
     for _ in 0..64 {
         let mut stream = from("127.0.0.3", address).await;
         let _ = stream.write_all(format!("{}\r\n{body}", head("", body.len())).as_bytes()).await;

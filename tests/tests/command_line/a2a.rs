@@ -19,7 +19,7 @@ fn agent() -> String {
     agent_with(&json!({}))
 }
 
-/// The same with these fields of its card.
+/// Starts an agent with these fields in its card.
 fn agent_with(fields: &Value) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
@@ -109,7 +109,7 @@ fn it_shows_a_card_and_sends_a_message() {
 }
 
 #[test]
-fn a_card_is_shown_without_what_moves_a_terminal_and_with_its_signatures_unverified() {
+fn a_card_is_shown_with_escaped_control_characters_and_unverified_signatures() {
     let forged = json!([{"protected": "eyJhbGciOiJub25lIn0", "signature": "AA"}]);
     let url = agent_with(
         &json!({"name": "Echo\u{1b}[2J", "description": "Says\u{202e} it\n again.\u{7}", "signatures": forged}),

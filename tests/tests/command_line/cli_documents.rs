@@ -88,7 +88,7 @@ fn a_folder_of_documents_is_checked_in_one_pass() {
     assert_eq!(reports[1]["problems"][0]["line"], 1);
     assert_eq!(ended.code, Some(1));
 
-    // Documents with mistakes hide no other one.
+    // Documents with mistakes do not hide others.
     let input = ["--input", "{\"a\": 1}"];
     let ended = agentwf(&["workflow", "run", "sum_up", "--document", &flows]).args(&input).run();
     assert_eq!((ended.code, ended.stdout.as_str()), (Some(0), "6\n"), "{ended:#?}");
@@ -96,7 +96,7 @@ fn a_folder_of_documents_is_checked_in_one_pass() {
     let ended = agentwf(&["workflow", "run", "b", "--document", &flows]).run();
     assert_eq!((ended.code, ended.stdout.as_str()), (Some(1), ""), "{ended:#?}");
     assert!(ended.stderr.contains("a node has no `retry`"), "{ended:#?}");
-    // Neither does one that names a tool which this program does not know.
+    // A document with an unknown tool does not hide others either.
     let ended = agentwf(&["list", "--document", &c, "--document", &b, "--document", &d]).run();
     assert_eq!(ended.code, Some(1), "{ended:#?}");
     assert!(ended.stdout.contains("sum_up(") && ended.stderr.contains("a node has no `retry`"), "{ended:#?}");
@@ -283,13 +283,13 @@ fn the_settings_of_a_file_and_the_environment_apply_to_commands() {
     write(&place, "flows/sum.yaml", SUM);
     write(&place, "flows/wrong.yaml", &SUM.replace("sum_up", "wrong").replace("tool: add", "tool: ad"));
     let file = write(&place, "agentflow.yaml", "documents: [flows]\nstore: runs.db\n");
-    // The wrong document is reported, and the others are there.
+    // The invalid document is reported, and the others are available.
     let ended = agentwf(&["list", "--config", &file]).run();
     assert!(ended.stdout.contains("sum_up(") && ended.stderr.contains("did you mean `add`?"), "{ended:#?}");
     let run = ["run", "sum_up", "--input", "{\"a\": 1}", "--config", &file];
     let ended = agentwf(&run).run();
     assert_eq!((ended.code, ended.stdout.as_str()), (Some(0), "6\n"), "{ended:#?}");
-    // The run is in the configured store, which an option and a variable replace.
+    // The run is in the configured store, which an option or a variable overrides.
     let listed = agentwf(&["runs", "list", "--config", &file]).run().stdout;
     assert_eq!(listed.matches("sum_up").count(), 1, "{listed}");
     let listed = agentwf(&["runs", "list", "--config", &file, "--store", &place.path("none.db")]).run();
@@ -297,7 +297,7 @@ fn the_settings_of_a_file_and_the_environment_apply_to_commands() {
     let other = place.path("other.db");
     let ended = agentwf(&["runs", "list"]).env("AGENTFLOW_CONFIG", &file).env("AGENTFLOW_STORE", &other).run();
     assert_eq!((ended.code, ended.stdout.as_str()), (Some(0), ""), "{ended:#?}");
-    // Logs are shown when they are asked for.
+    // Logs are shown only with an option or a variable.
     let quiet = agentwf(&["list", "--config", &file]).run();
     assert!(!quiet.stderr.contains("WARN"), "{quiet:#?}");
     for ended in [

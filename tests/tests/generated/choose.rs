@@ -25,7 +25,7 @@ pub(crate) struct Around {
     pub(crate) has_context: bool,
     /// How many functions can be called: those that are chosen already.
     pub(crate) callable: usize,
-    /// What is shared is the same for everybody who looks: nothing that changes it runs beside this place.
+    /// `true` if no concurrent step changes shared data, so that all readers see the same.
     pub(crate) alone: bool,
 }
 
@@ -65,7 +65,7 @@ impl Chooser<'_> {
         !self.without.contains(feature)
     }
 
-    /// Whether an expression may look at what is outside of the program.
+    /// Returns true if an expression may read data outside of the program.
     pub(crate) fn allows_look(&self, feature: &str, around: &Around) -> bool {
         self.allows(feature) && (feature != "shared" || around.alone)
     }
@@ -530,7 +530,7 @@ impl Chooser<'_> {
             ATTRIBUTED.iter().filter(|(step, _)| step.feature.is_none_or(|feature| self.allows(feature))).collect();
         if !attributed.is_empty() && self.one_in(4) {
             let (step, attribute) = attributed[self.rng.usize(..attributed.len())];
-            // What goes ahead of others does not wait for what they change.
+            // A step that begins early does not wait for changes of others.
             let inner = Around { alone: false, ..around.clone() };
             let value = Value::Call { call: self.call(step, &inner), wrap: Wrap::Bare };
             into.push(match step.gives {

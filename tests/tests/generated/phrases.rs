@@ -108,7 +108,7 @@ impl Chooser<'_> {
     }
 
     pub(crate) fn call(&mut self, step: &Step, around: &Around) -> Call {
-        // Run again after a crash, it would read what it has written itself.
+        // If it ran again after a crash, it would read its own write.
         let alone = around.alone && !step.text.starts_with("set_rate(");
         let form = self.form(step.text, step.takes, 1, &Around { alone, ..around.clone() });
         Call { form, is_async: step.is_async, can_fail: step.can_fail }

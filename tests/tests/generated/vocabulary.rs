@@ -12,7 +12,7 @@ pub(crate) struct Operation {
     pub(crate) text: &'static str,
     pub(crate) takes: &'static [(Mode, Type)],
     pub(crate) weight: u32,
-    /// Only with a feature.
+    /// Restricts it to programs with a feature.
     pub(crate) feature: Option<&'static str>,
 }
 
@@ -35,7 +35,7 @@ pub(crate) struct Step {
     pub(crate) weight: u32,
     pub(crate) is_async: bool,
     pub(crate) can_fail: bool,
-    /// Only with a feature.
+    /// Restricts it to programs with a feature.
     pub(crate) feature: Option<&'static str>,
 }
 
@@ -117,7 +117,7 @@ pub(crate) const OPERATIONS: &[Operation] = &[
     op(Loose, 1, "Loose::Word { word: {0} }", &[(Own, Text)]),
     op(Loose, 1, "Loose::of({0})", &[(Own, Int)]),
     op(Text, 1, "format!(\"{{0}:?}\")", &[(Name, Loose)]),
-    // What looks at more than its values, by names of the standard library.
+    // Methods with names of the standard library that depend on more than their values.
     op(Maybe, 2, "{0}.get({s})", &[(Place, Item)]).only("looks"),
     op(Maybe, 1, "SHELF.get({s}, {0})", &[(Own, Int)]).only("looks"),
     op(Int, 1, "{0}.len({s})", &[(Place, Item)]).only("looks"),

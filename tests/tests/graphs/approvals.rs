@@ -67,7 +67,7 @@ async fn asked<T>(run: &RunHandle<T>) -> Option<OpenQuestion> {
     tokio::time::timeout(PATIENCE, run.asked()).await.expect("it asks or ends").unwrap()
 }
 
-/// Answers all questions; gives the texts that were asked about.
+/// Answers all questions and returns the texts that they were about.
 async fn answered(run: &RunHandle<Encoded>, sent: &Sent, tool: &str, first: Approval) -> Vec<String> {
     let mut texts: Vec<String> = Vec::new();
     while let Some(question) = asked(run).await {
@@ -166,7 +166,7 @@ async fn a_call_by_name_is_asked_about_once_over_restarts() {
             run.abandon();
             drop(second);
 
-            // Nobody executes the run when it is answered.
+            // No process executes the run when it is answered.
             let third = runtime(&sent).graph(graph).store(store.as_another_process()).build();
             third.approve(&id, &again.path, Approval::granted(), "ada").await.unwrap();
             let run = third.resume(&id).await.unwrap();

@@ -1,4 +1,4 @@
-//! Documents that are not regular files, lead out of their folder or have no end are refused, with bounded work.
+//! Documents that are endless, not regular files or links out of their folder are refused, with bounded work.
 #![cfg(unix)]
 
 use std::fs;
@@ -16,7 +16,7 @@ use agentflow::runtime::RuntimeConfig;
 const DOCUMENT: &str =
     "name: it\noutput: number\nnodes:\n  - {name: number, does: {ask: {text: which?, answer: {type: integer}}}}\n";
 
-/// What a thread returns that may not return at all.
+/// Runs a closure on a thread, since it might never return.
 fn in_time<T: Send + 'static>(what: &str, read: impl FnOnce() -> T + Send + 'static) -> T {
     let (send, receive) = mpsc::channel();
     std::thread::spawn(move || send.send(read()));
@@ -53,7 +53,7 @@ fn pipes_devices_and_folders_are_no_documents() {
     }
 }
 
-/// The system gives its size as 0.
+/// The system reports a size of 0 for this file.
 #[cfg(target_os = "linux")]
 #[test]
 fn a_file_that_is_longer_than_its_size_is_read_to_the_limit() {
@@ -65,7 +65,7 @@ fn a_file_that_is_longer_than_its_size_is_read_to_the_limit() {
             assert!(error.contains("it has more than 4194304 bytes"), "{error}");
         }
     }
-    // It has no end: whoever reads it waits for the next line. Not everyone may read it.
+    // Reads of this file wait for the next line. Some users may not read it.
     for error in errors("/proc/kmsg".into()) {
         assert!(!error.is_empty());
     }
@@ -87,7 +87,7 @@ async fn no_link_leads_out_of_a_folder() {
     fs::write(outside.path().join("secret.yaml"), DOCUMENT).unwrap();
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name);
-    // As Kubernetes mounts files.
+    // Kubernetes mounts files in this layout.
     fs::create_dir(path("..data")).unwrap();
     fs::write(path("..data/inside"), DOCUMENT).unwrap();
     symlink("..data/inside", path("inside.yaml")).unwrap();

@@ -346,11 +346,11 @@ async fn an_agent_ends_a_loop() {
     let text = TRACKER.replace("type: sequential", "type: loop").replace("tools: []", "tools: [exit_loop]");
     let exit = || Turn::call("exit_loop", json!({}));
     for (turns, output) in [
-        // Without a text, the output of the round before is kept.
+        // Without a text, the output of the previous round is kept.
         (vec![Turn::text("1"), Turn::text("a"), Turn::text("2"), exit()], "a"),
         (vec![Turn::text("1"), Turn::text("a"), Turn::text("2"), exit().and_text("b")], "b"),
         (vec![Turn::text("1"), exit().and_text("a")], "a"),
-        // There is no round before the first one.
+        // The first round has no previous one.
         (vec![Turn::text("1"), exit()], ""),
     ] {
         let runtime = Runtime::builder().store(MemoryStore::new()).document(read(&text));

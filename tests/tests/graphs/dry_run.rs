@@ -159,7 +159,7 @@ async fn an_agent_is_drawn_with_its_team() {
     assert_eq!(outline.output["type"], "integer");
 }
 
-/// Says what it is given.
+/// Repeats a text.
 #[tool(effects = "none")]
 fn dry_say(text: String) -> String {
     text
@@ -173,7 +173,7 @@ async fn issues(pipeline: &agentflow::pipeline::Pipeline) -> Vec<(String, String
 }
 
 #[tokio::test]
-async fn the_keys_of_the_state_are_followed() {
+async fn reads_of_keys_that_nothing_saves_are_reported() {
     use agentflow::pipeline::{Pipeline, until};
     use agentflow::state::StateTransform;
     let say = |text: &str| Pipeline::tool("dry_say").with(json!({"text": text}));

@@ -511,7 +511,7 @@ fn random_pipelines_are_graphs_that_can_be_read() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_map_over_what_is_no_list_fails() {
+async fn a_map_over_a_value_that_is_not_a_list_fails() {
     let found = [
         (json!({"names": ["ada"]}), "an object"),
         (json!(7), "a number"),
@@ -525,7 +525,7 @@ async fn a_map_over_what_is_no_list_fails() {
             assert!(error.contains("a list of items is expected") && error.contains(what), "{input}: {error}");
         }
     }
-    // So it is in a graph.
+    // The same holds for a graph.
     let call = json!({"kind": "tool", "name": "pipelines_add", "with": {"object": {"n": {"item": ""}}}});
     let graph: Graph = serde_json::from_value(json!({
         "version": 1, "name": "mapped", "output": "out", "concurrency": 1,
@@ -544,7 +544,7 @@ async fn a_map_over_what_is_no_list_fails() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_router_without_a_matching_arm_shows_what_it_read() {
+async fn a_router_without_a_matching_arm_shows_the_values_that_it_read() {
     let graph: Graph = serde_json::from_value(json!({
         "version": 1, "name": "routed", "output": "out", "concurrency": 1,
         "nodes": [

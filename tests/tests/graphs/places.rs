@@ -49,7 +49,7 @@ impl Middleware for Seen {
     }
 }
 
-/// A runtime whose provider notes how its models are made.
+/// A runtime whose provider records how its models are made.
 #[derive(Clone, Default)]
 struct Lab {
     secrets: Arc<Mutex<Vec<bool>>>,
@@ -146,7 +146,7 @@ async fn an_agent_has_the_runtime_of_its_run_in_every_place() {
 }
 
 #[tokio::test]
-async fn what_an_agent_of_a_workflow_lacks_is_said_before_the_run() {
+async fn missing_resources_of_a_workflows_agent_are_reported_before_the_run() {
     let pipeline = Pipeline::value("first") >> Pipeline::from(asker());
     let input = || Encoded::new(&json!({"input": 1})).unwrap();
     let runtime = test_runtime().pipeline("ask", &pipeline).resource(Shelf(1)).store(MemoryStore::new()).build();

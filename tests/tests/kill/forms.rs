@@ -23,7 +23,7 @@ const PROGRAM: &str = "kill-forms";
 const KILLS: usize = 120;
 /// The most kills in one round: as many as its runs live through.
 const KILLS_A_ROUND: usize = 14;
-/// Nothing was recorded for so long, though nothing is waited for: it hangs. Long enough for a machine that does other work.
+/// A run that does not wait and records nothing for this long hangs. Long enough for a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A process that is killed, by its own id, when this is dropped.
@@ -241,7 +241,7 @@ fn waiting(folder: &Path, hosts: &mut [Victim]) -> Result<(), Problem> {
             return Ok(());
         }
         let is_late = began.elapsed() > PATIENCE;
-        // A message that is left is fetched within 40 ms, unless the machine is busy: what is stuck then goes on later.
+        // A waiting message is fetched within 40 ms, or later on a busy machine: then the run continues later.
         if since.elapsed() > Duration::from_millis(450) {
             match stuck_runs(&outside) {
                 None => return Ok(()),
@@ -254,7 +254,7 @@ fn waiting(folder: &Path, hosts: &mut [Victim]) -> Result<(), Problem> {
     }
 }
 
-/// Returns the runs that are neither at their end nor waiting for an answer, or that are listed as something else.
+/// Finds runs that have neither ended nor wait for an answer, or whose listed status differs from that.
 fn stuck_runs(outside: &Outside) -> Option<Problem> {
     let mut problems = String::new();
     for (run, events) in outside.runs() {

@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 
 use super::scripted_server::{After, Format, Reply, ScriptedServer};
 
-/// The longest wait of a test. It only decides how long a failure takes.
+/// Time limit of a wait. It only determines how long a failing test takes.
 const HANGS: Duration = Duration::from_secs(60);
 
 fn answered(format: Format, text: &str) -> Value {
@@ -32,7 +32,7 @@ fn answered(format: Format, text: &str) -> Value {
     }
 }
 
-/// A conversation in which a model made these calls, with success.
+/// A conversation in which a model made these calls successfully.
 fn history(calls: &[(&str, &str)], output: &str) -> Conversation {
     let calls: Vec<Arc<ToolCall>> = calls
         .iter()
@@ -45,7 +45,7 @@ fn history(calls: &[(&str, &str)], output: &str) -> Conversation {
     [Message::user("Hi"), asked, results].into_iter().collect()
 }
 
-/// The request that a conversation becomes.
+/// Returns the request for a conversation.
 async fn sent(format: Format, conversation: Conversation) -> Value {
     let server = ScriptedServer::start([Reply::document(&answered(format, "Ok"))]);
     format.model(&server).call(ModelRequest::new(conversation)).await.unwrap();
@@ -79,7 +79,7 @@ fn calls_in(format: Format, request: &Value) -> Vec<(String, Value)> {
 }
 
 #[tokio::test]
-async fn names_of_tools_in_a_history_are_ones_that_every_provider_takes() {
+async fn tool_names_in_a_history_are_valid_for_every_provider() {
     let long = "x".repeat(90);
     let longer = "x".repeat(91);
     let names = ["web.search", "web_search", "web search", "web/search", "", "größe", "2fa", "a-b", &long, &longer];
@@ -150,7 +150,7 @@ async fn results_with_references_are_texts_for_gemini() {
     ] {
         assert_eq!(result(output).await, output);
     }
-    // A text that only mentions one, and other keys, stay as they are.
+    // A text that only mentions a reference, and other keys, stay unchanged.
     for output in [r#"{"text": "a $ref", "$id": 1, "ref": {"$refs": 2}}"#, r#"["$ref"]"#] {
         assert_eq!(result(output).await, serde_json::from_str::<Value>(output).unwrap());
     }
@@ -161,7 +161,7 @@ fn pieces(calls: Value) -> Value {
     json!({"choices": [{"index": 0, "delta": {"tool_calls": calls}}]})
 }
 
-/// The names and arguments of the calls of a stream in the Chat format, as the answer has them and as its pieces add up.
+/// Returns the names and arguments of the calls of a Chat stream. The answer and the sum of its deltas must agree.
 async fn calls_of(chunks: &[Value]) -> Vec<(String, String)> {
     let end = json!({"choices": [{"index": 0, "delta": {}, "finish_reason": "tool_calls"}]});
     let chunks: Vec<Value> = chunks.iter().cloned().chain([end]).collect();
@@ -304,7 +304,7 @@ async fn pieces_of_calls_are_joined_as_the_server_means_them() {
     }
 }
 
-/// A stream with an answer, up to its reason and without the format's own end.
+/// A stream with an answer up to its stop reason, without the end of the format.
 fn finished(format: Format) -> Vec<Value> {
     match format {
         Format::Chat => vec![
@@ -321,7 +321,7 @@ fn finished(format: Format) -> Vec<Value> {
         Format::Gemini => {
             vec![json!({"candidates": [{"content": {"parts": [{"text": "Done."}]}, "finishReason": "STOP"}]})]
         }
-        // Its reason is its end.
+        // In this format the stop reason is the end.
         Format::Responses => vec![json!({"type": "response.completed", "response": answered(format, "Done.")})],
     }
 }
@@ -355,7 +355,7 @@ async fn usage_after_the_reason_is_counted_and_text_after_it_is_kept() {
     let server = ScriptedServer::start([Reply::events(&chunks).then(After::Silence)]);
     let answer = Format::Chat.model(&server).call(ModelRequest::new("Hi").streamed()).await.unwrap();
     assert_eq!((answer.usage.input_tokens, answer.usage.output_tokens), (5, 2));
-    // Some servers give a reason with each piece.
+    // Some servers send a stop reason with each piece.
     let piece = |text: &str| json!({"candidates": [{"content": {"parts": [{"text": text}]}, "finishReason": "STOP"}]});
     let server = ScriptedServer::start([Reply::events(&[piece("Do"), piece("ne.")]).then(After::Silence)]);
     let answer = Format::Gemini.model(&server).call(ModelRequest::new("Hi").streamed()).await.unwrap();
@@ -551,7 +551,7 @@ async fn thinking_in_tags_at_the_start_of_a_text_is_reasoning() {
                 assert_eq!(shown(&events), (text.to_owned(), reasoning.to_owned()), "{format:?} {pieces:?}");
             }
         }
-        // It is not sent back, as models that think in tags expect it.
+        // It is not sent back: models that think in tags expect a conversation without it.
         let first = Reply::document(&answered(format, "<think>Hm.</think>Tea."));
         let server = ScriptedServer::start([first, Reply::document(&answered(format, "Ok."))]);
         let model = format.model(&server);
@@ -572,7 +572,7 @@ async fn a_typed_answer_behind_thinking_in_tags_is_read() {
     assert_eq!(agent.run("tea").await.unwrap().into_output(), Score { points: 7 });
 }
 
-/// Only an answer that the format itself ends is whole.
+/// An answer is complete only with an end that the format defines.
 #[tokio::test]
 async fn an_answer_without_a_reason_is_not_whole() {
     for format in Format::ALL {

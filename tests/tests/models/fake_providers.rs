@@ -1,4 +1,4 @@
-//! Fake providers: they refuse what real providers refuse, and accept everything that the adapters send.
+//! Fake providers refuse the requests that real providers refuse, and accept all requests of the adapters.
 
 use std::sync::Arc;
 
@@ -47,7 +47,7 @@ struct Points {
 }
 
 #[tokio::test]
-async fn everything_that_adapters_send_is_accepted() {
+async fn all_requests_of_the_adapters_are_accepted() {
     for format in ALL {
         let replies = [
             FakeReply::text("Let me see.").and_call("web.search", json!({})).and_call("", json!({"a": 1})),

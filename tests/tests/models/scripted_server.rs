@@ -1,5 +1,5 @@
-//! A model server on loopback that gives its replies in order, the last one again and again, and keeps the bodies of the
-//! requests. It knows no wire format: a reply is plain bytes.
+//! A model server on loopback that sends its replies in order, repeats the last one, and keeps the bodies of the requests. A
+//! reply is plain bytes, so the server does not depend on a wire format.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
@@ -60,7 +60,7 @@ pub(super) enum After {
     Close,
     /// The connection stays open and silent until the client closes it.
     Silence,
-    /// This is sent again and again until the client closes the connection.
+    /// This is sent repeatedly until the client closes the connection.
     Repeat(&'static str),
 }
 
@@ -137,7 +137,7 @@ impl ScriptedServer {
         Self { url, bodies }
     }
 
-    /// The bodies of the requests until now.
+    /// Returns the bodies of the requests so far.
     pub(super) fn requests(&self) -> Vec<Value> {
         let bodies = self.bodies.lock().unwrap();
         bodies.iter().map(|body| serde_json::from_str(body).unwrap_or_else(|error| panic!("{error}: {body}"))).collect()

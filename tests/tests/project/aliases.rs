@@ -1,5 +1,5 @@
-//! Names that readers search for: those of other frameworks and of the documents that this project follows. A search in the
-//! documentation finds each, as an item or as an alias of one.
+//! Names from other frameworks and from the specifications of this project: a search in the documentation finds each of them, as
+//! an item or as an alias of one.
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -1,7 +1,7 @@
 //! No test waits without a limit: an event that never comes fails the test and does not hang it.
 //!
-//! It reads text: a wait is bounded if it is an argument of a call that has a limit, or if the line above it ends or
-//! looks at what is waited for.
+//! It searches the source text: a wait is bounded if it is an argument of a call that has a limit, or if the line above it
+//! kills the process or has waited for its end.
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -23,7 +23,7 @@ const WAITS: [&str; 6] = [
     r"StreamExt::next\(&mut \w+\)\s*\.await",
 ];
 
-/// Loops that look again and again.
+/// Loops that poll.
 const LOOKS: &str = r"yield_now\(\)|\bsleep\(";
 
 /// A loop that has a limit.
@@ -54,8 +54,8 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
-/// The tests of all packages, and what they share. The compiler's messages are no tests that run, and programs under
-/// `bin` are ended by the tests that start them.
+/// Returns the source files of the tests of all packages, with their shared code. Tests of compiler messages do not run, and
+/// tests end the programs under `bin` that they start.
 fn files() -> Vec<PathBuf> {
     let folders = ["tests/tests", "tests/src", "tests/include", "examples/tests", "agentflow/tests"];
     let mut open: Vec<PathBuf> = folders.iter().map(|folder| root().join(folder)).collect();

@@ -1,4 +1,4 @@
-//! The table of limits of readers: its numbers agree with the code. It reads files and links nothing.
+//! The numbers in the table of limits agree with the code. The test reads source files and links nothing.
 
 use std::fs;
 use std::path::Path;
@@ -77,10 +77,10 @@ const ROWS: &[(&str, &str, &str, &str)] = &[
     ("output of a tool", "bytes", "tool_definition.rs", "MAX_OUTPUT"),
 ];
 
-/// Rows without a constant of ours.
+/// Rows without a constant in this project.
 const FOREIGN: &[(&str, &str)] = &[("JSON", "depth")];
 
-/// The value of a constant, or of a field in a struct with defaults.
+/// Returns the value of a constant, or the default of a field.
 fn value_of(text: &str, name: &str) -> Option<u64> {
     let written = text.lines().map(str::trim).find_map(|line| {
         let constant = line.split_once(&format!("const {name}: ")).and_then(|(_, rest)| rest.split_once(" = "));

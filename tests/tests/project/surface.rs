@@ -186,7 +186,7 @@ fn what_may_grow_is_non_exhaustive() {
 /// across an `.await`.
 #[test]
 fn public_types_are_listed_as_send_and_sync() {
-    /// Types of expansions, which no program names, and a type that blocks the thread of a test and is not kept.
+    /// Types of macro expansions, which programs do not name, and a type that is not kept across an `.await`.
     const OTHERS: [&str; 16] = [
         "Json",
         "OutputKey",

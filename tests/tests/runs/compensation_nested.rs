@@ -208,9 +208,9 @@ async fn reserved_within(cx: &Context) -> Boxed<u32> {
     Ok(undone_reserve_once(cx.inject()?, 3).await)
 }
 
-/// The ids of calls that a model's server chooses identify nothing.
+/// Call ids that a model's server chooses are not used to identify calls.
 #[tokio::test(start_paused = true)]
-async fn every_call_is_undone_whatever_ids_a_server_chooses() {
+async fn every_call_is_undone_with_any_ids_of_the_server() {
     for tool in ["undone_reserve", "undone_reserve_once"] {
         for id in
             ["call_9", "first", "first/tool#1.undone_reserve", "within", "within/tool#1.undone_reserve_once", "said"]

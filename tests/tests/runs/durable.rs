@@ -119,7 +119,7 @@ async fn decide(runtime: &Runtime, handle: &mut agentflow::RunHandle<String>) ->
                 if let EventKind::NodeFailed { error, .. } = &event.kind
                     && error.kind == "interrupted"
                 {
-                    // One that was retried already is no longer interrupted.
+                    // A node that was retried already is no longer interrupted.
                     let _ = runtime.retry(handle.run_id(), &event.path.to_string(), "test").await;
                 }
             }

@@ -368,7 +368,7 @@ async fn hostile_saves(cx: &Context, artifact: bool) -> Result<u32, agentflow::E
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_step_elsewhere_that_saves_what_it_cannot_names_its_executor() {
+async fn errors_of_unsupported_saves_in_a_remote_step_name_the_executor() {
     let executor = agentflow_tests::Elsewhere::on_task(test_runtime().build());
     let runtime = test_runtime().executor(executor).store(MemoryStore::new()).build();
     for artifact in [true, false] {

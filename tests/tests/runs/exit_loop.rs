@@ -20,7 +20,7 @@ fn polisher() -> ScriptedModel {
     ending_with(|text| Turn::text(text).and_call("exit_loop", json!({})))
 }
 
-/// Adds an `x` to a text, and takes this turn when it would have four. It is not asked again after that.
+/// Adds an `x` to a text, and takes this turn instead of the fourth `x`. The model is not asked again after that.
 fn ending_with(turn: fn(String) -> Turn) -> ScriptedModel {
     ScriptedModel::from_fn(move |request| {
         let asked = request.messages.messages().iter().find(|message| message.role() == Role::User).unwrap();
@@ -88,7 +88,7 @@ async fn a_model_ends_the_repetition_around_its_agent() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_round_that_ends_without_a_text_keeps_the_output_of_the_one_before() {
+async fn a_round_that_ends_without_a_text_keeps_the_previous_output() {
     let silent = || ending_with(|_| Turn::call("exit_loop", json!({})));
     let runtime = test_runtime().store(MemoryStore::new()).model(silent()).build();
     let run = runtime.start(exit_polished::workflow(), "x".to_owned()).await.unwrap();
@@ -107,7 +107,7 @@ async fn a_round_that_ends_without_a_text_keeps_the_output_of_the_one_before() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_answer_with_a_type_is_asked_for_after_the_end_of_the_repetition() {
+async fn a_typed_answer_is_requested_after_exit_loop() {
     async fn round(cx: &Context, points: u8) -> Result<u8> {
         let model = ScriptedModel::new([Turn::call("exit_loop", json!({})), Turn::text(r#"{"value": 7}"#)]);
         let judge = Agent::new(model).name("typed_judge").tools(tools![agentflow::exit_loop]).output::<u8>();

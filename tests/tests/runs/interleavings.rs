@@ -26,7 +26,7 @@ use crate::deeds::Boxed;
 type Requested = Result<(), Error>;
 type Request = std::pin::Pin<Box<dyn Future<Output = (usize, Requested)> + Send>>;
 
-/// What an operator does.
+/// A request of an operator, or a crash.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Action {
     Grant,
@@ -51,7 +51,7 @@ const ALL: [Action; 8] = [
     Action::Crash,
 ];
 
-/// Actions, each at the place of this number.
+/// Actions, each with the number of its place.
 type Plan = Vec<(usize, Action)>;
 
 /// Counts the places that a run passes and begins the actions that are due there.
@@ -64,12 +64,12 @@ struct State {
     due: Mutex<Vec<(usize, usize, Action)>>,
     begun: Mutex<JoinSet<(usize, Requested)>>,
     outcomes: Mutex<BTreeMap<usize, Requested>>,
-    /// The operator's runtime, and the path that asks and the one that may have to be retried.
+    /// The operator's runtime, the path of the question, and the path of the node to retry.
     operator: Mutex<Option<(Runtime, &'static str, &'static str)>>,
     handle: Mutex<Option<RunHandle<Encoded>>>,
-    /// How often something was paid.
+    /// Number of payments.
     paid: AtomicU32,
-    /// How many places were passed whenever the run had come to rest.
+    /// Number of passed places each time the run came to rest.
     rests: Mutex<Vec<usize>>,
 }
 
@@ -120,7 +120,7 @@ impl Places {
         }
     }
 
-    /// Begins the next action, wherever the run is; false if there is none.
+    /// Begins the next action at the current place. Returns false if no action is left.
     fn begin_next(&self) -> bool {
         let mut due = locked(&self.0.due);
         if due.is_empty() {
@@ -131,14 +131,14 @@ impl Places {
         true
     }
 
-    /// The same in a step, where other tasks may run, too.
+    /// Passes a place in a step, where other tasks may run too.
     async fn pause(&self) {
         self.pass();
         tokio::task::yield_now().await;
         self.pass();
     }
 
-    /// The same in an access of the store: on a task of its own, since the run polls its store under a lock.
+    /// Passes a place in an access of the store. Actions begin on another task, since the run polls its store under a lock.
     async fn pause_beside(&self) {
         let places = self.clone();
         tokio::spawn(async move { places.pass() });
@@ -323,7 +323,7 @@ async fn mixed_buy(cx: &Context, cents: u32) -> Result<u32, String> {
 #[agent(tools = [mixed_buy], model = "mixed/model")]
 async fn mixed_buyer(cx: &Context, cents: u32) -> Result<String>;
 
-/// A run, with the path of its question and the one of what may have to be retried.
+/// A run, with the path of its question and the path of the node to retry.
 struct Scenario {
     name: &'static str,
     asks: &'static str,
@@ -382,7 +382,7 @@ impl Scenario {
 
 const QUIET: Duration = Duration::from_secs(3600);
 
-/// Plays a plan; gives how many places the run had passed whenever it came to rest, and at its end, or what is wrong.
+/// Plays a plan. Returns the number of passed places each time the run came to rest and at its end, or the broken promise.
 async fn play(scenario: &Scenario, plan: &Plan) -> Result<Vec<usize>, String> {
     let (places, clock) = (Places::new(plan), TestClock::new());
     let operator = scenario.builder(&places).clock(clock.clone()).store(places.0.store.clone()).build();
@@ -399,7 +399,7 @@ async fn play(scenario: &Scenario, plan: &Plan) -> Result<Vec<usize>, String> {
         match ended {
             Ok(_) if status.has_ended() && !places.begin_next() => break,
             Ok(_) if status.has_ended() => continue,
-            // Its process has ended before the run was kept.
+            // The process ended before the run was stored.
             Ok(_) if record.is_none() => {
                 while places.begin_next() {}
                 break;
@@ -431,7 +431,7 @@ async fn play(scenario: &Scenario, plan: &Plan) -> Result<Vec<usize>, String> {
     Ok(rests)
 }
 
-/// Does for a run what it waits for; false if it waits for nobody.
+/// Resolves the wait of a run: answers or retries. Returns false if the run does not wait.
 async fn finish(runtime: &Runtime, operator: &Runtime) -> Result<bool, String> {
     let text = |error: Error| error.to_string();
     let run = id();

@@ -291,7 +291,7 @@ async fn variants_of_nested(cx: &Context) -> Result<(u64, u32)> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nested_errors_are_of_their_variant_after_each_crash() {
+async fn nested_errors_keep_their_variant_after_each_crash() {
     let model = || ScriptedModel::from_fn(|_| Turn::call("asks_on", agentflow::serde_json::json!({})));
     let test = CrashTest::new(&variants_of_nested::workflow(), || ()).runtime(move |runtime| runtime.model(model()));
     let report = test.may_differ_when_interrupted().run().await;

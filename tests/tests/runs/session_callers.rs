@@ -46,7 +46,7 @@ async fn a_run_of_another_caller_is_refused_unless_the_program_allows_it() {
         let shared = agent.run(asked("and mine?", Session::existing("s").shared(), Some("bob"))).await.unwrap();
         assert!(shared.output().ends_with("|and mine?"), "{}", shared.output());
         assert_eq!(runtime.session("s").await.unwrap().caller.as_deref(), Some("ada"));
-        // Nor is a session of nobody one of somebody.
+        // A caller cannot continue a session without a caller.
         agent.run(asked("hello", Session::new("t"), None)).await.unwrap();
         assert!(agent.run(asked("hello", Session::new("t"), Some("bob"))).await.is_err());
         agent.run(asked("again", Session::new("t"), None)).await.unwrap();

@@ -1,5 +1,5 @@
-//! Files that a store, a memory and a sink of events create can be read by the user of the process alone, and a store has
-//! one path.
+//! Only the user of the process can read the files that a store, a memory and an event sink create. A store is opened by one
+//! path.
 #![cfg(unix)]
 
 use std::fs::{self, File, Permissions};
@@ -20,7 +20,7 @@ fn mode(path: &Path) -> u32 {
     fs::metadata(path).unwrap().permissions().mode() & 0o777
 }
 
-/// The modes of all files of a folder, by their names without what differs between processes.
+/// Returns the modes of all files of a folder, by their names without the parts that differ between processes.
 fn modes(folder: &Path) -> Vec<(String, u32)> {
     let name = |path: &Path| {
         let name = path.file_name().unwrap().to_string_lossy().into_owned();
@@ -32,7 +32,7 @@ fn modes(folder: &Path) -> Vec<(String, u32)> {
     modes
 }
 
-/// The part that runs in a process whose files are readable by all unless it says otherwise.
+/// Runs in a process whose umask makes new files readable by all users.
 #[tokio::test]
 async fn files_of_a_process_with_an_open_mask() {
     let Ok(folder) = std::env::var(FOLDER) else { return };
@@ -103,14 +103,14 @@ async fn a_second_path_of_an_open_file_is_refused() {
     assert!(!folder.path().join("b.db-wal").exists());
     assert_eq!(store.list(RunFilter::new()).await.unwrap().len(), 1);
 
-    // In another folder its other path is not looked for.
+    // Other folders are not searched for a second path.
     let elsewhere = tempfile::tempdir_in(folder.path()).unwrap();
     let third = elsewhere.path().join("c.db");
     fs::hard_link(&first, &third).unwrap();
     let error = SqliteStore::open(&third).await.unwrap_err().to_string();
     assert!(error.contains("c.db` has another path, a hard link"), "{error}");
 
-    // Closed, it has no log, and any of its paths may be the one.
+    // A closed file has no log, and any of its paths can be used.
     drop(store);
     let store = SqliteStore::open(&second).await.unwrap();
     assert_eq!(store.list(RunFilter::new()).await.unwrap().len(), 1);
@@ -125,7 +125,7 @@ async fn a_second_path_of_a_memory_with_a_journal_is_refused() {
     drop(SqliteMemory::open(&first).await.unwrap());
     fs::hard_link(&first, &second).unwrap();
     drop(SqliteMemory::open(&second).await.unwrap());
-    // A crash leaves a journal, with which the file is to be rolled back.
+    // A crash leaves a rollback journal.
     fs::write(folder.path().join("a.db-journal"), "").unwrap();
     let error = SqliteMemory::open(&second).await.unwrap_err().to_string();
     assert!(error.contains("b.db` is the same file as `"), "{error}");

@@ -104,7 +104,7 @@ async fn a_file_of_the_second_layout() {
     assert_eq!(version, Ok(7));
 }
 
-/// A file of the layout before tags had the age of their runs.
+/// A file of the layout in which tags do not have the age of their runs.
 #[tokio::test]
 async fn a_file_of_the_sixth_layout() {
     let folder = tempfile::tempdir().unwrap();

@@ -176,7 +176,7 @@ async fn asks_within_another(level: u32) -> Result<u32> {
 
 type Flow = Workflow<(u32,), u32>;
 
-/// Each way to write the call, with the levels that it asks about when it is given 1 and each call is granted.
+/// Each way to write the call, with the levels of its questions for the input 1 if all calls are granted.
 fn flows() -> Vec<(Flow, Vec<u32>)> {
     vec![
         (asks_directly::workflow(), vec![2]),
@@ -201,12 +201,12 @@ fn flows() -> Vec<(Flow, Vec<u32>)> {
 
 const PATIENCE: Duration = Duration::from_secs(3600);
 
-/// The next question; none when the run has ended.
+/// Returns the next question, or `None` if the run has ended.
 async fn asked<T>(run: &RunHandle<T>) -> Option<OpenQuestion> {
     tokio::time::timeout(PATIENCE, run.asked()).await.expect("it asks or ends").unwrap()
 }
 
-/// Answers every question of a run with `answer`; gives the levels that were asked about, in their order.
+/// Answers every question of a run with `answer`. Returns the levels of the questions, in their order.
 async fn answered(
     flow: &Flow,
     answer: impl Fn(usize, u32) -> Approval,
@@ -221,7 +221,7 @@ async fn answered(
         let level = u32::try_from(about["level"].as_u64().unwrap()).unwrap();
         assert_eq!(question.message, format!("call `asks_remind(level: {level})`?"), "{}", flow.name());
         let made = sent();
-        // Of a run whose calls ask at the same time, those that were granted may have been made.
+        // If calls ask at the same time, the granted ones may have been made.
         assert!(made.len() <= levels.len(), "{}: {made:?} before the answer about {level}", flow.name());
         let answer = answer(levels.len(), level);
         levels.push(level);
@@ -272,7 +272,7 @@ async fn a_denied_call_is_not_made() {
         assert!(!sent().contains(&expected[0]), "{}: {:?}", flow.name(), sent());
         assert_eq!(levels[0], expected[0], "{}", flow.name());
     }
-    // The last one alone.
+    // Only the last one.
     for (flow, expected) in flows().into_iter().filter(|(_, expected)| expected.len() > 1) {
         let last = expected.len() - 1;
         let (levels, ended, _) = answered(&flow, |at, _| match at == last {
@@ -410,7 +410,7 @@ async fn the_words_of_a_node_are_those_of_its_call() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_grants_the_tool_when_the_run_begins_is_not_asked() {
+async fn a_grant_of_the_tool_at_the_start_of_the_run_replaces_the_question() {
     for (flow, expected) in flows() {
         SENT.with_borrow_mut(Vec::clear);
         let runtime = test_runtime().grant(["approve:asks_remind"]).build();
@@ -441,7 +441,7 @@ async fn asks_whether(level: u32) -> Result<u32> {
     Ok(u32::from(approval.is_granted()))
 }
 
-/// A workflow that is called as a function has no one who could answer.
+/// Questions of a workflow that is called as a function cannot be answered.
 #[tokio::test(start_paused = true)]
 async fn a_question_that_nobody_can_answer_is_an_error() {
     let mut flows: Vec<Flow> = flows().into_iter().map(|(flow, _)| flow).collect();
@@ -459,7 +459,7 @@ async fn a_question_that_nobody_can_answer_is_an_error() {
     }
     let error = tokio::time::timeout(PATIENCE, asks_directly(1)).await.unwrap().unwrap_err().to_string();
     assert!(error.contains("`asks_remind` needs a person's approval"), "{error}");
-    // Who has a handle can answer.
+    // With a handle, questions can be answered.
     let run = runtime.start(asks_directly::workflow(), 1).await.unwrap();
     let question = asked(&run).await.unwrap();
     run.approve(&question.path, Approval::granted(), "ada").await.unwrap();

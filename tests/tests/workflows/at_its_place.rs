@@ -54,7 +54,7 @@ async fn stamped_in_an_argument(n: u64) -> Result<u64> {
     Ok(took + m)
 }
 
-/// `name` is made of an input by what is known to look at nothing else, so `second` does not wait for `first`.
+/// `name` is computed from an input by known methods, so `second` does not wait for `first`.
 #[workflow]
 async fn beside(n: u64) -> Result<u64> {
     let first = slow(n).await?;
@@ -88,7 +88,7 @@ async fn what_is_made_of_values_delays_nothing() {
 static RATE: AtomicU64 = AtomicU64::new(0);
 static RATES: std::sync::Mutex<Vec<u64>> = std::sync::Mutex::new(Vec::new());
 
-/// A step that changes what others look at, after a while.
+/// Changes the rate that others read, after a while.
 async fn refresh(rate: u64) -> Result<u64> {
     sleep(Duration::from_millis(5)).await;
     RATE.store(rate, Ordering::SeqCst);
@@ -100,7 +100,7 @@ fn in_euro(cents: u64) -> u64 {
     cents * RATE.load(Ordering::SeqCst)
 }
 
-/// A type of the program that looks at more than its value.
+/// A type of the program whose methods depend on more than its value.
 struct Converter;
 
 impl Converter {
@@ -122,7 +122,7 @@ macro_rules! rates {
         async fn $name($rate: u64, $cents: u64) -> Result<u64> $body)*
 
         #[tokio::test(start_paused = true)]
-        async fn what_may_read_an_effect_waits_for_the_steps_above() {
+        async fn values_that_may_read_an_effect_wait_for_the_steps_above() {
             $(
                 RATE.store(0, Ordering::SeqCst);
                 RATES.lock().unwrap().clear();
@@ -241,16 +241,16 @@ fn read(path: &std::path::Path) -> String {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_file_is_looked_at_after_the_steps_above() {
+async fn a_file_is_read_after_the_steps_above() {
     let folder = std::env::temp_dir().join(format!("agentflow-looked-at-{}", std::process::id()));
     let _ = std::fs::remove_file(&folder);
     assert_eq!(looks_at_a_file(folder.clone()).await.unwrap(), (4, true, "kept".to_owned()));
     std::fs::remove_file(folder).unwrap();
 }
 
-/// What a gate asks about is computed after the steps above, and neither are known reads made to wait.
+/// The values of a gate are computed after the steps above. Known reads do not wait.
 #[test]
-fn only_what_may_read_an_effect_waits() {
+fn only_values_that_may_read_an_effect_wait() {
     let order = |graph: &agentflow::workflow::Graph, node: &str| {
         let node = graph.node(node).unwrap();
         node.order.iter().map(|edge| edge.node.clone()).collect::<Vec<_>>()

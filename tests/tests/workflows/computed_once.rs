@@ -1,5 +1,5 @@
-//! A value is computed once, whatever the methods that give it are called: only what is known to be of the standard library
-//! is computed again by each reader. Each body is written once, as a plain `async fn` and as a `#[workflow]`.
+//! A value is computed once, also if its methods have names of the standard library: only methods of standard types are computed
+//! again by each reader. Each body runs as a plain `async fn` and as a `#[workflow]`.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -45,7 +45,7 @@ impl Deck {
         self.cards.first().and_then(|card| card.strip_prefix(text)).map(|rest| format!("{rest}{}", draw()))
     }
 
-    /// A part of it, as the methods of the standard library give one.
+    /// Returns a part of the value, as the method of the standard library does.
     fn as_str(&self) -> &str {
         self.cards.first().map_or("", String::as_str)
     }
@@ -256,9 +256,9 @@ async fn a_value_is_the_same_after_a_restart() {
     assert_eq!(output.as_str(), "\"3: 1 1 1 true\"");
 }
 
-/// Views of standard types are no nodes, and the graph is what it was.
+/// Views of standard types are not nodes, so the graph does not change.
 #[test]
-fn a_view_of_a_standard_type_is_no_node() {
+fn a_view_of_a_standard_type_is_not_a_node() {
     let graph = borrowed_from_a_recorded_value::borrowed_from_a_recorded_value::workflow().graph();
     let names: Vec<&str> = graph.nodes.iter().map(|node| node.name.as_str()).collect();
     assert!(!names.iter().any(|name| name.contains("trimmed")), "{names:?}");

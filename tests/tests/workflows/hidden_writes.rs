@@ -1,5 +1,5 @@
-//! A tool that writes and is called in a function of a step keeps its place: it waits for the steps above, and what is below
-//! waits for it. The plan shows no more than that the step calls a function.
+//! A tool that writes keeps its written order when a plain function of a step calls it: it waits for the steps above, and gates
+//! and reads below wait for it. The plan shows only that the step calls a function.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -101,9 +101,9 @@ async fn one_at_a_time(cx: &Context, a: u32, b: u32) -> Result<u32, Failed> {
     Ok(first + third)
 }
 
-/// A step that waits for its turn leaves its place to those that it waits for.
+/// A step that waits for its turn does not count against the concurrency limit.
 #[tokio::test(start_paused = true)]
-async fn a_step_that_waits_holds_up_nothing() {
+async fn a_waiting_step_does_not_block_others() {
     assert_eq!(run(one_at_a_time::workflow(), (3, 7)).await.0, Ok(10));
     assert_eq!(run(one_at_a_time::workflow(), (3, 7)).await.1, ["booked 3", "booked 7"]);
 }
@@ -116,7 +116,7 @@ async fn after_a_read_that_fails(cx: &Context, a: u32, b: u32) -> Result<u32, Fa
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_write_in_a_function_fails_with_what_is_above() {
+async fn a_write_in_a_function_does_not_run_after_a_failure_above() {
     let (ended, notes) = run(after_a_read_that_fails::workflow(), (0, 7)).await;
     assert!(ended.unwrap_err().contains("there is no room"));
     assert_eq!(notes, Vec::<String>::new());
@@ -131,7 +131,7 @@ async fn reads_below(cx: &Context, a: u32, b: u32) -> Result<u32, Failed> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_reads_below_sees_the_write() {
+async fn reads_below_see_the_write() {
     let (ended, mut notes) = run(reads_below::workflow(), (3, 7)).await;
     assert_eq!(ended, Ok(18));
     notes[1..].sort();
@@ -147,7 +147,7 @@ async fn marks_below(cx: &Context, a: u32, ms: u64) -> Result<u32, Failed> {
 
 /// A tool that is not `async` cannot wait: it fails before it has its effect.
 #[tokio::test(start_paused = true)]
-async fn a_write_that_cannot_wait_says_what_to_do() {
+async fn a_write_that_cannot_wait_fails_with_a_remedy() {
     let (ended, notes) = run(marks_below::workflow(), (3, 0)).await;
     let error = ended.unwrap_err();
     assert!(error.contains("`mark_room` writes") && error.contains("#[node(write)]"), "{error}");

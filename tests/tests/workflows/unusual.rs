@@ -1,4 +1,4 @@
-//! Bodies that are legal Rust and seldom written: conditions that begin with a block, `mut` in a pattern, names in
+//! Bodies of legal but unusual Rust: conditions that begin with a block, `mut` in a pattern, names in
 //! capitals, macros of a block. Each has the same results as a plain function and as a workflow.
 
 #![allow(
@@ -195,7 +195,7 @@ twins! {
     }
 }
 
-/// Forms exist in a workflow only, and take any expression and any name.
+/// Forms exist only in a workflow, and accept any expression and any name.
 #[workflow]
 async fn unusual_forms(n: u32, list: Vec<u32>) -> Result<u32, Failed> {
     let all = map!(list, |N| pass(N + n)).await?;

@@ -409,7 +409,7 @@ pub async fn lints(#[allow(unused_variables)] unread: u32, value: u32) -> agentf
     Ok(outdated(picked).await?.0)
 }
 
-/// A lint that is expected occurs in the steps, or in the signature.
+/// Expected lints apply to the steps or to the signature.
 ///
 /// # Errors
 /// When a step fails.

@@ -1,7 +1,7 @@
 //! A service for a container: a workflow behind the Agent2Agent protocol, a health check, and an end on SIGTERM that interrupts
 //! nothing. `Dockerfile` and `compose.yaml` beside this file run it.
 //!
-//! An address that other machines reach is served with a token alone, SERVICE_TOKEN of the environment.
+//! An address that other machines can reach needs a token, the variable SERVICE_TOKEN.
 //!
 //! `service [--listen ADDRESS] [--host NAME] [--store FILE] [--mcp URL]` serves; `service --tools ADDRESS` serves its tools to clients of
 //! the Model Context Protocol, as the container beside it does; `service --check ADDRESS` asks a service for its health, for a
@@ -53,7 +53,7 @@ struct Serving {
     store: PathBuf,
     /// Where the tools of another container are.
     mcp: Option<String>,
-    /// The token of clients, which the other container is sent as well.
+    /// The token of clients. It is also sent to the other container.
     token: Option<String>,
 }
 
@@ -90,7 +90,7 @@ fn arguments(mut given: impl Iterator<Item = String>) -> Result<Arguments, Strin
     Ok(if only_tools { Arguments::Tools(serving) } else { Arguments::Serve(serving) })
 }
 
-/// Returns true if a request has the token, in a time that does not depend on where they differ.
+/// Returns true if a request has the token. The comparison takes constant time.
 fn has_token(headers: &HeaderMap, token: &str) -> bool {
     let sent = headers.get("authorization").map_or(&b""[..], |value| value.as_bytes());
     let expected = format!("Bearer {token}");
@@ -184,7 +184,7 @@ async fn serve(serving: Serving) -> Result<(), Box<dyn std::error::Error>> {
     let stopped = async move {
         let _ = stopped.wait_for(|draining| *draining).await;
     };
-    // With the addresses of peers, so that no address has all requests.
+    // With the addresses of peers, so that limits apply to each address.
     let service = health.merge(agents).into_make_service_with_connect_info::<SocketAddr>();
     let server = tokio::spawn(axum::serve(listener, service).with_graceful_shutdown(stopped).into_future());
     asked_to_end.recv().await;
@@ -197,7 +197,7 @@ async fn serve(serving: Serving) -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// Serves the tools of this program alone, for a container beside the service.
+/// Serves only the tools of this program, for a second container next to the service.
 async fn serve_tools(serving: Serving) -> Result<(), Box<dyn std::error::Error>> {
     let mut asked_to_end = end_signals()?;
     let runtime = Runtime::builder().build();

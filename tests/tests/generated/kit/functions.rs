@@ -25,7 +25,7 @@ pub struct Item {
 }
 
 impl Item {
-    /// A text that is another one each time, by a method with a name of the standard library.
+    /// Returns another text each time. The method has a name of the standard library.
     pub fn last(&self, site: u64) -> String {
         format!("{}~{}", self.label, new_id(site))
     }
@@ -35,7 +35,7 @@ impl Item {
         format!("{}/{}", self.number, stamp(site))
     }
 
-    /// A look that is noted, by such a method.
+    /// Reads and records the access. The method has a name of the standard library.
     pub fn get(&self, site: u64) -> Option<i64> {
         note(Act::Read, "get", site, self.number.to_string());
         (self.number % 2 == 0).then_some(self.number)
@@ -47,7 +47,7 @@ impl Item {
         self.label.len() as i64
     }
 
-    /// A part of it.
+    /// Returns a part of the value.
     pub fn as_str(&self) -> &str {
         &self.label
     }
@@ -61,12 +61,12 @@ pub struct Shelf;
 pub static SHELF: Shelf = Shelf;
 
 impl Shelf {
-    /// A text that is another one each time.
+    /// Returns another text each time.
     pub fn last(&self, site: u64) -> String {
         new_id(site)
     }
 
-    /// A look that is noted.
+    /// Reads and records the access.
     pub fn get(&self, site: u64, number: i64) -> Option<i64> {
         note(Act::Read, "shelf", site, number.to_string());
         (number % 3 != 1).then_some(number)
@@ -90,7 +90,7 @@ pub enum Loose {
 }
 
 impl Loose {
-    /// One that depends on a number.
+    /// Creates a value that depends on a number.
     pub fn of(number: i64) -> Self {
         match number.rem_euclid(3) {
             0 => Self::Number(number),
@@ -117,7 +117,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// One that depends on a number.
+    /// Creates a value that depends on a number.
     pub fn of(number: i64) -> Self {
         match number.rem_euclid(3) {
             0 => Self::Small(number),
@@ -427,13 +427,13 @@ pub async fn mail_if_even(site: u64, number: i64) -> Result<Option<i64>, Fault> 
     Ok(Some(item.number))
 }
 
-/// Reads by a tool.
+/// Reads with a tool.
 pub async fn look_up(site: u64, text: String) -> Result<i64, Fault> {
     pace(site, small(&text)).await;
     Ok(lookup(site * 1000 + 1, text).await)
 }
 
-/// Books by a tool, with a person's word.
+/// Books with a tool that needs a person's approval.
 pub async fn wipe_in_helper(site: u64, number: i64) -> Result<i64, Fault> {
     pace(site, number as u64).await;
     wipe(site * 1000 + 1, number).await

@@ -163,12 +163,12 @@ pub fn stamp(site: u64) -> String {
     tokens::token("time", site, &format!("{:08}", tick % 100_000_000))
 }
 
-/// Something outside of the program that steps change.
+/// Sets data outside of the program, which steps change.
 pub fn set_shared_rate(rate: i64) {
     world(|world| world.rate = rate);
 }
 
-/// What it is now.
+/// Returns the current rate.
 pub fn shared_rate() -> i64 {
     world(|world| world.rate)
 }

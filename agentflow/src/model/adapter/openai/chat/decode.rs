@@ -244,7 +244,9 @@ impl ChatDecoder {
         };
         // Arguments are parsed only for such a piece: they grow with each piece.
         known.or_else(|| {
-            last.filter(|at| name.is_empty() && self.answer.call_mut(*at).is_some_and(|call| !is_whole(&call.arguments)))
+            last.filter(|at| {
+                name.is_empty() && self.answer.call_mut(*at).is_some_and(|call| !is_whole(&call.arguments))
+            })
         })
     }
 
