@@ -76,7 +76,7 @@ impl CallerTurns {
     /// Waits for a turn of a caller. Returns `None` at once if `max_waiting` calls of the caller wait already.
     ///
     /// # Cancel safety
-    /// Dropping the future gives up the wait.
+    /// Dropping the future ends the wait.
     pub(crate) async fn take(self: &Arc<Self>, caller: &str, max_waiting: usize) -> Option<CallerTurn> {
         let (mut turn, turns) = {
             let mut lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
@@ -99,7 +99,7 @@ impl Drop for CallerTurn {
     fn drop(&mut self) {
         drop(self.permit.take());
         let mut lines = self.turns.lines.lock().unwrap_or_else(PoisonError::into_inner);
-        // A caller without turns is not kept.
+        // The entry of a caller without turns is removed.
         if let Some(line) = lines.get_mut(&self.caller) {
             line.count -= 1;
             if line.count == 0 {
@@ -116,7 +116,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_caller_waits_for_its_own_turns_alone() {
+    async fn a_caller_waits_only_for_its_own_turns() {
         let turns = CallerTurns::new(1);
         let ada = turns.take("ada", 1).await.unwrap();
         let mut waiting = Box::pin(turns.take("ada", 1));
@@ -125,7 +125,7 @@ mod tests {
         let bob = turns.take("bob", 0).now_or_never().unwrap().unwrap();
         drop(ada);
         let next = waiting.await.unwrap();
-        // A wait that is given up leaves nothing behind.
+        // A dropped wait leaves no entry.
         let mut given_up = Box::pin(turns.take("ada", 1));
         assert!(given_up.as_mut().now_or_never().is_none());
         drop(given_up);

@@ -11,7 +11,7 @@ pub(crate) const MOST_NAMES: usize = 300;
 /// Maximum number of pairs of letters that are compared for one hint: about 300 names of 10 letters.
 pub(crate) const MOST_COMPARED: usize = 30_000;
 
-/// Returns the name nearest to `wrong`, if one is near enough to be meant: at most a third of it differs.
+/// Returns the name nearest to `wrong`, if one is near enough: at most a third of the letters differ.
 ///
 /// The work is bounded: long names have no near one, and of very many names the first ones are compared.
 pub(crate) fn nearest<'a>(wrong: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {

@@ -225,7 +225,7 @@ const OF_SIGNATURE: [&str; 15] = [
 /// Lints that may apply to either, so they are allowed in both.
 const OF_BOTH: [&str; 2] = ["deprecated", "non_snake_case"];
 
-/// Splits the lints of an `#[expect(..)]` into those of the signature, those of the body, and those of either.
+/// Splits the lints of an `#[expect(..)]` into three: for the signature, for the body, and for either.
 pub(super) fn expected(attr: &Attribute) -> Option<[Option<Attribute>; 3]> {
     let Meta::List(list) = &attr.meta else { return None };
     let lints = Punctuated::<Meta, Token![,]>::parse_terminated;

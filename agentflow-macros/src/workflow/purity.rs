@@ -310,7 +310,7 @@ impl<'j> Judge<'j> {
         if is_of_any(&name) || is_literal(&receiver) {
             return None;
         }
-        // A question about a receiver whose type follows from its reader alone cannot be answered.
+        // If the type of the receiver is inferred from this call, asking for it would be ambiguous.
         if !METHODS.contains(&name.as_str()) || is_inferred(&receiver) {
             self.is_unknown = true;
             return None;

@@ -1,5 +1,5 @@
-//! Rules of real providers for requests: those of the strictest server of each wire format. A request that all servers accept
-//! is never refused.
+//! Rules of real providers for requests. The strictest server of each wire format decides; a request that all servers accept is
+//! never refused.
 
 use std::collections::BTreeSet;
 

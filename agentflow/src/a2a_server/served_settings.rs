@@ -102,7 +102,7 @@ pub(super) struct Shared {
     /// The same of single callers.
     pub(super) requests_of: Arc<CallerSlots>,
     pub(super) streams_of: Arc<CallerSlots>,
-    /// Limits concurrent task lists, each of which reads many runs.
+    /// Limits concurrent task lists. Each list reads many runs.
     pub(super) lists_of: Arc<CallerTurns>,
     #[cfg(feature = "a2a-push")]
     pub(super) push: Option<super::push::Push>,

@@ -78,8 +78,8 @@ impl JsonlSink {
         Self { writer: Mutex::new(BufWriter::new(Box::new(writer))), deltas: false }
     }
 
-    /// Appends to a file. Creates it if it does not exist, readable by the user of the process alone (mode 0600 on Unix); an
-    /// existing file keeps its mode.
+    /// Appends to a file. Creates it if it does not exist, on Unix with the mode 0600, so that only the user of the process can
+    /// read it. An existing file keeps its mode.
     ///
     /// # Errors
     /// When the file cannot be opened for writing.

@@ -62,7 +62,7 @@ struct Evaluation<'e> {
     items: Vec<(&'e str, Value)>,
     /// The variables that were read.
     read: Vec<(&'e str, Value)>,
-    /// Values that were loaded for variables without a value of their own.
+    /// Values that were loaded on demand.
     behind: Vec<Behind<'e>>,
     left: usize,
     /// There were not enough steps: that is the result, whatever else decides.
@@ -71,12 +71,12 @@ struct Evaluation<'e> {
     hints: usize,
 }
 
-/// A value that was loaded for a variable without a value of its own.
+/// A value that was loaded on demand for a variable.
 struct Behind<'e> {
     variable: &'e str,
     /// The field of the variable that was read.
     field: Option<String>,
-    /// `true` if the value is that of the field, and `false` if it is the whole variable.
+    /// `true` if only the field was loaded, and `false` for the whole variable.
     is_field: bool,
     value: Value,
 }
@@ -221,7 +221,7 @@ impl<'e> Evaluation<'e> {
         Ok(value)
     }
 
-    /// Loads the value of a variable without a value of its own. Returns its index in `behind`.
+    /// Loads a value on demand, unless it is loaded already. Returns its index in `behind`.
     fn behind(&mut self, root: &Node, name: &'e str, first: Option<&Step<'_>>) -> Result<usize, ExpressionError> {
         let field = first.map(|step| &*step.name);
         let is_it = |known: &Behind<'_>| known.variable == name && known.field.as_deref() == field;

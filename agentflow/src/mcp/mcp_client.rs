@@ -427,7 +427,7 @@ impl fmt::Debug for McpClientBuilder {
     }
 }
 
-/// Name that stands for all tools that were not read, in [`McpHealth::left_out`].
+/// Entry for all tools that were not read, in [`McpHealth::left_out`].
 const FURTHER: &str = "*";
 
 /// The tools of a server.

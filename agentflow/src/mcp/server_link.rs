@@ -40,7 +40,7 @@ pub struct McpHealth {
     /// What was wrong last.
     pub problem: Option<String>,
     /// Tools that were left out, each with the reason: unusable tools, and the second of two tools with the same name for
-    /// models. `*` stands for the rest of a list that exceeds a limit.
+    /// models. `*` is the rest of a list that exceeds a limit.
     pub left_out: Vec<(String, String)>,
     /// What its process wrote to its standard error last, 8 KiB at most, without the values of its environment.
     pub said: String,

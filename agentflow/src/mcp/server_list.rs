@@ -48,6 +48,12 @@ struct Kind {
     keeps_beginning: bool,
 }
 
+const TOOLS: Kind = Kind { request: "tools/list", what: "tools", keeps_beginning: true };
+const RESOURCES: Kind = Kind { request: "resources/list", what: "resources", keeps_beginning: false };
+const TEMPLATES: Kind =
+    Kind { request: "resources/templates/list", what: "templates of resources", keeps_beginning: false };
+const PROMPTS: Kind = Kind { request: "prompts/list", what: "prompts", keeps_beginning: false };
+
 /// Reads all tools of a server, or the beginning of a list that exceeds a limit.
 pub(super) async fn tools(connection: &Connection, settings: &Settings) -> Result<Listed<Tool>, McpError> {
     let ask = |params| ClientRequest::ListToolsRequest(ListToolsRequest { params, ..ListToolsRequest::default() });
@@ -57,8 +63,7 @@ pub(super) async fn tools(connection: &Connection, settings: &Settings) -> Resul
         }
         _ => None,
     };
-    all_pages(connection, settings, Kind { request: "tools/list", what: "tools", keeps_beginning: true }, ask, page)
-        .await
+    all_pages(connection, settings, TOOLS, ask, page).await
 }
 
 /// All resources of a server.
@@ -72,14 +77,7 @@ pub(super) async fn resources(connection: &Connection, settings: &Settings) -> R
         }
         _ => None,
     };
-    all_pages(
-        connection,
-        settings,
-        Kind { request: "resources/list", what: "resources", keeps_beginning: false },
-        ask,
-        page,
-    )
-    .await
+    all_pages(connection, settings, RESOURCES, ask, page).await
 }
 
 /// All templates of a server's resources.
@@ -97,8 +95,7 @@ pub(super) async fn resource_templates(
         }
         _ => None,
     };
-    let kind = Kind { request: "resources/templates/list", what: "templates of resources", keeps_beginning: false };
-    all_pages(connection, settings, kind, ask, page).await
+    all_pages(connection, settings, TEMPLATES, ask, page).await
 }
 
 /// All prompts of a server.
@@ -111,14 +108,7 @@ pub(super) async fn prompts(connection: &Connection, settings: &Settings) -> Res
         }
         _ => None,
     };
-    all_pages(
-        connection,
-        settings,
-        Kind { request: "prompts/list", what: "prompts", keeps_beginning: false },
-        ask,
-        page,
-    )
-    .await
+    all_pages(connection, settings, PROMPTS, ask, page).await
 }
 
 /// All pages, within the time of a call.

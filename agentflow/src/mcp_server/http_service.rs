@@ -107,7 +107,7 @@ impl McpHttpService {
     {
         let settings = &self.shared.settings;
         let (mut head, body) = request.into_parts();
-        // The transport compares the host with those of the server, and parses some invalid headers differently.
+        // The transport compares the host with the server's hosts, and parses some invalid headers differently.
         if named_host(&head).is_none() {
             let text = "the request does not name one host";
             return plain(StatusCode::BAD_REQUEST, HeaderMap::new(), text);

@@ -70,8 +70,8 @@ impl SqliteMemory {
     /// The most entries of one user, unless [`max_entries`](Self::max_entries) says another number.
     pub const MAX_ENTRIES: usize = 10_000;
 
-    /// Opens a file, and makes it when it is not there, readable by the user of the process alone (mode 0600 on Unix). An
-    /// existing file keeps its mode.
+    /// Opens a file. Creates it if it does not exist, on Unix with the mode 0600, so that only the user of the process can read
+    /// it. An existing file keeps its mode.
     ///
     /// # Errors
     /// `newer_version` when a newer release wrote the file; `damaged` when it is not an SQLite file; `locked`; `io` when its

@@ -19,7 +19,7 @@ pub(crate) struct Journal {
     pending: Mutex<Option<Pending>>,
     /// Whether a process that comes later reads it.
     pub(super) durable: bool,
-    /// Another process executes the run and keeps its journal; this process executes one step.
+    /// `true` if another process executes the run and keeps its journal, and this process executes one step.
     pub(super) forwards: bool,
 }
 

@@ -32,7 +32,7 @@ pub(super) struct Listeners {
 }
 
 impl Listeners {
-    /// Returns the innermost workflow around a node, of those below `above`.
+    /// Returns the innermost workflow around a node, among those below `above`.
     fn innermost(&self, node: &StepPath, above: Option<&StepPath>) -> Option<&mpsc::UnboundedSender<Asked>> {
         let takes = |base: &StepPath| {
             node != base && node.is_within(base) && above.is_none_or(|above| base != above && base.is_within(above))
@@ -221,13 +221,13 @@ impl RunShared {
         self.host.events_for(&state, request, Recorder::Live)
     }
 
-    /// Makes a request and waits until its outcome is kept. Returns `None` if the run stops before that.
+    /// Makes a request and waits until its outcome is committed. Returns `None` if the run stops before that.
     pub(crate) async fn ask(&self, request: ControlRequest) -> Option<Result<(), ControlError>> {
         let (reply, outcome) = oneshot::channel();
         self.request(Asked { request, reply: Some(Reply::Caller(reply)) });
         if self.log.has_uncommitted() && (self.log.is_agent() || self.is_undoing()) {
-            // An agent that waits for its model or a tool would keep it later, and so would a compensation that waits for a
-            // person. The run notices itself when its store fails.
+            // An agent that waits for its model or a tool would commit it later, and so would a compensation that waits for a
+            // person. The run itself reports a failure of its store.
             drop(self.log.commit().await);
         }
         outcome.await.ok()
@@ -241,7 +241,7 @@ impl RunShared {
     /// Under the lock, so that two changes reach the listeners in the order in which they are made.
     fn hold_listeners(&self, listeners: &Listeners, held: bool) {
         use std::sync::atomic::Ordering;
-        // A drained run stays as it is; the operator's request is in its journal.
+        // A drained run does not change; the operator's request is in its journal.
         if self.is_draining() || self.held.swap(held, Ordering::SeqCst) == held {
             return;
         }

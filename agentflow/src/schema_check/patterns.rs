@@ -29,7 +29,7 @@ pub(super) struct Patterns {
 }
 
 struct Pattern {
-    /// A schema with the pattern alone.
+    /// A schema that has only the pattern.
     validator: Validator,
     size: u64,
 }

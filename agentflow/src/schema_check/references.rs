@@ -125,8 +125,8 @@ impl<'s> References<'s> {
         Ok(targets)
     }
 
-    /// `true` if each branch requires one field and fixes it to another text, so that a validator checks an object by one
-    /// of the branches alone.
+    /// Returns true if each branch requires the same field with another constant text, so that a validator checks an object with
+    /// only one of the branches.
     pub(super) fn are_tagged(&self, branches: &'s [Value]) -> bool {
         if branches.len() < TAGGED_BRANCHES {
             return false;

@@ -60,7 +60,7 @@ pub(super) enum Edge {
         parts: Vec<PartId>,
         is_tagged: bool,
     },
-    /// One of them to the same value: `then`, `else`.
+    /// To the same value, but only one of them: `then`, `else`.
     Choice(Vec<PartId>),
     Field(String, PartId),
     /// To the fields whose name matches a pattern.
@@ -166,7 +166,7 @@ impl SchemaGraph {
         for edge in &part.edges {
             for inner in edge.in_place() {
                 let inner = self.unfolded(*inner, depth + 1, known)?;
-                // An explanation of what does not fit looks at alternatives twice.
+                // An explanation evaluates alternatives twice.
                 steps = steps.saturating_add(inner.saturating_mul(part.rounds + 1));
             }
             if let Some(inner) = edge.within() {

@@ -37,7 +37,7 @@ impl KnownCall {
     /// Waits until a person has agreed to the call; gives the arguments that they said in the place of the caller's.
     ///
     /// # Errors
-    /// The call was denied, or nobody could answer a question of this run.
+    /// The call was denied, or questions of this run cannot be answered.
     pub(super) async fn approved(
         &self,
         path: &StepPath,

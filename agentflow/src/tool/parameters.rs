@@ -447,7 +447,7 @@ pub(crate) fn read_each(
     Ok(values)
 }
 
-/// Maximum number of unknown arguments that an error names.
+/// Maximum number of unknown arguments in an error.
 const MOST_UNKNOWN: usize = 20;
 
 /// Argument by argument, all complaints together; of each parameter its place, its name and whether it has a default.

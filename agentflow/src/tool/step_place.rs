@@ -160,7 +160,7 @@ impl StepPlace {
     pub(crate) async fn until_turn(self: &Arc<Self>, effect: HiddenEffect) {
         for step in self.steps_around() {
             let Some(turn) = &step.order.turn else { continue };
-            let mut opened = pin!(std::future::poll_fn(|cx| turn.poll(effect, cx)));
+            let mut opened = pin!(turn.opened(effect));
             if (&mut opened).now_or_never().is_some() {
                 continue;
             }

@@ -53,8 +53,16 @@ pub(crate) struct StepTurn {
 struct State {
     may_read: bool,
     may_write: bool,
-    /// Wakers of the calls that wait.
-    waiting: Vec<(HiddenEffect, Waker)>,
+    /// The calls that wait.
+    waiting: Vec<Waiting>,
+    /// Number of calls that have waited so far.
+    begun: u64,
+}
+
+struct Waiting {
+    number: u64,
+    effect: HiddenEffect,
+    waker: Waker,
 }
 
 impl State {
@@ -93,23 +101,80 @@ impl StepTurn {
             HiddenEffect::Writes => (state.may_read, state.may_write) = (true, true),
         }
         let waiting = std::mem::take(&mut state.waiting);
-        let (woken, rest) = waiting.into_iter().partition(|(effect, _)| state.is_open(*effect));
+        let (woken, rest): (Vec<Waiting>, _) = waiting.into_iter().partition(|call| state.is_open(call.effect));
         state.waiting = rest;
         drop(state);
-        let woken: Vec<(HiddenEffect, Waker)> = woken;
-        woken.into_iter().for_each(|(_, waker)| waker.wake());
+        woken.into_iter().for_each(|call| call.waker.wake());
     }
 
-    /// Polls until a call with this effect may begin.
-    pub(crate) fn poll(&self, effect: HiddenEffect, cx: &mut Context<'_>) -> Poll<()> {
-        let mut state = self.state();
-        if state.is_open(effect) {
+    /// Waits until a call with this effect may begin.
+    ///
+    /// # Cancel safety
+    /// Dropping the future ends the wait.
+    pub(crate) async fn opened(&self, effect: HiddenEffect) {
+        let mut wait = TurnWait { turn: self, effect, number: None };
+        std::future::poll_fn(|cx| wait.poll(cx)).await;
+    }
+}
+
+/// The wait of one call.
+struct TurnWait<'t> {
+    turn: &'t StepTurn,
+    effect: HiddenEffect,
+    /// Its number in [`Waiting`], once it has begun.
+    number: Option<u64>,
+}
+
+impl TurnWait<'_> {
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let mut state = self.turn.state();
+        if state.is_open(self.effect) {
             return Poll::Ready(());
         }
-        if !state.waiting.iter().any(|(of, waker)| *of == effect && waker.will_wake(cx.waker())) {
-            state.waiting.push((effect, cx.waker().clone()));
-            self.changed.store(true, Ordering::Relaxed);
+        let known = self.number.and_then(|number| state.waiting.iter_mut().find(|call| call.number == number));
+        if let Some(known) = known {
+            known.waker.clone_from(cx.waker());
+            return Poll::Pending;
         }
+        state.begun += 1;
+        let number = state.begun;
+        state.waiting.push(Waiting { number, effect: self.effect, waker: cx.waker().clone() });
+        self.number = Some(number);
+        self.turn.changed.store(true, Ordering::Relaxed);
         Poll::Pending
+    }
+}
+
+impl Drop for TurnWait<'_> {
+    fn drop(&mut self) {
+        let Some(number) = self.number else { return };
+        let mut state = self.turn.state();
+        let before = state.waiting.len();
+        state.waiting.retain(|call| call.number != number);
+        if state.waiting.len() < before {
+            self.turn.changed.store(true, Ordering::Relaxed);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::FutureExt;
+
+    use super::*;
+
+    /// The time limit of a step stands still while a call waits, so a wait that has ended must not count.
+    #[test]
+    fn a_dropped_call_does_not_wait() {
+        let turn = StepTurn::new(&Arc::default());
+        let mut first = Box::pin(turn.opened(HiddenEffect::Writes));
+        let mut second = Box::pin(turn.opened(HiddenEffect::Writes));
+        assert!(first.as_mut().now_or_never().is_none() && second.as_mut().now_or_never().is_none());
+        drop(first);
+        assert!(turn.is_waited_for());
+        turn.open(HiddenEffect::Reads);
+        assert!(second.as_mut().now_or_never().is_none() && turn.is_waited_for());
+        drop(second);
+        assert!(!turn.is_waited_for());
     }
 }

@@ -62,8 +62,8 @@ impl ApiAccess {
         }
     }
 
-    /// The hosts that are called: names such as `api.example.org`, `*.example.org` for all below one, and addresses; with a port,
-    /// as in `api.example.org:8443`, that port alone. Default: any. The guard counts for them, too. The key of a tool whose
+    /// The hosts that are called: names such as `api.example.org`, `*.example.org` for all below one, and addresses. With a port,
+    /// as in `api.example.org:8443`, only that port is called. Default: any. The guard applies to them too. The key of a tool whose
     /// address comes from a file is sent only to the default port of the scheme, unless the host is named with a port.
     #[must_use]
     pub fn hosts<H: Into<String>>(mut self, hosts: impl IntoIterator<Item = H>) -> Self {

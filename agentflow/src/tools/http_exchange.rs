@@ -19,8 +19,8 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// A key that is shorter stands in too many texts to be masked in them.
 const SHORTEST_KEY: usize = 6;
 
-/// Headers that a caller must not set: those of the connection and its message, those that claim an identity of this machine or
-/// a proxy, and those that override the method or the path that were checked.
+/// Headers that a caller must not set: they describe the connection and its message, claim an identity of this machine or a
+/// proxy, or override the method or the path that were checked.
 const OWN: [&str; 23] = [
     "accept-encoding",
     "cf-connecting-ip",

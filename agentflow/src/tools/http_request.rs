@@ -100,8 +100,8 @@ impl HttpRequest {
         }
     }
 
-    /// The hosts that are requested: names such as `api.example.org`, `*.example.org` for all below one, and addresses; with a
-    /// port, as in `api.example.org:8443`, that port alone. Default: any. The guard counts for them, too.
+    /// The hosts that are requested: names such as `api.example.org`, `*.example.org` for all below one, and addresses. With a
+    /// port, as in `api.example.org:8443`, only that port is requested. Default: any. The guard applies to them too.
     #[must_use]
     pub fn hosts<H: Into<String>>(mut self, hosts: impl IntoIterator<Item = H>) -> Self {
         self.targets.hosts = Some(hosts.into_iter().map(Into::into).collect());
@@ -117,7 +117,7 @@ impl HttpRequest {
     }
 
     /// A header that is sent to one host over TLS, such as a key; the host is written as in [`hosts`](Self::hosts). Without a
-    /// port it is sent to the default port of the scheme alone. A caller's
+    /// port it is sent only to the default port of the scheme. A caller's
     /// own header of that name is refused there. To an address that the [guard](Self::guard) had to allow it is sent without
     /// TLS as well.
     #[must_use]

@@ -87,7 +87,7 @@ impl BoundedPath {
         })
     }
 
-    /// Returns a single match itself, several matches as a list, and `null` if there is none.
+    /// Returns a single match itself, several matches as a list, and `null` without a match.
     ///
     /// # Errors
     /// [`ToolStatus::OutputTooLarge`] if the query may take too many steps or its matches are too large.

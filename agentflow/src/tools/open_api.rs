@@ -45,7 +45,7 @@ const METHODS: [&str; 8] = ["get", "put", "post", "delete", "options", "head", "
 /// ```
 ///
 /// - **Where it leads** is the host's to say, and not the document's: a [`base_url`](Self::base_url), or
-///   [hosts](ApiAccess::hosts), one of which is among the `servers` of the document. Every request stays below that address: a
+///   [hosts](ApiAccess::hosts); the document must name one of them among its `servers`. Every request stays below that address: a
 ///   path with a part `.` or `..` is refused, also in an encoded form, and so is a next page elsewhere.
 /// - **Read are** parameters in the path, the query and headers in the default style; a request body of JSON, which is the
 ///   argument `body`; `$ref` within the document; security schemes by a [key](Self::key). The tool has the name of the operation,

@@ -104,8 +104,8 @@ impl fmt::Display for ScreenEvent {
 /// Maps the events of a run for a screen. Each attempt at a node has one start and one end. Values that the workflow computes
 /// between its steps are left out.
 ///
-/// Map all events of the run, from the first one. To a client that reconnects with `Last-Event-ID`, send those of the results
-/// whose [`id`](ScreenEvent::id) is greater.
+/// Map all events of the run, from the first one. To a client that reconnects with `Last-Event-ID`, send the results with a
+/// greater [`id`](ScreenEvent::id).
 #[derive(Debug, Default)]
 pub struct ScreenEvents {
     begun: HashSet<StepPath>,

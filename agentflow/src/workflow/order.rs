@@ -1,12 +1,12 @@
-//! The written order of a `#[workflow]`, where it can be noticed. A node that writes begins when all above it has
-//! succeeded, so that it does not happen if that fails, and all below it begins when it is over, so that it is seen, and
-//! not stopped by what fails below. Nothing below a gate or a check begins before that has passed, also when it stands in
+//! The written order of a `#[workflow]`, where it can be observed. A node that writes begins when all nodes above it have
+//! succeeded, so it does not run after a failure. All nodes below begin when it has ended, so they see its effect, and their
+//! failures do not stop it. Nodes below a gate or a check begin after that has passed, also if the gate or check is in
 //! the body of a loop or a form. Steps that read run beside each other. A called workflow that neither writes nor asks counts
 //! as a step that reads, also if it has checks.
 //!
-//! The plan does not show what a plain function calls, so its node is opaque. It runs beside others, and a tool that it
-//! calls waits for its turn, which the driver gives. A gate, and a step that is known to read what others change, begin when
-//! the opaque nodes above are over.
+//! The plan does not show the calls of a plain function, so its node is opaque. It runs beside others, and a tool that it calls
+//! waits for its turn, which the driver opens. Gates, and steps that are known to read data that others change, begin when the
+//! opaque nodes above have ended.
 //!
 //! It adds edges between nodes while a workflow is built. It knows no types and runs nothing; a workflow that is built
 //! by hand has the edges that its author wrote.
@@ -16,7 +16,7 @@ use std::collections::{BinaryHeap, HashMap, HashSet};
 use super::policy::OnError;
 use super::spec::{After, NodeIndex, NodeSpec, OrderReason};
 
-/// What a node means for the order of others. An input or a join has no role: it neither waits nor is waited for.
+/// The effect of a node on the order of others. Inputs and joins have none: they neither wait, nor do others wait for them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Role {
     /// It changes something: all above it has succeeded, and all below it waits for it. What does not write runs beside

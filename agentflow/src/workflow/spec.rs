@@ -125,8 +125,8 @@ pub(crate) struct NodeSpec {
     pub(crate) callee: Option<TypeId>,
     /// The tool that the step consists of a call of, whose policy holds for it.
     pub(crate) called: Option<Arc<ToolDefinition>>,
-    /// The question of its call, if the node consists of the call of a tool that needs an approval. The node then has no
-    /// question of its own.
+    /// The question of its call, if the node consists of the call of a tool that needs an approval. The node itself then asks
+    /// nothing.
     pub(crate) question: Option<Arc<NodeQuestion>>,
     /// The text of the question before it, where that has placeholders; otherwise the policy has the text.
     pub(crate) question_text: Option<QuestionText>,

@@ -169,19 +169,22 @@ fn called(node: &NodeSpec) -> impl Iterator<Item = &Arc<Spec>> {
 /// Returns the keys that exist when a node begins: those that a node above saves and no node in between removes.
 fn keys_before(spec: &Spec, changes: &[Change], given: &Keys, node: NodeIndex) -> Keys {
     let above: Vec<NodeIndex> = spec.all_before(node).collect();
-    let removers = || {
-        above.iter().filter(|at| !changes[**at as usize].removes.is_empty() || changes[**at as usize].removes_others)
+    // Few nodes remove keys, so they are found once and not for each key.
+    let removes_any = |at: &&NodeIndex| {
+        let change = &changes[**at as usize];
+        change.removes_others || !change.removes.is_empty()
     };
+    let removers: Vec<NodeIndex> = above.iter().filter(removes_any).copied().collect();
     let mut there = Keys::new();
     for key in given {
-        if !removers().any(|at| changes[*at as usize].removes(key)) {
+        if !removers.iter().any(|at| changes[*at as usize].removes(key)) {
             there.insert(Arc::clone(key));
         }
     }
     for saver in &above {
         for key in &changes[*saver as usize].saves {
             let is_after = |remover: &NodeIndex| spec.all_before(*remover).any(|before| before == *saver);
-            if !removers().any(|at| changes[*at as usize].removes(key) && is_after(at)) {
+            if !removers.iter().any(|at| changes[*at as usize].removes(key) && is_after(at)) {
                 there.insert(Arc::clone(key));
             }
         }

@@ -11,7 +11,7 @@ use regex::Regex;
 /// Functions that end the wait in their arguments.
 const LIMITED: &str = r"\b(?:within|wait_until|timeout|timeout_at|in_time)\(";
 
-/// Waits that end with an event alone.
+/// Waits without a time limit.
 const WAITS: [&str; 6] = [
     r"\.(?:notified|changed|acquire|recv)\(\)\s*\.await",
     // Of channels and threads of the standard library, and of child processes.

@@ -1,5 +1,6 @@
 //! Both stores keep the rules of the `Store` trait, and `SqliteStore` has everything again after it is reopened.
 
+use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use agentflow::RunId;
@@ -51,16 +52,21 @@ async fn the_store_in_sqlite_has_everything_again() {
     assert_eq!(left, expected.into(), "nothing else is left beside the file when all handles are dropped");
 }
 
+/// Creates a database file with these SQL texts.
+fn write_file(path: &Path, texts: &[&str]) {
+    let written = rusqlite::Connection::open(path).unwrap();
+    for text in texts {
+        written.execute_batch(text).unwrap();
+    }
+}
+
 /// Files that are out there stay readable; this one was written down when the layout was new.
 #[tokio::test]
 async fn a_file_of_the_first_layout() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("runs.db");
     let tables = include_str!("../../../agentflow/src/store/sqlite/schema/1.sql");
-    let written = rusqlite::Connection::open(&path).unwrap();
-    written.execute_batch(tables).unwrap();
-    written.execute_batch(include_str!("../../golden/store-v1.sql")).unwrap();
-    drop(written);
+    write_file(&path, &[tables, include_str!("../../golden/store-v1.sql")]);
 
     let (store, run) = (SqliteStore::open(&path).await.unwrap(), RunId::new("run one"));
     let events = store.read(&run, 0, 10).await.unwrap();
@@ -83,16 +89,13 @@ async fn a_file_of_the_first_layout() {
 async fn a_file_of_the_second_layout() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("runs.db");
-    let written = rusqlite::Connection::open(&path).unwrap();
-    for tables in [
+    let texts = [
         include_str!("../../../agentflow/src/store/sqlite/schema/1.sql"),
         include_str!("../../golden/store-v1.sql"),
         include_str!("../../../agentflow/src/store/sqlite/schema/2.sql"),
         "PRAGMA user_version = 2",
-    ] {
-        written.execute_batch(tables).unwrap();
-    }
-    drop(written);
+    ];
+    write_file(&path, &texts);
     let (store, run) = (SqliteStore::open(&path).await.unwrap(), RunId::new("run one"));
     let record = store.record(&run).await.unwrap().unwrap();
     assert_eq!((record.caller, record.tags.len(), &*record.name), (None, 0, "job"));
@@ -109,8 +112,7 @@ async fn a_file_of_the_second_layout() {
 async fn a_file_of_the_sixth_layout() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("runs.db");
-    let written = rusqlite::Connection::open(&path).unwrap();
-    for tables in [
+    let texts = [
         include_str!("../../../agentflow/src/store/sqlite/schema/1.sql"),
         include_str!("../../golden/store-v1.sql"),
         include_str!("../../../agentflow/src/store/sqlite/schema/2.sql"),
@@ -120,10 +122,8 @@ async fn a_file_of_the_sixth_layout() {
         include_str!("../../../agentflow/src/store/sqlite/schema/6.sql"),
         "INSERT INTO tags (run, tag, value) SELECT key, 'desk', 'sports' FROM runs",
         "PRAGMA user_version = 6",
-    ] {
-        written.execute_batch(tables).unwrap();
-    }
-    drop(written);
+    ];
+    write_file(&path, &texts);
     let store = SqliteStore::open(&path).await.unwrap();
     let tagged = RunFilter::new().tag("desk", "sports");
     let [run] = &store.list(tagged.clone()).await.unwrap()[..] else { panic!("one run has the tag") };

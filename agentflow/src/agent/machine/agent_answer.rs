@@ -50,7 +50,7 @@ impl AgentMachine {
     }
 
     /// Returns the text of a turn that called `exit_loop`, as the answer. If the agent has an output type that the text does
-    /// not fit, returns `None`, and the model is asked for an answer.
+    /// not fit, returns `None`, and the model is called again.
     pub(super) fn answer_of_exit(&self) -> Option<Answer> {
         let asked = self.request.messages().last()?;
         let is_answer = match &self.output {

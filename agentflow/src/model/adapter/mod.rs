@@ -64,7 +64,7 @@ fn open(_: &Provider, _: &ModelRef, _: &Arc<dyn SecretProvider>) -> Option<Resul
     None
 }
 
-/// Returns an error message if a provider is neither built in nor one of `others`, those of the host.
+/// Returns an error message if a provider is neither built in nor among `others`, the providers of the host.
 pub(crate) fn problem_of_provider<'a>(provider: &str, others: impl Iterator<Item = &'a str>) -> Option<String> {
     let others: Vec<&str> = others.collect();
     let is_known = providers::named(provider).is_some() || others.contains(&provider);

@@ -59,7 +59,7 @@ impl ListedKeys {
         keys
     }
 
-    /// Adds a query for the runs with these statuses, or for all runs if there are none.
+    /// Adds a query for the runs with these statuses. Without statuses, it selects all runs.
     fn select(&mut self, filter: &RunFilter, index: Index, statuses: &[RunStatus]) {
         let (from, created) = match index {
             Index::Tag => ("tags CROSS JOIN runs ON runs.key = tags.run", "tags.created"),

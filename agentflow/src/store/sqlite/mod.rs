@@ -57,8 +57,8 @@ use crate::value::Encoded;
 ///
 /// Beside the file `runs.db` lie `runs.db-wal` and `runs.db-shm`, which belong to it and are to be copied with it, and
 /// one `runs.db-owner-..` for each process that executes runs. On Unix they are created with the mode 0600; a file that exists
-/// keeps its mode. The file is to be opened by one path: SQLite looks for the log beside the path that it is given, so a
-/// second path by a hard link is refused. Large [artifacts](crate::artifact) are files in the folder
+/// keeps its mode. Open the file always by the same path: SQLite derives the path of the log from it, so a second path by a
+/// hard link is refused. Large [artifacts](crate::artifact) are files in the folder
 /// `runs.db-artifacts`, which only the user of the process can read; a copy has the database first and this folder after it,
 /// and [`check_artifacts`](Self::check_artifacts) says whether the two go together. Put it on a local disk: over a network file system
 /// SQLite's locks cannot be relied on. To delete, move or restore it, end the programs that use it first, and treat all

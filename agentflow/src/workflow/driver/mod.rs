@@ -414,7 +414,7 @@ impl WorkflowRun {
                     return Ok(outcome);
                 }
             }
-            // For steps that have just begun, and for steps that wait for one that has just ended.
+            // Steps have just begun, or a step for which others wait has just ended.
             self.give_turns();
             self.begin_commit();
             match self.next().await {

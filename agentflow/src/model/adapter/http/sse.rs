@@ -40,7 +40,7 @@ pub(crate) struct SseReader {
 }
 
 impl SseReader {
-    /// Returns true if the first bytes of the body are those of a JSON document. The content type may be wrong.
+    /// Returns true if the body begins like a JSON document. The content type may be wrong.
     pub(crate) fn is_document(&self, first: &[u8]) -> bool {
         let first = first.strip_prefix(BOM).unwrap_or(first).trim_ascii_start();
         !self.begun && matches!(first.first(), Some(b'{' | b'['))

@@ -213,6 +213,19 @@ fn piece(index: Value, id: Value, name: Value, arguments: Value) -> Value {
     delta(json!({"tool_calls": [{"index": index, "id": id, "function": {"name": name, "arguments": arguments}}]}))
 }
 
+/// The arguments are not parsed again for each piece that ends with a brace.
+#[test]
+fn the_cost_of_a_piece_does_not_grow_with_the_arguments() {
+    let null = || Value::Null;
+    let mut chunks = vec![piece(json!(0), json!("a"), json!("look"), json!("{\"x\":\""))];
+    chunks.extend((0..50_000).map(|_| piece(json!(0), null(), null(), json!("}"))));
+    chunks.extend([piece(json!(0), null(), null(), json!("\"}")), finish("tool_calls")]);
+    let begin = std::time::Instant::now();
+    let found = calls(&chunks);
+    assert!(begin.elapsed() < std::time::Duration::from_secs(20), "{:?}", begin.elapsed());
+    assert_eq!((found.len(), found[0].2.len()), (1, 50_008));
+}
+
 #[test]
 fn pieces_of_calls_find_their_call() {
     let triple = |id: &str, name: &str, arguments: &str| (id.to_owned(), name.to_owned(), arguments.to_owned());
