@@ -107,7 +107,7 @@ impl SchemaCheck {
             return Ok(());
         }
         if cost.explanation > MOST_EXPLAINED {
-            return Err(LimitError::ExplanationSteps.to_string());
+            return Err(LimitError::ExplanationSteps.into());
         }
         let mut complaints = Vec::new();
         for error in validator.iter_errors(value).take(MOST) {
@@ -133,7 +133,7 @@ fn problem_of_schema(error: &ValidationError<'_>) -> String {
     not_a_schema(&at, &problem)
 }
 
-fn not_a_schema(at: &str, problem: &str) -> String {
+fn not_a_schema(at: &str, problem: &impl fmt::Display) -> String {
     let at = if at.is_empty() { String::new() } else { format!(" at `{at}`") };
     format!("this is not a JSON Schema{at}: {problem}")
 }

@@ -149,7 +149,7 @@ impl ErasedAgent {
         self.0.writes()
     }
 
-    /// Returns the resources that its tools take and that are not part of it, each with the name of its tool.
+    /// The resources that its tools take and that it does not bring itself, each with who takes it.
     pub(crate) fn needs(&self) -> Vec<(ResourceKey, String)> {
         let description = self.description();
         let by = format!(" of the agent `{}`", description.name);

@@ -84,7 +84,7 @@ impl Run {
     }
 }
 
-/// Returns true if the model called `exit_loop` and gave no text with the call.
+/// Returns true if the model ended the repetition around its agent and gave no text with it.
 fn ends_without_answer(completed: &AgentCompleted) -> bool {
     completed.text().is_empty() && completed.message.tool_calls().any(|call| call.name == EXIT_TOOL)
 }

@@ -6,7 +6,7 @@ use tracing_subscriber::EnvFilter;
 
 use super::print::Stop;
 
-/// Levels and format of the logs.
+/// Which logs are shown.
 #[derive(Debug, Args)]
 pub(super) struct LogArgs {
     /// Show warnings; -vv also information, -vvv also debug messages. RUST_LOG selects levels in detail

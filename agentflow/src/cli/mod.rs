@@ -91,14 +91,14 @@
 //! # Settings
 //!
 //! `--config FILE`, or the variable `AGENTFLOW_CONFIG`, names a file of [`RuntimeConfig`]: the store, folders of documents, models,
-//! scopes and limits. The other variables of that type, such as `AGENTFLOW_STORE`, override its fields, and options of the
-//! command line override both. They apply to `agentwf`, [`run`] and [`run_from`].
+//! scopes and limits. The other variables of that type, such as `AGENTFLOW_STORE`, take the place of its fields, and options
+//! of the command line take the place of both. They apply to `agentwf`, [`run`] and [`run_from`].
 //!
 //! # Logs
 //!
 //! Logs go to standard error: with `-v` warnings, with `-vv` also information, with `-vvv` also details of this library.
-//! `RUST_LOG`, in the syntax of [tracing-subscriber](https://docs.rs/tracing-subscriber), overrides these options.
-//! `--log-format json` prints a JSON object in a line, with the enclosing spans, which have the run's id.
+//! `RUST_LOG`, as of [tracing-subscriber](https://docs.rs/tracing-subscriber), takes the place of these options.
+//! `--log-format json` prints a JSON object in a line, with the spans around it, which have the run's id.
 //!
 //! # Exit codes
 //!

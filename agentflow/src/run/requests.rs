@@ -221,7 +221,7 @@ impl RunShared {
         self.host.events_for(&state, request, Recorder::Live)
     }
 
-    /// Makes a request and waits until its outcome is committed. Returns `None` if the run stops before that.
+    /// Makes a request and waits until its outcome is kept. Returns `None` if the run stops before that.
     pub(crate) async fn ask(&self, request: ControlRequest) -> Option<Result<(), ControlError>> {
         let (reply, outcome) = oneshot::channel();
         self.request(Asked { request, reply: Some(Reply::Caller(reply)) });

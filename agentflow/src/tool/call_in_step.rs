@@ -149,8 +149,8 @@ impl CallInStep {
     }
 }
 
-/// Returns true if the only call of a node is recorded by itself: for middleware, a replacement, or the arguments of its
-/// compensation, which a node does not record.
+/// Returns true if a call that is all of its node has events of its own: for middleware, a replacement, or the arguments of
+/// its compensation, which a node does not record.
 pub(crate) fn call_has_events(host: &Host, definition: &ToolDefinition) -> bool {
     definition.policy.compensate.is_some()
         || ToolHooks::of_host(host).is_some()

@@ -62,9 +62,9 @@ impl ApiAccess {
         }
     }
 
-    /// The hosts that are called: names such as `api.example.org`, `*.example.org` for all below one, and addresses. With a port,
-    /// as in `api.example.org:8443`, only that port is called. Default: any. The guard applies to them too. The key of a tool whose
-    /// address comes from a file is sent only to the default port of the scheme, unless the host is named with a port.
+    /// The hosts that are called: names such as `api.example.org`, `*.example.org` for all below one, and addresses; with a port,
+    /// as in `api.example.org:8443`, that port alone. Default: any. The guard counts for them, too. The key of a tool whose
+    /// address the program did not write goes to the default port of the scheme, unless the host is named with another one.
     #[must_use]
     pub fn hosts<H: Into<String>>(mut self, hosts: impl IntoIterator<Item = H>) -> Self {
         self.targets.hosts = Some(hosts.into_iter().map(Into::into).collect());
@@ -78,8 +78,8 @@ impl ApiAccess {
         self
     }
 
-    /// Checks the address of a description that names a key and comes from a file. Such a description may choose either the key
-    /// or the address, but not both.
+    /// Checks the address of a description that names a key and was not written by the program. Such a description may choose
+    /// the key or the address, and not both.
     ///
     /// # Errors
     /// When no hosts are named, or none of them with the port of the address.

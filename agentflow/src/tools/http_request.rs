@@ -100,8 +100,8 @@ impl HttpRequest {
         }
     }
 
-    /// The hosts that are requested: names such as `api.example.org`, `*.example.org` for all below one, and addresses. With a
-    /// port, as in `api.example.org:8443`, only that port is requested. Default: any. The guard applies to them too.
+    /// The hosts that are requested: names such as `api.example.org`, `*.example.org` for all below one, and addresses; with a
+    /// port, as in `api.example.org:8443`, that port alone. Default: any. The guard counts for them, too.
     #[must_use]
     pub fn hosts<H: Into<String>>(mut self, hosts: impl IntoIterator<Item = H>) -> Self {
         self.targets.hosts = Some(hosts.into_iter().map(Into::into).collect());

@@ -113,7 +113,7 @@ pub(super) fn host_of(url: &Url) -> String {
     host.trim_start_matches('[').trim_end_matches(']').trim_end_matches('.').to_ascii_lowercase()
 }
 
-/// Returns true if a URL has the named host, and the named port if there is one.
+/// Returns true if a URL leads to a host that was named, and to its port where one was named with it.
 fn is_named(url: &Url, named: &str) -> bool {
     let (host, port) = named_port(named);
     is_of(&host_of(url), host) && (port.is_none() || url.port_or_known_default() == port)

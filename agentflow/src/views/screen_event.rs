@@ -101,8 +101,8 @@ impl fmt::Display for ScreenEvent {
     }
 }
 
-/// Maps the events of a run for a screen. Each attempt at a node has one start and one end. Values that the workflow computes
-/// between its steps are left out.
+/// Maps the events of a run, from the first one on, so that each node that is shown has one start and one end for each
+/// attempt. Values that the workflow computes between its steps are not shown.
 ///
 /// Map all events of the run, from the first one. To a client that reconnects with `Last-Event-ID`, send the results with a
 /// greater [`id`](ScreenEvent::id).

@@ -107,7 +107,7 @@ async fn a_round_that_ends_without_a_text_keeps_the_previous_output() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_typed_answer_is_requested_after_exit_loop() {
+async fn an_answer_with_a_type_is_asked_for_after_the_end_of_the_repetition() {
     async fn round(cx: &Context, points: u8) -> Result<u8> {
         let model = ScriptedModel::new([Turn::call("exit_loop", json!({})), Turn::text(r#"{"value": 7}"#)]);
         let judge = Agent::new(model).name("typed_judge").tools(tools![agentflow::exit_loop]).output::<u8>();

@@ -49,8 +49,8 @@ impl AgentMachine {
         }
     }
 
-    /// Returns the text of a turn that called `exit_loop`, as the answer. If the agent has an output type that the text does
-    /// not fit, returns `None`, and the model is called again.
+    /// The answer of a turn that ended the repetition around the agent: its text. An answer with a type is still asked
+    /// for, unless the text is one.
     pub(super) fn answer_of_exit(&self) -> Option<Answer> {
         let asked = self.request.messages().last()?;
         let is_answer = match &self.output {

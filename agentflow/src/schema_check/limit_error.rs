@@ -1,0 +1,54 @@
+//! Errors of schemas and checks that exceed a limit, and of references without a target.
+
+use super::check_cost::{MOST_EXPLAINED, MOST_STEPS};
+use super::patterns::{MOST_PATTERN, MOST_PATTERNS, MOST_TEXT};
+use super::schema_graph::{MOST_DEPTH, MOST_NESTED, MOST_UNFOLDED};
+
+/// A reason to refuse a schema, or to refuse a value without a complete check.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum LimitError {
+    #[error("the schema is nested more than {MOST_DEPTH} levels deep; move parts of it to `$defs`")]
+    SchemaDepth,
+    /// The schemas that apply to one value, summed over all parts of the schema.
+    #[error(
+        "the schema unfolds to more than {MOST_UNFOLDED} schemas; refer to fewer schemas in `allOf`, `anyOf` and `oneOf`"
+    )]
+    Unfolded,
+    #[error("more than {MOST_NESTED} schemas apply to one value, one within another; nest fewer")]
+    NestedSchemas,
+    #[error("a `$ref` applies a schema to the value that it applies to already; refer to it below a field or an item")]
+    EndlessReference,
+    /// The reference, shortened.
+    #[error("the reference `{0}` leads to no schema within the schema; nothing is fetched, so put it in")]
+    ReferenceWithoutTarget(String),
+    /// The number of bytes of the pattern.
+    #[error("a pattern has {0} bytes, and at most {MOST_TEXT} are read; shorten it")]
+    PatternLength(usize),
+    /// The pattern, shortened.
+    #[error(
+        "the pattern `{0}` is not a regular expression, or has more than {MOST_PATTERN} bytes when it is compiled; correct \
+         it, or repeat less in it"
+    )]
+    UnusablePattern(String),
+    #[error("the patterns have more than {MOST_PATTERNS} bytes when they are compiled; use fewer patterns")]
+    PatternSizes,
+    #[error(
+        "a check of this value by its schema may take more than {MOST_STEPS} steps; give a smaller or a flatter value, or \
+         use fewer alternatives in the schema"
+    )]
+    CheckSteps,
+    #[error("a check of this value by its schema is nested more than {MOST_NESTED} levels deep; give a flatter value")]
+    CheckDepth,
+    /// The value does not fit, and the places would be expensive to find.
+    #[error(
+        "the value does not fit its schema, and finding the place may take more than {MOST_EXPLAINED} steps; give a smaller \
+         or a flatter value"
+    )]
+    ExplanationSteps,
+}
+
+impl From<LimitError> for String {
+    fn from(error: LimitError) -> Self {
+        error.to_string()
+    }
+}
