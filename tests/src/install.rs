@@ -127,6 +127,37 @@ pub fn a2a_python() -> Option<Python> {
     python_with("a2a", &["a2a-sdk[http-server]==1.3.0", "uvicorn==0.54.0"])
 }
 
+/// A Python with Google ADK and its server of the Agent2Agent protocol. `None`, which skips the test, when it cannot be
+/// installed.
+pub fn a2a_google_adk() -> Option<Python> {
+    python_with("google-adk", &["google-adk[a2a]==2.13.0 a2a-sdk==1.3.0 uvicorn==0.54.0"])
+}
+
+/// A Python with LangGraph, agents of LangChain, and the development server. `None`, which skips the test, when it cannot be
+/// installed.
+pub fn a2a_langgraph() -> Option<Python> {
+    let server = "langgraph-cli[inmem]==0.4.40 langgraph-api==0.16.7 langgraph-runtime-inmem==0.36.7";
+    python_with("langgraph", &[&format!("{server} langgraph==1.2.22 langchain==1.5.2")])
+}
+
+/// A Python with Microsoft Agent Framework and its server of the Agent2Agent protocol. `None`, which skips the test, when it
+/// cannot be installed.
+pub fn a2a_agent_framework() -> Option<Python> {
+    let server = "agent-framework-a2a==1.0.0b261022 a2a-sdk[http-server]==1.3.0 uvicorn==0.54.0";
+    python_with("agent-framework", &[&format!("agent-framework-core==1.23.0 {server}")])
+}
+
+/// A Python with AG2 and its server of the Agent2Agent protocol. `None`, which skips the test, when it cannot be installed.
+pub fn a2a_ag2() -> Option<Python> {
+    python_with("ag2", &["ag2[a2a]==1.2.1 a2a-sdk[http-server]==1.3.0 uvicorn==0.54.0"])
+}
+
+/// A Python with Pydantic AI and its server of the Agent2Agent protocol. `None`, which skips the test, when it cannot be
+/// installed.
+pub fn a2a_pydantic_ai() -> Option<Python> {
+    python_with("pydantic-ai", &["pydantic-ai-slim==2.68.0 fasta2a==2.1.1 uvicorn==0.54.0"])
+}
+
 /// A Python with a linter of cards of the Agent2Agent protocol. `None`, which skips the test, when it cannot be installed.
 pub fn a2a_linter() -> Option<Python> {
     python_with("a2aops", &["a2aops==1.1.0"])

@@ -4,6 +4,7 @@
 mod a2a_agents;
 mod a2a_callers;
 mod a2a_files;
+mod a2a_frameworks;
 mod a2a_json;
 mod a2a_processes;
 mod a2a_push;

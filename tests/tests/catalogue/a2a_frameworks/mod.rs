@@ -1,0 +1,280 @@
+//! Tests the client of the Agent2Agent protocol with agents of five frameworks, each behind the framework's own server: text,
+//! stream, tool, approval, denial, cancel, second turn. A limit of a framework is asserted with its reason; the page `a2a.md`
+//! has the table.
+//!
+//! Each agent has the scripted model of `script.py`: `add` calls a tool, `delete` calls a tool that needs an approval,
+//! `slow` streams for five seconds, and any other text is repeated with the number of the turn.
+
+use std::fs;
+
+use agentflow::a2a::{A2aAnswer, A2aClient, A2aContent, A2aMessage, A2aPart, A2aTaskState, A2aUpdate};
+use agentflow::message::{ToolCall, ToolStatus};
+use agentflow::prelude::*;
+use agentflow::serde_json::{Value, json};
+use agentflow_testing::within;
+use agentflow_tests::{
+    Process, Python, a2a_ag2, a2a_agent_framework, a2a_google_adk, a2a_langgraph, a2a_pydantic_ai, free_port, get,
+};
+use futures_util::StreamExt;
+use tempfile::TempDir;
+
+const AGENTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/catalogue/a2a_frameworks");
+
+/// The id by which `langgraph dev` serves the graph `worker`, derived from that name.
+const LANGGRAPH_WORKER: &str = "8a38ed27-f6a4-513f-9486-f719f523ada2";
+
+/// A server of a framework with an agent, and a client of it. Dropping it ends the server.
+struct Far {
+    client: A2aClient,
+    _process: Process,
+    _folder: Option<TempDir>,
+}
+
+/// The outcome of a stream.
+#[derive(Default)]
+struct Streamed {
+    /// The texts of the status messages.
+    said: Vec<String>,
+    /// The texts of the artifacts, as they came.
+    artifacts: Vec<String>,
+    /// The values of all data parts.
+    data: Vec<Value>,
+    /// The last state of the task.
+    state: Option<A2aTaskState>,
+}
+
+impl Streamed {
+    fn add(&mut self, update: &A2aUpdate) {
+        let parts = match update {
+            A2aUpdate::Task(task) => {
+                self.state = Some(task.status.state);
+                return;
+            }
+            A2aUpdate::Status(update) => {
+                self.state = Some(update.status.state);
+                let Some(message) = &update.status.message else { return };
+                self.said.extend(Some(message.text()).filter(|text| !text.is_empty()));
+                &message.parts
+            }
+            A2aUpdate::Artifact(update) => {
+                self.artifacts.push(update.artifact.text());
+                &update.artifact.parts
+            }
+            update => panic!("a framework answered without a task: {update:?}"),
+        };
+        for part in parts {
+            if let A2aContent::Data(data) = &part.content {
+                self.data.push(data.clone());
+            }
+        }
+    }
+}
+
+impl Far {
+    /// Starts an agent that prints its port.
+    fn start(python: Option<Python>, file: &str) -> Option<Self> {
+        let mut command = python?.command();
+        let mut process = Process::start(command.arg("-B").arg(format!("{AGENTS}/{file}"))).unwrap();
+        let port: u16 = process.wait_until("its port", |process| {
+            let output = process.output();
+            output.lines().find_map(|line| line.strip_prefix("port ")?.parse().ok())
+        });
+        Some(Self::at(&format!("http://127.0.0.1:{port}"), process, None))
+    }
+
+    /// Starts `langgraph dev` in a temporary folder, where it keeps its threads.
+    fn start_langgraph() -> Option<Self> {
+        let mut command = a2a_langgraph()?.program("langgraph");
+        let folder = tempfile::tempdir().unwrap();
+        let config = json!({"dependencies": ["."], "graphs": {"worker": format!("{AGENTS}/langgraph_agent.py:graph")}});
+        fs::write(folder.path().join("langgraph.json"), config.to_string()).unwrap();
+        let port = free_port();
+        command.current_dir(folder.path()).args(["dev", "--no-browser", "--no-reload", "--port", &port.to_string()]);
+        command.env("PYTHONPATH", AGENTS).env("PYTHONDONTWRITEBYTECODE", "1");
+        command.env("LANGGRAPH_CLI_NO_ANALYTICS", "1").env("LANGSMITH_TRACING", "false");
+        let mut process = Process::start(&mut command).unwrap();
+        let url = format!("http://127.0.0.1:{port}");
+        process.wait_until("its server", |_| get(&format!("{url}/ok")).ok());
+        Some(Self::at(&format!("{url}/a2a/{LANGGRAPH_WORKER}"), process, Some(folder)))
+    }
+
+    fn at(url: &str, process: Process, folder: Option<TempDir>) -> Self {
+        Self { client: A2aClient::at("worker", url).build().unwrap(), _process: process, _folder: folder }
+    }
+
+    /// Sends a message and waits for the end of its task, or for a question.
+    async fn ask(&self, message: A2aMessage) -> A2aAnswer {
+        within("the answer", self.client.ask(&message)).await.unwrap()
+    }
+
+    /// Returns the text that the agent answers.
+    async fn answer(&self, text: &str) -> String {
+        self.ask(A2aMessage::user_text(text)).await.text()
+    }
+
+    /// Returns the text that the agent answers as a tool of this program.
+    async fn answer_as_tool(&self, text: &str) -> Value {
+        let runtime = Runtime::builder().toolset(self.client.clone()).build();
+        let call = ToolCall::new("c", "a2a.worker", json!({"message": text}).to_string());
+        let result = within("the result of the tool", runtime.invoke(&call, &[])).await.unwrap();
+        assert_eq!(result.status, ToolStatus::Success, "{}", result.output);
+        serde_json::from_str::<Value>(&result.output).unwrap()["output"].clone()
+    }
+
+    /// Sends a text and reads the stream to its end.
+    async fn stream(&self, text: &str) -> Streamed {
+        let message = A2aMessage::user_text(text);
+        let mut stream = within("the stream", self.client.stream(&message)).await.unwrap();
+        let mut streamed = Streamed::default();
+        while let Some(update) = within("the next event", stream.next()).await {
+            streamed.add(&update.unwrap());
+        }
+        streamed
+    }
+
+    /// Returns the answer to the second message of a conversation.
+    async fn second_turn(&self) -> String {
+        let first = self.ask(A2aMessage::user_text("hello")).await;
+        let context = first.task().unwrap().context_id.clone().unwrap();
+        self.ask(A2aMessage::user_text("again").context(context)).await.text()
+    }
+
+    /// Cancels a task that streams. Returns its state in the response, at the end of the stream, and when it is fetched again.
+    async fn cancel(&self) -> [A2aTaskState; 3] {
+        let message = A2aMessage::user_text("slow");
+        let mut stream = within("the stream", self.client.stream(&message)).await.unwrap();
+        let (mut streamed, mut task) = (Streamed::default(), String::new());
+        while streamed.state != Some(A2aTaskState::Working) {
+            let update = within("the task to begin", stream.next()).await.unwrap().unwrap();
+            task = update.task_id().unwrap().to_owned();
+            streamed.add(&update);
+        }
+        let response = within("the cancellation", self.client.cancel(&task)).await.unwrap().status.state;
+        while let Some(update) = within("the end of the stream", stream.next()).await {
+            streamed.add(&update.unwrap());
+        }
+        let later = self.client.task(&task).await.unwrap().status.state;
+        [response, streamed.state.unwrap(), later]
+    }
+
+    /// Has the agent call `delete`, answers its question with these parts, and returns the text that follows. The parts are
+    /// made from the data of the question.
+    async fn decide(&self, parts: impl FnOnce(&Value) -> Vec<A2aPart>) -> String {
+        let asked = self.ask(A2aMessage::user_text("delete /tmp/x")).await;
+        let task = asked.task().unwrap();
+        assert_eq!(task.status.state, A2aTaskState::InputRequired);
+        let message = task.status.message.iter().flat_map(|message| &message.parts);
+        let mut parts_of_task = message.chain(task.artifacts.iter().flat_map(|artifact| &artifact.parts));
+        let question = parts_of_task.find_map(|part| match &part.content {
+            A2aContent::Data(data) => Some(data),
+            _ => None,
+        });
+        let answer = A2aMessage::user(parts(question.unwrap())).task(&task.id);
+        let answer = self.ask(answer.context(task.context_id.clone().unwrap())).await;
+        assert_eq!(answer.task().unwrap().status.state, A2aTaskState::Completed);
+        answer.text()
+    }
+}
+
+/// Asserts what three of the servers have in common: a text, a stream in chunks of one artifact, a tool whose calls are not
+/// shown.
+async fn answers_in_chunks(far: &Far) {
+    assert_eq!(far.answer("hello").await, "turn 1: hello");
+    assert_eq!(far.stream("hello you").await.artifacts[..4], ["turn ", "1: ", "hello ", "you"]);
+    assert_eq!(far.answer_as_tool("add 2 3").await, "done: 5");
+    assert!(far.stream("add 2 3").await.data.is_empty());
+}
+
+#[tokio::test]
+async fn google_adk() {
+    let Some(far) = Far::start(a2a_google_adk(), "adk_agent.py") else { return };
+    assert_eq!(far.answer("hello").await, "turn 1: hello");
+    // There are no deltas: the server runs its agent without them.
+    let streamed = far.stream("hello you").await;
+    assert_eq!((&*streamed.said, &*streamed.artifacts), (&["turn 1: hello you".to_owned()][..], &*streamed.said));
+    assert_eq!(far.answer_as_tool("add 2 3").await, "done: 5");
+    let calls = far.stream("add 2 3").await.data;
+    assert_eq!((&calls[0]["name"], &calls[1]["response"]), (&json!("add"), &json!({"result": 5.0})));
+    let decide = |confirmed: bool| {
+        move |question: &Value| {
+            let response = json!({"confirmed": confirmed});
+            let mut part = A2aPart::data(json!({"id": question["id"], "name": question["name"], "response": response}));
+            part.metadata = json!({"adk_type": "function_response"}).as_object().cloned();
+            vec![part]
+        }
+    };
+    assert_eq!(far.decide(decide(true)).await, "done: deleted /tmp/x");
+    assert_eq!(far.decide(decide(false)).await, "done: This tool call is rejected.");
+    assert_eq!(far.cancel().await, [A2aTaskState::Canceled; 3]);
+    assert_eq!(far.second_turn().await, "turn 2: again");
+}
+
+#[tokio::test]
+async fn langgraph() {
+    let Some(far) = Far::start_langgraph() else { return };
+    assert_eq!(far.answer("hello").await, "turn 1: hello");
+    // The deltas are messages of the status, and the whole text follows twice.
+    let streamed = far.stream("hello you").await;
+    assert_eq!(streamed.said, ["turn ", "1: ", "hello ", "you", "turn 1: hello you"]);
+    assert_eq!(streamed.artifacts, ["turn 1: hello you"]);
+    assert_eq!(far.answer_as_tool("add 2 3").await, "done: 5");
+    let results = &far.stream("add 2 3").await.data[0]["tool_results"];
+    assert_eq!((&results[0]["name"], &results[0]["content"]), (&json!("add"), &json!("5")));
+    let decide = |decision: &'static str| {
+        move |_: &Value| vec![A2aPart::data(json!({"resume": {"decisions": [{"type": decision}]}}))]
+    };
+    assert_eq!(far.decide(decide("approve")).await, "done: deleted /tmp/x");
+    let rejected = far.decide(decide("reject")).await;
+    assert!(rejected.starts_with("done: User rejected the tool call"), "{rejected}");
+    // The server ends the stream of a cancelled task as if the task had completed.
+    let states = [A2aTaskState::Canceled, A2aTaskState::Completed, A2aTaskState::Canceled];
+    assert_eq!(far.cancel().await, states);
+    assert_eq!(far.second_turn().await, "turn 2: again");
+}
+
+#[tokio::test]
+async fn agent_framework() {
+    let Some(far) = Far::start(a2a_agent_framework(), "agent_framework_agent.py") else { return };
+    answers_in_chunks(&far).await;
+    // `A2AExecutor` passes over requests for an approval and completes the task: no answer is possible.
+    let answer = far.ask(A2aMessage::user_text("delete /tmp/x")).await;
+    let task = answer.task().unwrap();
+    assert_eq!((task.status.state, task.artifacts.len()), (A2aTaskState::Completed, 0));
+    assert!(task.status.message.is_none());
+    assert_eq!(far.cancel().await, [A2aTaskState::Canceled; 3]);
+    // By the history provider of the agent. Without one the server begins each message anew.
+    assert_eq!(far.second_turn().await, "turn 2: again");
+}
+
+#[tokio::test]
+async fn ag2() {
+    let Some(far) = Far::start(a2a_ag2(), "ag2_agent.py") else { return };
+    answers_in_chunks(&far).await;
+    // The server offers its executor no person to ask, and the task fails.
+    let answer = far.ask(A2aMessage::user_text("delete /tmp/x")).await;
+    assert_eq!(answer.task().unwrap().status.state, A2aTaskState::Failed);
+    assert_eq!(far.cancel().await, [A2aTaskState::Canceled; 3]);
+    // The server keeps no conversation: its own clients send all of it each time, in an extension.
+    assert_eq!(far.second_turn().await, "turn 1: again");
+}
+
+#[tokio::test]
+async fn pydantic_ai() {
+    let Some(far) = Far::start(a2a_pydantic_ai(), "pydantic_ai_agent.py") else { return };
+    answers_in_chunks(&far).await;
+    // The call that waits is the result of a completed task, and a message with data fails: no answer is possible.
+    let answer = far.ask(A2aMessage::user_text("delete /tmp/x")).await;
+    let task = answer.task().unwrap();
+    let A2aContent::Data(data) = &task.artifacts[0].parts[0].content else { panic!("{task:?}") };
+    let call = &data["result"]["approvals"][0];
+    assert_eq!(call["tool_name"], "delete");
+    let approval = A2aPart::data(json!({"approvals": {(call["tool_call_id"].as_str().unwrap()): true}}));
+    let answer = far.ask(A2aMessage::user([approval]).context(task.context_id.clone().unwrap())).await;
+    assert_eq!(
+        (task.status.state, answer.task().unwrap().status.state),
+        (A2aTaskState::Completed, A2aTaskState::Failed)
+    );
+    // The worker of the server ignores a cancellation.
+    assert_eq!(far.cancel().await, [A2aTaskState::Completed; 3]);
+    assert_eq!(far.second_turn().await, "turn 2: again");
+}
