@@ -88,6 +88,9 @@ pub(super) fn text_of(parts: &[A2aPart]) -> String {
     parts.iter().filter_map(A2aPart::as_text).collect::<Vec<_>>().join("\n")
 }
 
+/// Names under which versions before 1.0 have the kind of a part.
+const KINDS: [&str; 2] = ["kind", "type"];
+
 /// The form in JSON: the name of the field says which content it is.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -109,6 +112,9 @@ struct PartJson {
     /// A file in the form of version 0.3. It is read and never written.
     #[serde(default, skip_serializing)]
     file: Option<FileJson>,
+    /// Fields that no known kind of part has.
+    #[serde(flatten, skip_serializing)]
+    others: Map<String, Value>,
 }
 
 /// A file in the form of version 0.3.
@@ -127,18 +133,34 @@ impl TryFrom<PartJson> for A2aPart {
     type Error = String;
 
     fn try_from(part: PartJson) -> Result<Self, String> {
-        let PartJson { text, raw, url, data, media_type, filename, metadata, file } = part;
+        let PartJson { text, raw, url, data, media_type, filename, metadata, file, mut others } = part;
         if let Some(file) = file.filter(|_| text.is_none() && raw.is_none() && url.is_none() && data.is_none()) {
             let (media_type, filename) = (media_type.or(file.mime_type), filename.or(file.name));
-            let written =
-                PartJson { text, raw: file.bytes, url: file.uri, data, media_type, filename, metadata, file: None };
+            let written = PartJson {
+                text,
+                raw: file.bytes,
+                url: file.uri,
+                data,
+                media_type,
+                filename,
+                metadata,
+                file: None,
+                others,
+            };
             return Self::try_from(written);
         }
+        // A part of another kind may have its fields as nulls.
+        let data = data.filter(|data| !data.is_null() || text.is_none() && raw.is_none() && url.is_none());
         let content = match (text, raw, url, data) {
             (Some(text), None, None, None) => A2aContent::Text(text),
             (None, Some(raw), None, None) => A2aContent::Raw(bytes(&raw)?),
             (None, None, Some(url), None) => A2aContent::Url(url),
             (None, None, None, Some(data)) => A2aContent::Data(data),
+            // A part of a later revision is kept as data, so that it spoils no other part.
+            (None, None, None, None) if others.keys().any(|name| !KINDS.contains(&&**name)) => {
+                KINDS.iter().for_each(|name| drop(others.remove(*name)));
+                A2aContent::Data(Value::Object(others))
+            }
             _ => return Err("a part has exactly one of `text`, `raw`, `url` and `data`".to_owned()),
         };
         Ok(Self { content, media_type, filename, metadata })
@@ -154,8 +176,17 @@ fn bytes(base64: &str) -> Result<Vec<u8>, String> {
 impl From<A2aPart> for PartJson {
     fn from(part: A2aPart) -> Self {
         let A2aPart { content, media_type, filename, metadata } = part;
-        let mut json =
-            Self { text: None, raw: None, url: None, data: None, media_type, filename, metadata, file: None };
+        let mut json = Self {
+            text: None,
+            raw: None,
+            url: None,
+            data: None,
+            media_type,
+            filename,
+            metadata,
+            file: None,
+            others: Map::new(),
+        };
         match content {
             A2aContent::Text(text) => json.text = Some(text),
             A2aContent::Raw(raw) => json.raw = Some(STANDARD.encode(raw)),

@@ -7,14 +7,16 @@ use crate::message::{Media, ResourceLink};
 use crate::schema_check::SchemaCheck;
 use crate::tool::{ToolError, ToolOutput};
 
+/// Text in place of a block of a later revision of the protocol.
+const UNKNOWN: &str = "[something that this program does not know was left out]";
+
 /// The answer as a tool's: the structured value where there is one, else the text. `schema` is what the server says of the
 /// structured value.
 pub(super) fn output(result: CallToolResult, schema: Option<&SchemaCheck>) -> Result<ToolOutput, ToolError> {
     let CallToolResult { content, structured_content, is_error, .. } = result;
     let mut text = Vec::new();
     let (mut files, mut links) = (Vec::new(), Vec::new());
-    // Of a later revision of the protocol.
-    let unknown = || "[something that this program does not know was left out]".to_owned();
+    let unknown = || UNKNOWN.to_owned();
     for block in content {
         match block {
             ContentBlock::Text(of) => text.push(of.text),
@@ -60,6 +62,17 @@ pub(super) fn output(result: CallToolResult, schema: Option<&SchemaCheck>) -> Re
     };
     let output = files.into_iter().fold(output, ToolOutput::with_media);
     Ok(links.into_iter().fold(output, ToolOutput::with_link))
+}
+
+/// Reads the result of a tool that has blocks of an unknown kind: a text takes the place of each. Returns `None` if it is
+/// not the result of a tool.
+pub(super) fn with_known_blocks(mut result: Value) -> Option<CallToolResult> {
+    for block in result.get_mut("content")?.as_array_mut()? {
+        if serde_json::from_value::<ContentBlock>(block.clone()).is_err() {
+            *block = serde_json::json!({"type": "text", "text": UNKNOWN});
+        }
+    }
+    serde_json::from_value(result).ok()
 }
 
 /// A file whose content is base64.

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rmcp::model::{
-    CallToolRequest, CallToolRequestParams, ClientRequest, CreateTaskResult, InputRequiredResult, InputResponses,
-    JsonObject, ServerResult,
+    CallToolRequest, CallToolRequestParams, ClientRequest, CreateTaskResult, CustomResult, InputRequiredResult,
+    InputResponses, JsonObject, ServerResult,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -76,6 +76,12 @@ impl MirroredCall {
                     return Err(ToolError::new(
                         "the tool began a task, whose end this program cannot wait for; do without it",
                     ));
+                }
+                ServerResult::CustomResult(CustomResult(result)) => {
+                    let Some(result) = mcp_answer::with_known_blocks(result) else {
+                        return Err(self.problem("gave an answer that is not one of a tool"));
+                    };
+                    return mcp_answer::output(result, self.check.as_ref());
                 }
                 _ => return Err(self.problem("gave an answer that is not one of a tool")),
             }

@@ -89,7 +89,7 @@ async fn mcp_row(row: &Value) -> Vec<String> {
     let mut problems = Vec::new();
     if let Some(expected) = row["tools"].as_array() {
         let mut listed: Vec<String> = match client.toolset().tools().await {
-            Ok(tools) => tools.iter().map(|tool| tool.definition().name.replace("mcp.notes.", "")).collect(),
+            Ok(tools) => tools.iter().map(|tool| tool.definition().name.to_string()).collect(),
             Err(error) => vec![error.to_string()],
         };
         listed.sort();
@@ -125,11 +125,8 @@ fn card_of(row: &Value, address: &str) -> Value {
         "defaultInputModes": ["text/plain"], "defaultOutputModes": ["text/plain"],
         "skills": [{"id": "s", "name": "Search", "description": "Searches far away.", "tags": ["far"]}],
     });
-    let interface = match row["version"] == "0.3" {
-        true => json!({"url": address, "preferredTransport": "JSONRPC", "protocolVersion": "0.3.0"}),
-        false => json!({"supportedInterfaces":
-            [{"url": address, "protocolBinding": "JSONRPC", "protocolVersion": "1.0"}]}),
-    };
+    let interface = json!({"supportedInterfaces":
+        [{"url": address, "protocolBinding": "JSONRPC", "protocolVersion": "1.0"}]});
     for fields in [&interface, &row["card"]] {
         card.as_object_mut()
             .unwrap()
@@ -169,9 +166,9 @@ async fn a2a_row(row: &Value) -> Option<String> {
         Err(error) => (ToolStatus::Error, error.to_string()),
     };
     let answer: Value = serde_json::from_str(&text).unwrap_or_default();
-    let output = match &answer["output"] {
-        Value::String(output) => output.clone(),
-        output => output.to_string(),
+    let output = match (&answer["output"], &answer["data"]) {
+        (Value::String(output), Value::Null) => output.clone(),
+        (output, data) => format!("{output} {data}"),
     };
     let is_read = match (&row["error"], &row["text"]) {
         (Value::String(error), _) => status != ToolStatus::Success && fits(&text, error),

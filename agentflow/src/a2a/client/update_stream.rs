@@ -197,6 +197,10 @@ impl Following {
         let (binding, waiting, unread) = (body.binding, &mut self.waiting, &mut body.unread);
         let fed = body.reader.feed(&piece, |event| {
             *unread = 0;
+            // Some servers keep the connection alive with empty events.
+            if event.data.trim_ascii().is_empty() {
+                return Ok(Flow::More);
+            }
             waiting.push_back(peer.read(name, binding, None, event.data));
             Ok(Flow::More)
         });
