@@ -16,6 +16,8 @@ use super::address_guard::AddressGuard;
 use super::api_description::ApiAuth;
 use super::http_exchange::without_key;
 use super::http_target::{Targets, may_have_key};
+use super::oauth_access::{KeptTokens, OAuthClient};
+use super::oauth_tokens::basic;
 use crate::model::{EnvSecrets, Secret, SecretProvider, secret_header};
 use crate::tool::ToolError;
 
@@ -38,6 +40,8 @@ pub struct ApiAccess {
     pub(super) targets: Targets,
     given: BTreeMap<String, Secret>,
     secrets: Arc<dyn SecretProvider>,
+    /// Access tokens that were got with these keys.
+    pub(super) tokens: Arc<KeptTokens>,
     pub(super) max_bytes: usize,
     pub(super) timeout: Duration,
     pub(super) max_retries: u32,
@@ -56,6 +60,7 @@ impl ApiAccess {
             targets: Targets::default(),
             given: BTreeMap::new(),
             secrets: Arc::new(EnvSecrets),
+            tokens: Arc::default(),
             max_bytes: DEFAULT_MAX_BYTES,
             timeout: DEFAULT_TIMEOUT,
             max_retries: DEFAULT_RETRIES,
@@ -76,6 +81,19 @@ impl ApiAccess {
     pub fn guard(mut self, guard: AddressGuard) -> Self {
         self.targets.guard = guard;
         self
+    }
+
+    /// Checks the address at which a client asks for tokens, and that it is given one.
+    pub(super) fn check_client(&self, auth: Option<&ApiAuth>, is_read: bool, problems: &mut Vec<String>) {
+        let Some(client) = auth.and_then(OAuthClient::from_auth) else { return };
+        if client.id.is_empty() {
+            problems.push("`client_id` of `auth` is empty; give the id of the client".to_owned());
+        }
+        match self.targets.url(client.token_url, None) {
+            Ok(url) if is_read => problems.extend(self.check_keys(&url).err()),
+            Ok(_) => {}
+            Err(error) => problems.push(format!("`token_url` of `auth`: {}", error.message())),
+        }
     }
 
     /// Checks the address of a description that names a key and was not written by the program. Such a description may choose
@@ -119,6 +137,7 @@ impl ApiAccess {
     #[must_use]
     pub fn secret(mut self, name: impl Into<String>, key: Secret) -> Self {
         self.given.insert(name.into(), key);
+        self.tokens = Arc::default();
         self
     }
 
@@ -126,6 +145,7 @@ impl ApiAccess {
     #[must_use]
     pub fn secrets(mut self, secrets: Arc<dyn SecretProvider>) -> Self {
         self.secrets = secrets;
+        self.tokens = Arc::default();
         self
     }
 
@@ -170,11 +190,16 @@ impl ApiAccess {
     /// What shows a service who calls.
     pub(super) async fn keys(&self, auth: Option<&ApiAuth>) -> Result<Keys, ToolError> {
         let Some(auth) = auth else { return Ok(Keys::default()) };
-        let key = self.key(auth.secret()).await?;
+        let key = match OAuthClient::from_auth(auth) {
+            Some(client) => self.access_token(&client).await?,
+            None => self.key(auth.secret()).await?,
+        };
         let header = |name: &str, value: &str| secret_header(name, value).map(Some).map_err(ToolError::new);
         let mut hidden = vec![key.expose().to_owned()];
         let (header, query) = match auth {
-            ApiAuth::Bearer { .. } => (header("authorization", &format!("Bearer {}", key.expose()))?, None),
+            ApiAuth::Bearer { .. } | ApiAuth::Oauth2 { .. } => {
+                (header("authorization", &format!("Bearer {}", key.expose()))?, None)
+            }
             ApiAuth::Header { name, .. } => (header(name, key.expose())?, None),
             ApiAuth::Basic { user, .. } => {
                 let pair = STANDARD.encode(format!("{user}:{}", key.expose()));
@@ -204,6 +229,18 @@ pub(super) struct Keys {
 }
 
 impl Keys {
+    /// What shows an authorization server which client asks.
+    pub(super) fn of_client(id: &str, secret: &str) -> Result<Self, ToolError> {
+        let pair = basic(id, secret);
+        let header = secret_header("authorization", &pair).map_err(ToolError::new)?;
+        Ok(Self { header: Some(header), query: None, hidden: vec![secret.to_owned(), pair] })
+    }
+
+    /// Returns true if this is one of the keys.
+    pub(super) fn has(&self, key: &str) -> bool {
+        self.hidden.iter().any(|hidden| hidden == key)
+    }
+
     /// Counts a text as secret as well.
     pub(super) fn hide(&mut self, text: &str) {
         self.hidden.push(text.to_owned());

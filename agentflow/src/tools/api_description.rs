@@ -188,6 +188,23 @@ pub enum ApiAuth {
         /// The name of the key.
         secret: String,
     },
+    /// The header `authorization: Bearer TOKEN` with an access token of OAuth 2.0, which is asked for at a token endpoint when it
+    /// is first needed, and renewed when it ends or the service refuses it.
+    Oauth2 {
+        /// The address of the token endpoint.
+        token_url: String,
+        /// The id of the client.
+        client_id: String,
+        /// The name of the client's secret.
+        secret: String,
+        /// Scopes. Default: those that the server gives without a word.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        scopes: Vec<String>,
+        /// The name of a refresh token, for a service that a person has given access to. Default: the client itself is given
+        /// access (client credentials).
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        refresh_token: Option<String>,
+    },
     /// The header `authorization: Basic ..` of a user and a password.
     Basic {
         /// The user.
@@ -203,6 +220,7 @@ impl ApiAuth {
             Self::Bearer { secret }
             | Self::Header { secret, .. }
             | Self::Query { secret, .. }
+            | Self::Oauth2 { secret, .. }
             | Self::Basic { secret, .. } => secret,
         }
     }
@@ -210,7 +228,7 @@ impl ApiAuth {
     /// The header that it takes.
     pub(super) fn header(&self) -> Option<&str> {
         match self {
-            Self::Bearer { .. } | Self::Basic { .. } => Some("authorization"),
+            Self::Bearer { .. } | Self::Basic { .. } | Self::Oauth2 { .. } => Some("authorization"),
             Self::Header { name, .. } => Some(name),
             Self::Query { .. } => None,
         }

@@ -209,6 +209,11 @@ impl ApiTool {
         if self.is_read && self.described.auth.is_some() {
             self.access.check_keys(&base).map_err(|problem| failed(vec![problem]))?;
         }
+        let mut problems = Vec::new();
+        self.access.check_client(self.described.auth.as_ref(), self.is_read, &mut problems);
+        if !problems.is_empty() {
+            return Err(failed(problems));
+        }
         let effects = if checked.reads() { Effects::Read } else { Effects::Write };
         let mut policy = ToolPolicy::default().effects(effects);
         if self.described.idempotent || self.described.idempotency_key.is_some() {
@@ -232,8 +237,15 @@ struct Call {
 
 impl Call {
     async fn made(&self, arguments: &Value, step_key: &str) -> Result<Value, ToolError> {
-        let keys = self.access.keys(self.checked.described.auth.as_ref()).await?;
-        let made = self.with_keys(arguments, step_key, &keys).await;
+        let auth = self.checked.described.auth.as_ref();
+        let mut keys = self.access.keys(auth).await?;
+        let mut made = self.with_keys(arguments, step_key, &keys).await;
+        let is_refused = made.as_ref().is_err_and(|error| error.status() == ToolStatus::Unauthorized);
+        // A refused call was not made. A token may have been revoked before its end.
+        if is_refused && self.access.forget_token(auth, &keys).await {
+            keys = self.access.keys(auth).await?;
+            made = self.with_keys(arguments, step_key, &keys).await;
+        }
         made.map_err(|error| keys.without_key(&error))
     }
 

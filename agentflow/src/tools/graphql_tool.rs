@@ -20,6 +20,7 @@ use super::description_form::{form_of, value_of};
 use super::graphql_document::Operation;
 use super::json_path::BoundedPath;
 use super::url_template::UrlTemplate;
+use crate::message::ToolStatus;
 use crate::schema_check::SchemaCheck;
 use crate::text::{did_you_mean, head, nearest};
 use crate::tool::{Effects, FnTool, ToolDefinition, ToolError, ToolPolicy};
@@ -180,6 +181,7 @@ impl GraphqlTool {
         if let Some(url) = url.as_ref().filter(|_| self.is_read && described.auth.is_some()) {
             problems.extend(self.access.check_keys(url).err());
         }
+        self.access.check_client(described.auth.as_ref(), self.is_read, &mut problems);
         let answer = described.answer.as_deref().and_then(|path| {
             BoundedPath::parse(path).map_err(|problem| problems.push(format!("`answer`: {problem}"))).ok()
         });
@@ -262,7 +264,7 @@ struct Call {
 impl Call {
     async fn made(&self, variables: &Value) -> Result<Value, ToolError> {
         let deadline = Instant::now() + self.access.timeout;
-        let keys = self.access.keys(self.auth.as_ref()).await?;
+        let mut keys = self.access.keys(self.auth.as_ref()).await?;
         let mut body = json!({"query": self.query, "variables": variables});
         if let Some(name) = &self.operation {
             body["operationName"] = name.as_str().into();
@@ -275,7 +277,12 @@ impl Call {
             repeatable: self.repeatable,
             ignores_body: false,
         };
-        let answer = self.access.exchange(&request, &keys, self.access.max_bytes, deadline).await;
+        let mut answer = self.access.exchange(&request, &keys, self.access.max_bytes, deadline).await;
+        let is_refused = answer.as_ref().is_err_and(|error| error.status() == ToolStatus::Unauthorized);
+        if is_refused && self.access.forget_token(self.auth.as_ref(), &keys).await {
+            keys = self.access.keys(self.auth.as_ref()).await?;
+            answer = self.access.exchange(&request, &keys, self.access.max_bytes, deadline).await;
+        }
         let answer = answer.map_err(|error| keys.without_key(&error))?;
         if let Some(errors) = answer.value["errors"].as_array().filter(|errors| !errors.is_empty()) {
             return Err(ToolError::new(said(errors)));

@@ -20,6 +20,8 @@ mod api_request;
 #[cfg(feature = "tool-api")]
 mod api_tool;
 mod condition_tool;
+#[cfg(all(feature = "documents", feature = "tool-api"))]
+mod described_tools;
 #[cfg(feature = "tool-api")]
 mod description_form;
 #[cfg(feature = "tool-api")]
@@ -38,6 +40,10 @@ mod http_request;
 mod http_target;
 #[cfg(feature = "tool-transform")]
 mod json_path;
+#[cfg(feature = "tool-api")]
+mod oauth_access;
+#[cfg(any(feature = "mcp-auth", feature = "tool-api"))]
+pub(crate) mod oauth_tokens;
 #[cfg(feature = "tool-api")]
 mod open_api;
 #[cfg(feature = "tool-api")]
@@ -68,6 +74,8 @@ pub use self::api_error::ApiToolError;
 #[cfg(feature = "tool-api")]
 pub use self::api_tool::ApiTool;
 pub use self::condition_tool::condition;
+#[cfg(all(feature = "documents", feature = "tool-api"))]
+pub(crate) use self::described_tools::{MOST_BYTES as MOST_DESCRIBED_BYTES, described_tools};
 #[cfg(feature = "tool-api")]
 pub use self::graphql_tool::GraphqlTool;
 #[cfg(feature = "mcp-auth")]

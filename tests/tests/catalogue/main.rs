@@ -40,6 +40,7 @@ mod mcp_servers;
 mod mcp_tools;
 mod names;
 mod nested_protocols;
+mod oauth_tools;
 mod odd_answers;
 mod open_api_tools;
 mod raw_http;

@@ -18,13 +18,14 @@ use super::client_identity::{ClientIdentity, ClientOrigin};
 use super::discovery::authorization_server;
 use super::kept_login::KeptLogin;
 use super::mcp_authorization::{How, McpAuthorization};
-use super::token_endpoint::{NoTokens, Tokens, revoke, tokens};
+use super::token_endpoint::{NoTokens, revoke, tokens};
 use crate::mask::HiddenTexts;
 use crate::mcp::http_failures::Refused;
 use crate::mcp::mcp_error::McpError;
 use crate::model::Secret;
 use crate::text::head;
 use crate::time::{Clock as _, SystemClock};
+use crate::tools::oauth_tokens::Tokens;
 
 /// How long before its end a token is renewed, at most; of one that ends soon a quarter of its time.
 const EARLY: Duration = Duration::from_secs(30);
