@@ -32,7 +32,7 @@ pub(super) struct BoundServer<'t> {
 
 /// The tools by which resources of a server are read and prompts are got, where the program offers them as tools.
 pub(super) const READ_RESOURCE: &str = "read_resource";
-const GET_PROMPT: &str = "get_prompt";
+pub(super) const GET_PROMPT: &str = "get_prompt";
 
 /// Candidates, of which a model picks one when the node begins: servers, or agents.
 pub(super) struct Pool<'t> {
@@ -45,12 +45,14 @@ pub(super) struct Pool<'t> {
 
 /// A `fixed_ref`, or a candidate of a pool.
 pub(super) struct Candidate<'t> {
+    /// The place among the `pool_refs` of the document, from 0.
+    pub(super) place: usize,
     pub(super) server: Option<&'t str>,
     pub(super) tool: Option<&'t str>,
     pub(super) agent: Option<&'t str>,
     pub(super) endpoint: Option<&'t str>,
-    resource: Option<&'t str>,
-    prompt: Option<&'t str>,
+    pub(super) resource: Option<&'t str>,
+    pub(super) prompt: Option<&'t str>,
 }
 
 impl<'t> Bound<'t> {
@@ -85,20 +87,6 @@ impl<'t> Bound<'t> {
             problems.note(pool_at, format!("pool_refs must contain at most {MOST_CANDIDATES} candidates"));
             return;
         }
-        let refused = match (kind, mode) {
-            (Some("mcp_resource"), "pool") => {
-                Some("a pool has servers with their tools, or agents; bind a resource with `resolution_mode: fixed`")
-            }
-            (Some("mcp_prompt"), "pool") => {
-                Some("a pool has servers with their tools, or agents; bind a prompt with `resolution_mode: fixed`")
-            }
-            _ => None,
-        };
-        if let (Some(problem), Some(kind)) = (refused, kind) {
-            let place = tree.place_of(kind).unwrap_or_else(|| tree.at.clone());
-            problems.note(&place, format!("`{kind}`: {problem}"));
-            return;
-        }
         match (mode, fixed) {
             ("pool", Some(fixed)) => {
                 problems.note(&fixed.at, "`fixed_ref` belongs to `resolution_mode: fixed`; say so, or remove it");
@@ -111,8 +99,11 @@ impl<'t> Bound<'t> {
             }
             ("pool", None) => {
                 let before = problems.found.len();
-                let read = |tree| Some((tree, Candidate::read(tree, kind?, "a candidate", problems)?));
-                let candidates: Vec<(&Tree, Candidate<'t>)> = refs.iter().filter_map(read).collect();
+                let mut candidates: Vec<(&Tree, Candidate<'t>)> = Vec::new();
+                for (place, tree) in refs.iter().enumerate() {
+                    let read = kind.and_then(|kind| Candidate::read(tree, kind, "a candidate", problems));
+                    candidates.extend(read.map(|candidate| (tree, Candidate { place, ..candidate })));
+                }
                 if problems.found.len() == before
                     && let (Some(id), Some(kind)) = (id, kind)
                 {
@@ -211,7 +202,15 @@ impl<'t> Candidate<'t> {
             "mcp_prompt" if prompt.is_none() => {
                 "a prompt needs `prompt_name`, the name that the server gives the prompt"
             }
-            _ => return Some(Self { server, tool, agent, endpoint, resource, prompt }),
+            _ => {
+                // A resource and a prompt are read by a tool of the server.
+                let tool = match kind {
+                    "mcp_resource" => Some(READ_RESOURCE),
+                    "mcp_prompt" => Some(GET_PROMPT),
+                    _ => tool,
+                };
+                return Some(Self { place: 0, server, tool, agent, endpoint, resource, prompt });
+            }
         };
         problems.note(&tree.at, format!("{what} of {missing}"));
         None

@@ -1,10 +1,11 @@
 //! A node of the form `edges`: its fields, and what a graph's node does for each of its kinds. It knows no edges.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::bound_server::{Bound, Pool, READ_RESOURCE};
+use super::bound_server::{Bound, BoundServer, Pool, READ_RESOURCE};
 use super::document_agent::DocumentAgent;
 use super::edges_pool::{Picked, Task};
 use super::object_fields::{Fields, Problems};
@@ -138,9 +139,12 @@ impl<'t> EdgesNode<'t> {
             (kind @ ("mcp" | "a2a"), Some(pool)) => {
                 let text = if kind == "mcp" { capability } else { task };
                 let text = picked_for(tree, id, kind, pool, &bound, text, problems)?;
+                if pool.candidates.iter().any(|of| of.tool == Some(READ_RESOURCE) && of.resource.is_none()) {
+                    check_address(tree, id, &inputs, problems);
+                }
                 // Its calls are retried, and not the choice.
                 let policy = std::mem::take(&mut policy);
-                let picked = Picked::of(pool, &Task { node: id, text, policy }, common);
+                let picked = Picked::of(pool, &Task { node: id, text, has_inputs: !inputs.is_empty(), policy }, common);
                 let call = Reference::workflow(&picked.graph.name, Mapping::object([(INPUT, mapped(&inputs))]));
                 (agents, inner) = (picked.agents, Some(picked.graph));
                 Does::Call(call)
@@ -264,6 +268,26 @@ fn mapped(inputs: &[(&str, &str, &Tree)]) -> Mapping {
     }
 }
 
+/// The arguments of a call. A tool that reads a resource or gets a prompt is given the address or the name, another tool the
+/// inputs of the node or all of the state.
+pub(super) fn arguments(resource: Option<&str>, prompt: Option<&str>, given: Option<Mapping>) -> Mapping {
+    let text = |text: &str| Mapping::Value(json!(text));
+    match (resource, prompt, given) {
+        (Some(uri), _, _) => Mapping::object([("uri", text(uri))]),
+        (None, Some(name), None) => Mapping::object([("name", text(name))]),
+        (None, Some(name), Some(given)) => Mapping::object([("name", text(name)), ("arguments", given)]),
+        (None, None, given) => given.unwrap_or(Mapping::state("")),
+    }
+}
+
+/// Notes a missing address of a resource.
+fn check_address(tree: &Tree, id: &str, inputs: &[(&str, &str, &Tree)], problems: &mut Problems) {
+    if inputs.iter().all(|(name, ..)| *name != "uri") {
+        let problem = "needs `resource_uri`, the address of the resource, or an `input_mapping` that gives `uri`";
+        problems.note(&tree.at, format!("`{id}` {problem}"));
+    }
+}
+
 /// What is made of the answer of a tool, or of a model that has chosen one.
 pub(super) fn shaped(tool: Value, server: Option<&str>) -> Mapping {
     Mapping::object([
@@ -326,23 +350,12 @@ fn mcp<'t>(
         .filter(|_| servers.len() == 1)
         .and_then(|server| Some((server.id, server.tool?, (server.resource, server.prompt))));
     if let Some((server, tool, (resource, prompt))) = direct {
-        let with = match (resource, prompt) {
-            (Some(uri), _) => Mapping::object([("uri", Mapping::Value(json!(uri)))]),
-            (_, Some(name)) => {
-                let name = Mapping::Value(json!(name));
-                match inputs.is_empty() {
-                    true => Mapping::object([("name", name)]),
-                    false => Mapping::object([("name", name), ("arguments", mapped(inputs))]),
-                }
-            }
-            (None, None) => mapped(inputs),
-        };
+        let with = arguments(resource, prompt, (!inputs.is_empty()).then(|| mapped(inputs)));
         if let (Some(_), Some((_, _, at))) = (resource, inputs.first()) {
             let problem = "reads one resource, so it is given nothing; remove `input_mapping`, or `resource_uri`";
             problems.note(&at.at, format!("`{id}` {problem}"));
-        } else if resource.is_none() && tool == READ_RESOURCE && inputs.iter().all(|(name, ..)| *name != "uri") {
-            let problem = "needs `resource_uri`, the address of the resource, or an `input_mapping` that gives `uri`";
-            problems.note(&tree.at, format!("`{id}` {problem}"));
+        } else if resource.is_none() && tool == READ_RESOURCE {
+            check_address(tree, id, inputs, problems);
         }
         let call = Reference::tool(format!("mcp.{server}.{tool}"), with);
         return Some((call.giving(shaped(json!(tool), Some(server))), None));
@@ -363,12 +376,12 @@ fn mcp<'t>(
                 problems.note(&tree.at, format!("`{id}` {problem}"));
                 return None;
             };
-            if let Some(tool) = servers.iter().find_map(|server| server.tool) {
-                let place = tree.place_of(tool).unwrap_or_else(|| tree.at.clone());
-                problems.note(
-                    &place,
-                    format!("`{id}` is bound to several servers, so a model chooses the tool; remove `tool_name`"),
-                );
+            for of in servers {
+                if let Some(name) = of.resource.or(of.prompt) {
+                    let place = tree.place_of(name).unwrap_or_else(|| tree.at.clone());
+                    let problem = "has several dependencies, so a model chooses among tools";
+                    problems.note(&place, format!("`{id}` {problem}; bind `{name}` in a node of its own"));
+                }
             }
             let name = format!("{}.{id}", common.workflow);
             let agent = DocumentAgent {
@@ -376,7 +389,7 @@ fn mcp<'t>(
                 model: common.model.map(Into::into),
                 instructions: capability.to_owned(),
                 description: None,
-                tools: servers.iter().map(|server| format!("mcp.{}", server.id).into()).collect(),
+                tools: tools_among(servers),
                 settings: ModelSettings::default(),
             };
             // Of several the journal says which one.
@@ -385,6 +398,22 @@ fn mcp<'t>(
             Some((call, Some(agent)))
         }
     }
+}
+
+/// The tools among which a model chooses: all of a server, or those that its dependencies name.
+fn tools_among(servers: &[BoundServer<'_>]) -> Vec<Arc<str>> {
+    let mut tools: Vec<Arc<str>> = Vec::new();
+    for of in servers {
+        let has_all = servers.iter().any(|other| other.id == of.id && other.tool.is_none());
+        let name: Arc<str> = match of.tool.filter(|_| !has_all) {
+            Some(tool) => format!("mcp.{}.{tool}", of.id).into(),
+            None => format!("mcp.{}", of.id).into(),
+        };
+        if !tools.contains(&name) {
+            tools.push(name);
+        }
+    }
+    tools
 }
 
 fn a2a<'t>(

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::bound_server::{Candidate, Pool};
 use super::document_agent::DocumentAgent;
-use super::edges_node::{Common, INPUT, asked, shaped};
+use super::edges_node::{Common, INPUT, arguments, asked, shaped};
 use crate::model::ModelSettings;
 use crate::workflow::{
     Begins, CONCURRENCY, Condition, Graph, GraphBody, GraphEdge, GraphNode, Mapping, NodePolicy, OnError, Reference,
@@ -30,6 +30,8 @@ pub(super) struct Task<'t> {
     pub(super) node: &'t str,
     /// What is to be done; of candidates that name a tool it may be empty.
     pub(super) text: &'t str,
+    /// True if the document maps inputs, which are then the arguments of a prompt.
+    pub(super) has_inputs: bool,
     /// How a call is retried, and how long it may take.
     pub(super) policy: NodePolicy,
 }
@@ -74,13 +76,16 @@ impl Picked {
         let mut ends = Vec::new();
         for (at, candidate) in pool.candidates.iter().enumerate() {
             let resolved = format!("resolved_{at}");
-            let of = value(&resolved, Mapping::Value(record(pool, at, candidate)));
+            let of = value(&resolved, Mapping::Value(record(pool, candidate)));
             graph.nodes.push(of.edge(GraphEdge::from("way").arm(at.to_string())));
             let given = Mapping::from(INPUT);
             let call = match (candidate.agent, candidate.server, candidate.tool) {
                 (Some(agent), None, _) => asked(agent, task.text, INPUT),
                 (_, server, Some(tool)) => {
                     let name = format!("mcp.{}.{tool}", server.unwrap_or_default());
+                    let (resource, prompt) = (candidate.resource, candidate.prompt);
+                    let given = (task.has_inputs || prompt.is_none()).then_some(given);
+                    let given = arguments(resource, prompt, given);
                     Reference::tool(name, given).giving(shaped(json!(tool), server))
                 }
                 (_, server, None) => {
@@ -112,7 +117,9 @@ fn question(pool: &Pool<'_>, task: &Task<'_>) -> Mapping {
     let or = |text: Option<&str>| text.unwrap_or("-").to_owned();
     let line = |(at, of): (usize, &Candidate<'_>)| {
         let [server, tool, agent, endpoint] = [of.server, of.tool, of.agent, of.endpoint].map(or);
-        format!("{at}: server={server} tool={tool} agent={agent} endpoint={endpoint}")
+        let more = [("resource", of.resource), ("prompt", of.prompt)];
+        let more = more.iter().filter_map(|(name, value)| value.map(|value| format!(" {name}={value}")));
+        format!("{at}: server={server} tool={tool} agent={agent} endpoint={endpoint}{}", more.collect::<String>())
     };
     let lines: Vec<String> = pool.candidates.iter().enumerate().map(line).collect();
     let text = [task.text, lines.join("\n").as_str()].join("\n\n");
@@ -121,9 +128,9 @@ fn question(pool: &Pool<'_>, task: &Task<'_>) -> Mapping {
 }
 
 /// What is recorded of the choice: what the dependency was resolved to.
-fn record(pool: &Pool<'_>, at: usize, of: &Candidate<'_>) -> Value {
+fn record(pool: &Pool<'_>, of: &Candidate<'_>) -> Value {
     json!({
-        "dependency_id": pool.id, "server_id": of.server, "tool_name": of.tool, "resource_uri": null,
-        "agent_id": of.agent, "endpoint": of.endpoint, "score": null, "pool_index": at,
+        "dependency_id": pool.id, "server_id": of.server, "tool_name": of.tool, "resource_uri": of.resource,
+        "agent_id": of.agent, "endpoint": of.endpoint, "score": null, "pool_index": of.place,
     })
 }

@@ -2,11 +2,11 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::Drafted;
 use super::document_agent::DocumentAgent;
-use super::edges_node::{INPUT, asked};
+use super::edges_node::{INPUT, asked, shaped};
 use super::edges_wiring::{free_name, free_name_from};
 use super::object_fields::{Fields, Problems};
 use crate::model::ModelSettings;
@@ -59,7 +59,9 @@ pub(super) fn read(tree: &Tree, problems: &mut Problems) -> Option<Drafted> {
         parts.insert(step.id.to_owned(), step.tree.at.clone());
         let all = Mapping::state("");
         let call = match (step.whom, step.tool) {
-            (Whom::Server(server), Some(tool)) => Reference::tool(format!("mcp.{server}.{tool}"), all),
+            (Whom::Server(server), Some(tool)) => {
+                Reference::tool(format!("mcp.{server}.{tool}"), all).giving(shaped(json!(tool), Some(server)))
+            }
             (Whom::Server(server), None) => {
                 let agent = format!("{workflow}.{}", step.id);
                 parts.insert(agent.clone(), step.tree.at.clone());
@@ -71,7 +73,7 @@ pub(super) fn read(tree: &Tree, problems: &mut Problems) -> Option<Drafted> {
                     tools: vec![format!("mcp.{server}").into()],
                     settings: ModelSettings::default(),
                 });
-                Reference::agent(agent, all)
+                Reference::agent(agent, all).giving(shaped(Value::Null, Some(server)))
             }
             (Whom::Agent(agent), _) => {
                 let shown = free_name_from(&mut contexts, "context", &|name| !taken.contains(name));

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::Runtime;
-use super::catalogue::{Given, given, linked_tools_of};
+use super::catalogue::{Given, given, linked_tools_of, of_server};
 use super::catalogue_entry::Origin;
 use super::given_now::given_now;
 use super::graphs::{GivenGraph, calls_itself, could_have, found};
@@ -214,8 +214,8 @@ fn tools_of(given: &Given, name: &str) -> Result<ToolList, String> {
         return Ok(toolset.clone().into_tools());
     }
     if let Some(toolset) = toolsets().find(|toolset| could_have(toolset, name)) {
-        let toolset = toolset.name();
-        return Err(format!("an agent has all tools of a toolset, so write `{toolset}` in the place of `{name}`"));
+        let name = of_server(name).filter(|name| toolset.could_have(name)).unwrap_or_else(|| name.to_owned());
+        return Ok(toolset.only_tool(&name).into_tools());
     }
     let known = of_program().map(|tool| &**tool.catalogue_name()).chain(toolsets().map(|toolset| &**toolset.name()));
     let near = nearest(name, known.chain(linked_tools().iter().map(ToolRef::name)).chain(BUILT_IN));

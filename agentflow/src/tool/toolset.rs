@@ -16,6 +16,8 @@ use super::{Registry, ToolRef};
 use crate::error::{Error, Result};
 use crate::future::BoxFuture;
 use crate::text::panic_text;
+#[cfg(feature = "documents")]
+use crate::text::{did_you_mean, nearest};
 
 /// The longest that the tools of a toolset are waited for.
 const LONGEST_FETCH: Duration = Duration::from_secs(30);
@@ -227,6 +229,12 @@ impl ToolsetRef {
         tool.strip_prefix(&*self.0.name).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
     }
 
+    /// One tool of it by its whole name, as a toolset of this tool alone.
+    #[cfg(feature = "documents")]
+    pub(crate) fn only_tool(&self, name: &str) -> Self {
+        Self::new(OneTool { toolset: self.clone(), name: name.to_owned() })
+    }
+
     fn failed(&self, problem: String) -> Error {
         Error::Toolset { toolset: Arc::clone(&self.0.name), problem }
     }
@@ -255,6 +263,38 @@ impl ToolsetRef {
             registry.register(tool.renamed(whole))?;
         }
         Ok(registry.tools().cloned().collect())
+    }
+}
+
+/// One tool of a toolset.
+#[cfg(feature = "documents")]
+struct OneTool {
+    toolset: ToolsetRef,
+    /// The whole name of the tool.
+    name: String,
+}
+
+#[cfg(feature = "documents")]
+#[async_trait]
+impl Toolset for OneTool {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn version(&self) -> u64 {
+        self.toolset.0.toolset.version()
+    }
+
+    async fn tools(&self) -> Result<Vec<ToolRef>, Box<dyn StdError + Send + Sync>> {
+        let tools = self.toolset.tools().await?;
+        let name = |tool: &ToolRef| Arc::clone(tool.catalogue_name());
+        if let Some(tool) = tools.iter().find(|tool| *name(tool) == *self.name) {
+            // A tool without its own name has the name of its toolset.
+            return Ok(vec![tool.renamed("")]);
+        }
+        let names: Vec<Arc<str>> = tools.iter().map(name).collect();
+        let near = did_you_mean(nearest(&self.name, names.iter().map(|name| &**name)));
+        Err(format!("the toolset `{}` has no tool of this name{near}", self.toolset.name()).into())
     }
 }
 

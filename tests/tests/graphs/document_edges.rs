@@ -381,7 +381,8 @@ async fn steps_follow_each_other() {
     let document = read(WF_001);
     assert_eq!(document.form(), DocumentForm::Steps);
     let review = json!({"pr_url": "u"});
-    let message = "[summarize_findings\n\n{\"pr_url\":\"u\",\"review\":{\"pr_url\":\"u\"}}]";
+    let shaped = "{\"output\":{\"pr_url\":\"u\"},\"server_id\":\"code_review\",\"tool_used\":\"review\"}";
+    let message = format!("[summarize_findings\n\n{{\"pr_url\":\"u\",\"review\":{shaped}}}]");
     let output = output_of(WF_001, review).await;
     assert_eq!(output, json!({"output": message, "agent_id": "summarize_findings", "endpoint": "http://it"}));
 }
@@ -506,8 +507,7 @@ async fn a_node_gets_a_prompt_of_a_server() {
     let pool =
         node("x", "").replace("fixed_ref: {server_id: notes, prompt_name: x}", "resolution_mode: pool, pool_refs: []");
     let error = Document::read("it.yaml", pool).unwrap_err();
-    let problem =
-        "`mcp_prompt`: a pool has servers with their tools, or agents; bind a prompt with `resolution_mode: fixed`";
+    let problem = "the dependency `d` is required, and its pool has no candidates; name some, or say `required: false`";
     assert_eq!(error.problems()[0].message, problem);
 }
 

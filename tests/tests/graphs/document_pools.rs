@@ -6,12 +6,13 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use agentflow::document::{Document, DocumentForm};
 use agentflow::event::EventKind;
+use agentflow::mcp::McpClient;
 use agentflow::model::{Model, ModelEvent, ModelInfo, ModelRequest, ModelResponse, ModelStream};
 use agentflow::prelude::*;
 use agentflow::store::{MemoryStore, Store};
 use agentflow::tool::{FnTool, ToolPolicy, ToolsetRef};
 use agentflow::value::Encoded;
-use agentflow_testing::{ScriptedModel, Turn, within};
+use agentflow_testing::{McpAnswer, ScriptedMcp, ScriptedModel, Turn, within};
 use serde_json::{Map, Value, json};
 
 use crate::document_edges::{Far, calls, with_far};
@@ -103,11 +104,18 @@ async fn an_index_is_clamped_and_a_bad_answer_is_the_first() {
 #[tokio::test]
 async fn the_choice_is_recorded() {
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
-    for (answer, index, server) in [("1", 1, "notes"), ("neither", 0, "code")] {
+    // Counted in the document, also where a candidate may not be bound.
+    let two = ", permissions: {acl_server_ids: [notes, code_review]}";
+    for (answer, index, place, server, more) in [
+        ("1", 1, 1, "notes", ""),
+        ("neither", 0, 0, "code", ""),
+        ("0", 0, 1, "notes", two),
+        ("1", 1, 2, "code_review", two),
+    ] {
         let runtime = with_far(Runtime::builder())
             .store(MortalStore::new(&store, None))
             .model(Always::new(answer))
-            .document(read(&pool(THREE, "")))
+            .document(read(&pool(THREE, more)))
             .build();
         let handle = runtime.start_named("it", Encoded::new(&json!({"input": {}})).unwrap()).await.unwrap();
         let id = handle.run_id().clone();
@@ -123,7 +131,7 @@ async fn the_choice_is_recorded() {
         });
         let resolved = resolved.unwrap_or_else(|| panic!("{answer}: {events:#?}"));
         assert_eq!((&resolved["dependency_id"], &resolved["server_id"]), (&json!("d"), &json!(server)));
-        assert_eq!(resolved["pool_index"], index);
+        assert_eq!(resolved["pool_index"], place, "{answer}");
         let warned = events.iter().any(|event| {
             event.path.to_string().ends_with("number")
                 && matches!(&event.kind, EventKind::NodeFailed { .. })
@@ -157,6 +165,84 @@ async fn one_candidate_is_called_without_a_model() {
     assert!(!asked.contains("server=code "), "{asked}");
 }
 
+#[tokio::test]
+async fn a_model_picks_a_resource_or_a_prompt() {
+    let server = ScriptedMcp::new([])
+        .resources([json!({"uri": "note://a", "name": "a"}), json!({"uri": "note://b", "name": "b"})])
+        .answers_reads([("note://b", McpAnswer::contents("note://b", "two"))]);
+    let client = McpClient::in_memory("notes", move || server.connect()).resources_as_tools().build().unwrap();
+    let both = "{server_id: notes, resource_uri: 'note://a'}, {server_id: notes, resource_uri: 'note://b'}";
+    let document = read(&pool(both, "").replace("mcp_tool", "mcp_resource"));
+    let model = ScriptedModel::new([Turn::text("1")]).capturing();
+    let runtime = Runtime::builder().toolset(client.toolset()).model(model.clone()).document(document.clone()).build();
+    runtime.check(&document).await.unwrap_or_else(|error| panic!("{error}"));
+    let output = run(&runtime, "it", json!({"input": {}})).await;
+    assert_eq!(output, json!({"output": "two", "tool_used": "read_resource", "server_id": "notes"}));
+    let asked = model.requests()[0].messages.messages()[1].text().to_string();
+    assert!(asked.contains("1: server=notes tool=read_resource agent=- endpoint=- resource=note://b"), "{asked}");
+    // Of prompts the call names the one that was picked.
+    let prompts = "{server_id: notes, prompt_name: brief}, {server_id: notes, prompt_name: long}";
+    let document = read(&pool(prompts, "").replace("mcp_tool", "mcp_prompt"));
+    let server = ScriptedMcp::new([])
+        .prompts([json!({"name": "brief"}), json!({"name": "long"})])
+        .answers_prompts([("long", McpAnswer::prompt("two"))]);
+    let client = McpClient::in_memory("notes", move || server.connect()).prompts_as_tools().build().unwrap();
+    let model = ScriptedModel::new([Turn::text("1")]);
+    let runtime = Runtime::builder().toolset(client.toolset()).model(model).document(document).build();
+    let output = run(&runtime, "it", json!({"input": {}})).await;
+    assert!(output["output"].to_string().contains("two"), "{output}");
+    assert_eq!(output["tool_used"], "get_prompt");
+}
+
+#[tokio::test]
+async fn a_model_chooses_among_the_tools_of_several_dependencies() {
+    let fixed = |id: &str, reference: &str| {
+        format!(
+            "{{dependency_id: {id}, dependency_type: mcp_tool, resolution_mode: fixed, fixed_ref: {{{reference}}}}}"
+        )
+    };
+    let node = |dependencies: &[String]| {
+        format!(
+            "workflow_id: it\nnodes:\n  - {{node_id: n, kind: mcp, capability: Echo it., dependencies: [{}]}}\nedges: []\n",
+            dependencies.join(", ")
+        )
+    };
+    let echo = fixed("a", "server_id: code, tool_name: echo");
+    let note = fixed("b", "server_id: notes, tool_name: note");
+    let all = fixed("c", "server_id: code");
+    for (dependencies, tools) in [
+        (vec![echo.clone(), note.clone()], vec!["mcp__code__echo", "mcp__notes__note"]),
+        (vec![echo.clone(), all], vec!["mcp__code__echo", "mcp__code__read"]),
+    ] {
+        let model =
+            ScriptedModel::new([Turn::call("mcp__code__echo", json!({"x": 1})), Turn::text("done")]).capturing();
+        let document = read(&node(&dependencies));
+        let runtime = with_far(Runtime::builder()).model(model.clone()).document(document.clone()).build();
+        runtime.check(&document).await.unwrap_or_else(|error| panic!("{error}"));
+        let output = run(&runtime, "it", json!({"input": {}})).await;
+        assert_eq!(output, json!({"output": "done", "tool_used": null, "server_id": null}));
+        let requests = model.requests();
+        let named: Vec<String> = requests[0].tools.definitions().iter().map(|tool| tool.name.to_string()).collect();
+        assert_eq!(named, tools);
+        assert!(
+            requests[1]
+                .messages
+                .messages()
+                .iter()
+                .flat_map(|message| message.results())
+                .all(|result| result.status.is_success())
+        );
+    }
+    let unknown = read(&node(&[echo, fixed("b", "server_id: notes, tool_name: noet")]));
+    let runtime = with_far(Runtime::builder()).model(ScriptedModel::new([])).document(unknown).build();
+    let started = runtime.start_named("it", json!({"input": {}})).await.unwrap();
+    let error = started.result().await.unwrap_err().to_string();
+    assert!(error.contains("has no tool of this name; did you mean `mcp.notes.note`?"), "{error}");
+    let resource = fixed("r", "server_id: notes, resource_uri: 'note://a'").replace("mcp_tool", "mcp_resource");
+    let error = Document::read("it.yaml", node(&[note, resource])).unwrap_err();
+    assert!(error.problems()[0].message.ends_with("bind `note://a` in a node of its own"), "{error}");
+}
+
 #[test]
 fn pools_that_cannot_be_read() {
     let six = ["{server_id: s, tool_name: t}"; 6].join(", ");
@@ -184,8 +270,8 @@ fn pools_that_cannot_be_read() {
             "`fixed_ref` belongs to `resolution_mode: fixed`; say so, or remove it",
         ),
         (
-            pool(THREE, "").replace("mcp_tool", "mcp_resource"),
-            "`mcp_resource`: a pool has servers with their tools, or agents; bind a resource with `resolution_mode: fixed`",
+            pool("{server_id: s}, {server_id: t}", "").replace("mcp_tool", "mcp_resource"),
+            "`n` needs `resource_uri`, the address of the resource, or an `input_mapping` that gives `uri`",
         ),
         (
             pool(THREE, "").replace("kind: mcp, capability", "kind: a2a, task"),

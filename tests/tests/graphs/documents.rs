@@ -386,13 +386,8 @@ async fn a_toolset_that_cannot_be_fetched_is_a_problem_of_the_document() {
     let agents = TRACKER.replace("[doc_search]", "[mcp.away]");
     Runtime::builder().toolset(ToolsetRef::new(Away)).build().check(&read(&agents)).await.unwrap();
     let one = Runtime::builder().toolset(ToolsetRef::new(Away)).build();
-    let error = one.check(&read(&TRACKER.replace("[doc_search]", "[mcp.away.read]"))).await.unwrap_err();
-    assert_eq!(
-        places(&error),
-        [
-            "8:13: the agent `fetcher`: an agent has all tools of a toolset, so write `mcp.away` in the place of `mcp.away.read`"
-        ]
-    );
+    // One of its tools, which is fetched when the agent runs.
+    one.check(&read(&TRACKER.replace("[doc_search]", "[mcp.away.read]"))).await.unwrap();
 }
 
 /// Fails each time.
