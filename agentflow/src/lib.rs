@@ -77,6 +77,9 @@ pub mod __private;
 pub mod cli;
 #[doc = include_str!("docs/choosing.md")]
 pub mod choosing {}
+#[cfg(feature = "cli")]
+#[doc = include_str!("docs/configuration.md")]
+pub mod configuration {}
 #[doc = include_str!("docs/limits.md")]
 pub mod limits {}
 

@@ -1,6 +1,8 @@
 //! Small questions about texts: the nearest of some names, the start of a long text, and how a text that others wrote
 //! is shown without letting it draw on the reader's terminal.
 
+pub(crate) mod variables;
+
 use std::fmt::{self, Write as _};
 use std::io;
 

@@ -11,6 +11,7 @@ use crate::context::Context;
 use crate::definition::Known;
 use crate::error::Result;
 use crate::future::BoxFuture;
+use crate::model::ModelSource;
 use crate::resource::ResourceKey;
 use crate::run::{Host, RunHandle, RunJournal, RunShared};
 use crate::tool::{ReplacedKind, StandIn};
@@ -175,6 +176,17 @@ impl ErasedAgent {
         }
         let problem = host.problem_of_provider(&description.model)?;
         Some(format!("the agent `{}`: {problem}", description.name))
+    }
+
+    /// The model that it has in a runtime.
+    ///
+    /// # Errors
+    /// If neither the runtime nor the attribute of an `#[agent]` names one.
+    pub(crate) fn model_in(&self, host: &Host) -> Result<ModelSource> {
+        match self.description().definition {
+            Some(definition) => definition.model_in(host),
+            None => Ok(self.description().model.clone()),
+        }
     }
 
     /// The definition by parts, as it is in a runtime.

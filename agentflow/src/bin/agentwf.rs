@@ -1,5 +1,5 @@
-//! The binary `agentwf`: the command line of `cli/` without tools of a host, and with those of the library that change nothing.
-//! It holds no logic.
+//! The binary `agentwf`: the command line of `cli/` without tools of a host, with tools of the library that only
+//! read. A configuration gives it more. It holds no logic.
 
 use agentflow::tools::{HttpRequest, condition, transform};
 

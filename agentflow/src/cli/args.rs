@@ -116,7 +116,7 @@ pub(super) enum WorkflowViewCommand {
     },
     /// Show what a workflow consists of
     Show {
-        /// The workflow
+        /// The workflow, by its name or by the file of its document
         name: String,
         #[command(flatten)]
         documents: DocumentArgs,
@@ -185,7 +185,7 @@ pub(super) enum AgentFormat {
 
 #[derive(Debug, Args)]
 pub(super) struct WorkflowRunArgs {
-    /// The workflow
+    /// The workflow, by its name or by the file of its document
     pub(super) name: String,
     /// The inputs by their names, such as '{"n": 3}'
     #[arg(long, value_name = "JSON")]

@@ -16,7 +16,7 @@ pub(super) struct DocumentArgs {
 
 #[derive(Debug, Args)]
 pub(super) struct DryRunArgs {
-    /// The workflow
+    /// The workflow, by its name or by the file of its document
     pub(super) name: String,
     #[command(flatten)]
     pub(super) documents: DocumentArgs,
@@ -53,7 +53,7 @@ pub(super) struct ValidateArgs {
 
 #[derive(Debug, Args)]
 pub(super) struct ExportArgs {
-    /// The workflow
+    /// The workflow, by its name or by the file of its document
     pub(super) name: String,
     /// The form
     #[arg(long)]

@@ -14,7 +14,7 @@ pub(super) async fn health(host: &Runtime, json: bool) -> Result<(), Stop> {
             let problem = health.problem_of(phase).map(BootError::found);
             (phase.to_string(), json!({"well": problem.is_none(), "problem": problem}))
         };
-        json_line(&BootPhase::ALL.map(about).into_iter().collect::<serde_json::Map<String, Value>>())?;
+        json_line(&BootPhase::ALL.iter().copied().map(about).collect::<serde_json::Map<String, Value>>())?;
     } else {
         line(format_args!("{health}"))?;
     }

@@ -2,9 +2,15 @@
 //! and their format.
 
 use clap::{Args, ValueEnum};
-use tracing_subscriber::EnvFilter;
+use tracing_subscriber::fmt::format::FmtSpan;
+use tracing_subscriber::layer::{Layer as _, SubscriberExt as _};
+use tracing_subscriber::util::SubscriberInitExt as _;
+use tracing_subscriber::{EnvFilter, filter::FilterExt as _};
 
 use super::print::Stop;
+
+/// The field of spans that has the id of their run.
+const RUN: &str = "gen_ai.conversation.id";
 
 /// Which logs are shown.
 #[derive(Debug, Args)]
@@ -15,6 +21,9 @@ pub(super) struct LogArgs {
     /// The format of logs
     #[arg(long, value_name = "FORM", global = true, default_value = "text")]
     log_format: LogFormat,
+    /// Show the logs of one run alone, by its id; without -v or RUST_LOG also information
+    #[arg(long, value_name = "RUN", global = true)]
+    log_run: Option<String>,
 }
 
 /// The format of a log line.
@@ -30,7 +39,7 @@ enum LogFormat {
 /// are shown. A subscriber that the program has installed is kept.
 pub(super) fn install(args: &LogArgs) -> Result<(), Stop> {
     let by_option = match args.verbose {
-        0 => None,
+        0 => args.log_run.as_ref().map(|_| "info,agentflow=info"),
         1 => Some("warn"),
         2 => Some("info,agentflow=info"),
         _ => Some("info,agentflow=debug"),
@@ -43,11 +52,30 @@ pub(super) fn install(args: &LogArgs) -> Result<(), Stop> {
             format!("RUST_LOG is not a list of levels: {error}; write `info` or `agentflow=debug,warn`"),
         )
     })?;
-    let logs = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(false);
-    // It fails if the program has a subscriber already, which then shows the logs.
-    let _ = match args.log_format {
-        LogFormat::Text => logs.try_init(),
-        LogFormat::Json => logs.json().try_init(),
+    let of_run = args.log_run.as_deref().map(of_run).transpose()?;
+    // With all details, also how long each step, model call and tool call took.
+    let spans = if args.verbose >= 3 { FmtSpan::CLOSE } else { FmtSpan::NONE };
+    let logs = tracing_subscriber::fmt::layer().with_writer(std::io::stderr).with_ansi(false).with_span_events(spans);
+    let logs = match args.log_format {
+        LogFormat::Text => logs.boxed(),
+        LogFormat::Json => logs.json().boxed(),
     };
+    let logs = match of_run {
+        Some(of_run) => logs.with_filter(filter.and(of_run)).boxed(),
+        None => logs.with_filter(filter).boxed(),
+    };
+    // It fails if the program has a subscriber already, which then shows the logs.
+    let _ = tracing_subscriber::registry().with(logs).try_init();
     Ok(())
+}
+
+/// Shows the logs within the spans of a run.
+fn of_run(run: &str) -> Result<EnvFilter, Stop> {
+    let unusable = || Stop::failed("logs", format!("`{run}` cannot be the id of a run; write --log-run ID"));
+    if run.contains(['"', '\\', '{', '}', '[', ']', ',', '=']) {
+        return Err(unusable());
+    }
+    // Without regular expressions a text is compared as `Debug` writes it.
+    let directive = format!("[{{{RUN}=\"{run}\"}}]=trace");
+    EnvFilter::builder().with_regex(false).parse(directive).map_err(|_| unusable())
 }

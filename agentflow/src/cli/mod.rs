@@ -1,8 +1,9 @@
 //! The command line: try a model, run agents and workflows of a program, see and control their runs.
 //!
 //! `agentwf` is this module and three [tools](mod@crate::tools) that change nothing, for documents: `condition`, `transform` and
-//! `http_request` (GET and HEAD, of the public internet). Other tools are linked into a program: a host makes a binary of its
-//! own, and with it the same commands over its own tools.
+//! `http_request` (GET and HEAD, of the public internet). A [configuration](crate::configuration) gives it MCP servers, agents
+//! of other programs, providers of models and further tools. Your own tools are linked into a program: its `main`
+//! calls [`run`], and it has the same commands over its tools.
 //!
 //! ```no_run
 //! use agentflow::prelude::*;
@@ -90,15 +91,16 @@
 //!
 //! # Settings
 //!
-//! `--config FILE`, or the variable `AGENTFLOW_CONFIG`, names a file of [`RuntimeConfig`]: the store, folders of documents, models,
-//! scopes and limits. The other variables of that type, such as `AGENTFLOW_STORE`, take the place of its fields, and options
+//! `--config FILE`, or the variable `AGENTFLOW_CONFIG`, names a file of [`RuntimeConfig`]: the store, folders of documents, models
+//! and their providers, MCP servers, agents, tools, scopes and limits. An entry that cannot be used is reported and left out. The other variables of that type, such as `AGENTFLOW_STORE`, take the place of its fields, and options
 //! of the command line take the place of both. They apply to `agentwf`, [`run`] and [`run_from`].
 //!
 //! # Logs
 //!
 //! Logs go to standard error: with `-v` warnings, with `-vv` also information, with `-vvv` also details of this library.
 //! `RUST_LOG`, as of [tracing-subscriber](https://docs.rs/tracing-subscriber), takes the place of these options.
-//! `--log-format json` prints a JSON object in a line, with the spans around it, which have the run's id.
+//! `--log-format json` prints a JSON object in a line, with the spans around it, which have the run's id. `--log-run ID` shows
+//! what one run logs alone.
 //!
 //! # Exit codes
 //!
@@ -159,17 +161,19 @@ use clap::Parser;
 use self::args::{Cli, Command, ModelsArgs, WorkflowCommand};
 use self::print::{Stop, note};
 use crate::runtime::{ConfigError, Runtime, RuntimeBuilder, RuntimeConfig};
+use crate::text::OneLine;
 
 /// Executes the program's command line and returns the exit code for `main`; the [module's documentation](self) has the
 /// commands and the codes. The tools are those linked into the calling program; settings come from a file and the
-/// environment ([`RuntimeConfig`]). A program that builds its own runtime calls [`run_from`] or [`run_with`].
+/// environment ([`RuntimeConfig`]). Tools, agents and models that a program gives to its own runtime are not known here: such a
+/// program calls [`run_with`]`(&runtime)`, or [`run_from`] with the builder.
 ///
 /// It makes a tokio runtime of its own, so it is not for async code.
 ///
 /// # Panics
 /// Inside of a tokio runtime.
 pub fn run() -> ExitCode {
-    run_from(Runtime::builder())
+    run_from(Runtime::builder().linked_alone())
 }
 
 /// Executes the command line over a runtime that is still being built. The settings of `--config FILE`, or of the file that
@@ -215,6 +219,9 @@ impl ProgramHost {
         let failed = |error: ConfigError| Stop::failed("config", error.to_string());
         let runtime = builder.config(config.map_err(failed)?).await.map_err(failed)?.build();
         if reads_documents {
+            for problem in runtime.problems_of_configuration() {
+                note(OneLine(problem));
+            }
             match runtime.reload_documents().await {
                 Ok(reloaded) => reloaded.errors.iter().for_each(|error| note(format_args!("{error}\n"))),
                 Err(error) => note(format_args!("{error}\n")),

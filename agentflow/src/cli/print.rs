@@ -10,6 +10,7 @@ use serde::Serialize;
 use crate::error::Error;
 use crate::model::ModelError;
 use crate::text::{Lines, OneLine, head, write_json_line};
+use crate::time::Timestamp;
 
 pub(super) const DIM: Style = Style::new().dimmed();
 pub(super) const BOLD: Style = Style::new().bold();
@@ -124,6 +125,14 @@ fn written(result: io::Result<()>) -> Result<(), Stop> {
         io::ErrorKind::BrokenPipe => Stop::Closed,
         _ => Stop::failed("output", format!("standard output cannot be written: {error}")),
     })
+}
+
+/// A time in the time zone of this machine, with its offset, such as `2026-03-01 14:05:09 +01:00`.
+pub(super) fn local_time(time: Timestamp) -> String {
+    let millis = i64::try_from(time.as_millis()).ok();
+    let time_utc = millis.and_then(chrono::DateTime::from_timestamp_millis);
+    let local = time_utc.map(|time| time.with_timezone(&chrono::Local).format("%Y-%m-%d %H:%M:%S %:z").to_string());
+    local.unwrap_or_else(|| time.to_string())
 }
 
 /// One line on standard output; its styles are dropped where they cannot be shown.

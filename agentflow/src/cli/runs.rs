@@ -9,7 +9,7 @@ use futures_util::StreamExt;
 
 use super::args::{RunsArgs, RunsCommand};
 use super::artifacts::Saved;
-use super::print::{BOLD, DIM, Stop, json_line, line, note, sentence, short};
+use super::print::{BOLD, DIM, Stop, json_line, line, local_time, note, sentence, short};
 use super::typed_answer::asked_at;
 use super::workflows::{Follow, follow};
 use super::{artifacts, ctrl_c};
@@ -266,7 +266,7 @@ async fn questions(runtime: &Runtime, filter: RunFilter, json: bool) -> Result<(
             OneLine(&question.run),
             OneLine(&question.id),
             OneLine(&question.message),
-            question.asked
+            local_time(question.asked)
         ))?;
     }
     if questions.is_empty() {

@@ -30,8 +30,8 @@ pub(super) async fn run(host: &Runtime, workflow: &str, args: RunArgs) -> Result
     workflows::run(host, args).await
 }
 
-/// The name of a workflow. The document that has it is read, too.
-fn named(workflow: &str, documents: &mut Vec<std::path::PathBuf>) -> Result<String, Stop> {
+/// Returns the name of a workflow, from its name or from the file of its document. Adds the file to the documents.
+pub(super) fn named(workflow: &str, documents: &mut Vec<std::path::PathBuf>) -> Result<String, Stop> {
     let path = Path::new(workflow);
     let is_document = path.extension().is_some_and(|kind| ["yaml", "yml", "json"].iter().any(|known| kind == *known));
     if !path.is_file() {

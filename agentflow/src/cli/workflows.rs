@@ -9,6 +9,7 @@ use tokio::sync::oneshot;
 use super::args::{BeganArgs, GraphFormat, WorkflowRunArgs, WorkflowViewCommand};
 use super::print::{Answer, BOLD, DIM, Stop, json_line, line, note};
 use super::tree::Tree;
+use super::workflow_as_task::named;
 use super::{ctrl_c, runs, validate, workflow_diff};
 use crate::document::DocumentForm;
 use crate::dry_run::DryRun;
@@ -29,17 +30,22 @@ pub(super) async fn view(host: &Runtime, command: WorkflowViewCommand) -> Result
             let reported = with_documents.report_mistakes();
             listed.and(reported)
         }
-        WorkflowViewCommand::Show { name, documents, format } => {
+        WorkflowViewCommand::Show { name, mut documents, format } => {
+            let name = named(&name, &mut documents.documents)?;
             show(&validate::with_whole(host, &documents, &name).await?, &name, format).await
         }
         WorkflowViewCommand::Validate(args) => validate::validate(host, &args).await,
-        WorkflowViewCommand::DryRun(args) => {
-            let host = validate::with_whole(host, &args.documents, &args.name).await?;
-            let dry = host.dry_run(&args.name).await?;
+        WorkflowViewCommand::DryRun(mut args) => {
+            let name = named(&args.name, &mut args.documents.documents)?;
+            let host = validate::with_whole(host, &args.documents, &name).await?;
+            let dry = host.dry_run(&name).await?;
             if args.json { json_line(&dry) } else { super::tools::dry_run(&dry) }
         }
         WorkflowViewCommand::Diff(args) => workflow_diff::diff(host, &args).await,
-        WorkflowViewCommand::Export(args) => validate::export(host, &args),
+        WorkflowViewCommand::Export(mut args) => {
+            args.name = named(&args.name, &mut args.documents.documents)?;
+            validate::export(host, &args)
+        }
         WorkflowViewCommand::Schema { form } => {
             json_line(&form.map_or_else(DocumentForm::schema_of_all, DocumentForm::schema))
         }
@@ -168,7 +174,8 @@ fn nodes(graph: &Graph, dry: Option<&DryRun>, depth: usize) -> Result<(), Stop> 
     Ok(())
 }
 
-pub(super) async fn run(host: &Runtime, args: WorkflowRunArgs) -> Result<(), Stop> {
+pub(super) async fn run(host: &Runtime, mut args: WorkflowRunArgs) -> Result<(), Stop> {
+    args.name = named(&args.name, &mut args.documents.documents)?;
     let host = validate::with_whole(host, &args.documents, &args.name).await?;
     let input = match &args.input {
         Some(text) => Encoded::from_json(text.clone()).map_err(|error| {

@@ -7,6 +7,7 @@ use std::time::Duration;
 use serde_json::{Map, Value};
 
 use super::mcp_client::{McpClient, McpClientBuilder};
+use crate::text::variables;
 
 /// A server, with the variables in its texts filled in.
 #[derive(Debug, Default)]
@@ -178,26 +179,10 @@ fn misfit(name: &str, value: &Value, wanted: &str) -> EntryProblem {
     format!("`{name}` is {what}, and should be {wanted}").into()
 }
 
-/// A text with its variables.
+/// Fills in the variables of a text; `${env:NAME}` is the form of VS Code.
 fn expanded(text: &str, variable: &dyn Fn(&str) -> Option<String>) -> Result<String, EntryProblem> {
-    let mut out = String::new();
-    let mut rest = text;
-    while let Some((before, after)) = rest.split_once("${") {
-        let Some((name, after)) = after.split_once('}') else {
-            return Err(format!("`{text}` has a `${{` without its `}}`").into());
-        };
-        let (name, or_else) = match name.split_once(":-") {
-            Some((name, or_else)) => (name, Some(or_else.to_owned())),
-            // The form of VS Code.
-            None => (name.strip_prefix("env:").unwrap_or(name), None),
-        };
-        let value = variable(name).or(or_else).ok_or_else(|| format!("the variable `{name}` is not set"))?;
-        out.push_str(before);
-        out.push_str(&value);
-        rest = after;
-    }
-    out.push_str(rest);
-    Ok(out)
+    let variable = |name: &str| variable(name.strip_prefix("env:").unwrap_or(name));
+    variables::expanded(text, &variable).map_err(EntryProblem::from)
 }
 
 #[cfg(test)]

@@ -457,13 +457,20 @@ impl RunState {
             let names: Vec<String> = names.into_iter().map(ToString::to_string).collect();
             let near = near.or_else(|| nearest(node, names.iter().map(String::as_str)).map(ToOwned::to_owned));
             let hint = did_you_mean(near);
+            let asking: Vec<String> =
+                self.nodes.asking().take(MOST_ASKING).map(|(path, _)| format!("`{path}`")).collect();
+            let asks =
+                if asking.is_empty() { String::new() } else { format!("; open questions: {}", asking.join(", ")) };
             ControlError::new(
                 ControlErrorKind::UnknownNode,
-                format!("the run has no node `{node}` that has begun, asks or was skipped{hint}"),
+                format!("the run has no node `{node}` that has begun, asks or was skipped{hint}{asks}"),
             )
         })
     }
 }
+
+/// Maximum number of open questions that an error lists.
+const MOST_ASKING: usize = 10;
 
 impl NodeState {
     pub(crate) fn word(&self) -> &'static str {

@@ -3,15 +3,21 @@
 
 use std::error::Error as StdError;
 use std::fmt;
+use std::sync::Arc;
 
 use futures_util::future::join_all;
 
 use super::Runtime;
 use super::catalogue::given;
+use super::config::{ConfigProblem, ConfigProblems};
+#[cfg(feature = "documents")]
 use super::document_set::DocumentsOfRuntime;
 use super::runtime_builder::RuntimeBuilder;
+use crate::agent::linked_agents;
+#[cfg(feature = "documents")]
 use crate::document::FolderError;
 use crate::error::Error;
+use crate::model::{ModelProvider, ModelRef, provider_named};
 use crate::store::{RunFilter, StoreError};
 
 /// A phase of [`RuntimeBuilder::boot`], in their order.
@@ -19,52 +25,78 @@ use crate::store::{RunFilter, StoreError};
 #[non_exhaustive]
 #[doc(alias = "LifespanPlugin")]
 pub enum BootPhase {
+    /// The entries of the [configuration](super::RuntimeConfig) are usable.
+    Configuration,
     /// The store is asked for a run.
     Store,
     /// The tools of all toolsets are fetched.
     Toolsets,
     /// The documents are read, and the names in them looked up.
+    #[cfg(feature = "documents")]
     Documents,
     /// Everything that has a name is looked at.
     Names,
+    /// The models of all agents are known, and have their keys.
+    Models,
 }
 
 /// Why a runtime was not [booted](RuntimeBuilder::boot): all that is wrong in one phase. Later phases were not begun.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum BootError {
+    /// These entries of the configuration cannot be used.
+    Configuration(Vec<ConfigProblem>),
     /// The store cannot be read.
     Store(StoreError),
     /// The tools of these toolsets could not be fetched.
     Toolsets(Vec<Error>),
     /// A folder cannot be listed, or documents have mistakes.
+    #[cfg(feature = "documents")]
     Documents(FolderError),
     /// What is wrong with names: the [problems](super::Catalogue::problems) of the catalogue.
     Names(Vec<Error>),
+    /// These agents have no model, an unknown model, or a model without a key.
+    Models(Vec<Error>),
 }
 
 impl BootPhase {
     /// All phases, in their order.
-    pub const ALL: [Self; 4] = [Self::Store, Self::Toolsets, Self::Documents, Self::Names];
+    pub const ALL: &[Self] = &[
+        Self::Configuration,
+        Self::Store,
+        Self::Toolsets,
+        #[cfg(feature = "documents")]
+        Self::Documents,
+        Self::Names,
+        Self::Models,
+    ];
 }
 
 impl BootError {
     /// The phase that it was.
     pub fn phase(&self) -> BootPhase {
         match self {
+            Self::Configuration(_) => BootPhase::Configuration,
             Self::Store(_) => BootPhase::Store,
             Self::Toolsets(_) => BootPhase::Toolsets,
+            #[cfg(feature = "documents")]
             Self::Documents(_) => BootPhase::Documents,
             Self::Names(_) => BootPhase::Names,
+            Self::Models(_) => BootPhase::Models,
         }
     }
 
     /// What was found, a line for each problem.
     pub fn found(&self) -> String {
         match self {
+            Self::Configuration(problems) => {
+                let all: Vec<String> = problems.iter().map(ToString::to_string).collect();
+                all.join("\n")
+            }
             Self::Store(error) => error.to_string(),
+            #[cfg(feature = "documents")]
             Self::Documents(error) => error.to_string(),
-            Self::Toolsets(errors) | Self::Names(errors) => {
+            Self::Toolsets(errors) | Self::Names(errors) | Self::Models(errors) => {
                 let all: Vec<String> = errors.iter().map(ToString::to_string).collect();
                 all.join("\n")
             }
@@ -73,9 +105,10 @@ impl BootError {
 }
 
 impl RuntimeBuilder {
-    /// The runtime, once all that it will need was found to be there. In this order: the store can be read, the tools of all
-    /// [toolsets](Self::toolset) are fetched, the documents are read and the names in them found, and nothing else has a
-    /// wrong name. [`Runtime::recover`] is what a program calls next. [`build`](Self::build) makes the same runtime and
+    /// The runtime, once all that it will need was found to be there. In this order: all entries of its
+    /// [configuration](Self::config) can be used, the store can be read, the tools of all
+    /// [toolsets](Self::toolset) are fetched, the documents are read and the names in them found, nothing else has a
+    /// wrong name, and the model of each agent is known and has its key. [`Runtime::recover`] is what a program calls next. [`build`](Self::build) makes the same runtime and
     /// checks nothing.
     ///
     /// # Errors
@@ -87,19 +120,21 @@ impl RuntimeBuilder {
     ///
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() {
-    /// let error = Runtime::builder().document_folder("no/such/folder").boot().await.unwrap_err();
-    /// assert_eq!(error.phase(), BootPhase::Documents);
+    /// let agent = Agent::new("no-such-provider/model").name("writer");
+    /// let error = Runtime::builder().agent(&agent).boot().await.unwrap_err();
+    /// assert_eq!(error.phase(), BootPhase::Models);
     /// # }
     /// ```
     pub async fn boot(self) -> Result<Runtime, BootError> {
         let runtime = self.build();
         for phase in BootPhase::ALL {
             let problem = match phase {
+                #[cfg(feature = "documents")]
                 BootPhase::Documents => match runtime.reload_documents().await {
                     Ok(_) => runtime.problem_of_documents().await,
                     Err(error) => Some(BootError::Documents(error)),
                 },
-                phase => runtime.problem_of(phase).await,
+                phase => runtime.problem_of(*phase).await,
             };
             if let Some(problem) = problem {
                 return Err(problem);
@@ -110,9 +145,18 @@ impl RuntimeBuilder {
 }
 
 impl Runtime {
+    /// The entries of the configuration that cannot be used, but for servers, whose toolsets say why.
+    pub(crate) fn problems_of_configuration(&self) -> &[ConfigProblem] {
+        self.host().part::<ConfigProblems>().map_or(&[], |problems| &problems.0)
+    }
+
     /// What is wrong in a phase now. Documents are those that were read last.
     pub(super) async fn problem_of(&self, phase: BootPhase) -> Option<BootError> {
         match phase {
+            BootPhase::Configuration => {
+                let problems = self.problems_of_configuration().to_vec();
+                (!problems.is_empty()).then_some(BootError::Configuration(problems))
+            }
             BootPhase::Store => {
                 let read = self.store()?.list(RunFilter::new().limit(1)).await;
                 read.err().map(BootError::Store)
@@ -130,14 +174,68 @@ impl Runtime {
                 }
                 (!problems.is_empty()).then_some(BootError::Toolsets(problems))
             }
+            #[cfg(feature = "documents")]
             BootPhase::Documents => self.problem_of_documents().await,
             BootPhase::Names => {
-                let problems = self.catalogue().await.problems;
+                let mut problems = self.catalogue().await.problems;
+                // The phase of toolsets reports those.
+                problems.retain(|problem| !matches!(problem, Error::Toolset { .. }));
                 (!problems.is_empty()).then_some(BootError::Names(problems))
+            }
+            BootPhase::Models => {
+                let problems = self.problems_of_models().await;
+                (!problems.is_empty()).then_some(BootError::Models(problems))
             }
         }
     }
 
+    /// Agents whose model is not named, not known, or has no key where its provider needs one.
+    async fn problems_of_models(&self) -> Vec<Error> {
+        let host = self.host();
+        let mut agents = given(host, |given| &given.agents).iter().map(|(agent, _)| agent.clone()).collect::<Vec<_>>();
+        agents.extend(linked_agents().once().map(|agent| agent.described()));
+        let providers = self.model_providers().await;
+        let mut problems = Vec::new();
+        for agent in agents {
+            let failed = |problem: String| Error::Build { what: "agent", name: Arc::clone(agent.name()), problem };
+            let model = match agent.model_in(host) {
+                Ok(model) => model,
+                Err(error) => {
+                    problems.push(error);
+                    continue;
+                }
+            };
+            if let Err(error) = host.open(&model) {
+                problems.push(failed(error.to_string()));
+                continue;
+            }
+            let Some(Ok(name)) = model.given_or_named().err().map(str::parse::<ModelRef>) else { continue };
+            let Some(provider) = providers.iter().find(|provider| *provider.name == *name.provider()) else { continue };
+            if let Some(problem) = self.missing_key(provider).await {
+                problems.push(failed(format!("the model `{name}`: {problem}")));
+            }
+        }
+        problems
+    }
+
+    /// Returns the sentence about a key that a provider's own server needs and that is not set.
+    async fn missing_key(&self, provider: &ModelProvider) -> Option<String> {
+        let known = provider_named(&provider.name).filter(|known| known.needs_key && !provider.host)?;
+        let is_own = provider.base_url.as_deref() == Some(known.base_url.trim_end_matches('/'));
+        if !is_own || provider.key_from.is_some() {
+            return None;
+        }
+        for token in known.token_names {
+            if self.host().secrets.secret(token).await.is_some() {
+                return None;
+            }
+        }
+        let names: Vec<String> =
+            known.key_names.iter().chain(known.token_names).map(|name| format!("`{name}`")).collect();
+        Some(format!("there is no key for {}; set {}", known.base_url, names.join(" or ")))
+    }
+
+    #[cfg(feature = "documents")]
     async fn problem_of_documents(&self) -> Option<BootError> {
         let set = self.host().part::<DocumentsOfRuntime>()?;
         let mut errors = set.loaded().errors.to_vec();
@@ -151,10 +249,13 @@ impl Runtime {
 impl fmt::Display for BootPhase {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
+            Self::Configuration => "configuration",
             Self::Store => "store",
             Self::Toolsets => "toolsets",
+            #[cfg(feature = "documents")]
             Self::Documents => "documents",
             Self::Names => "names",
+            Self::Models => "models",
         })
     }
 }
@@ -168,9 +269,13 @@ impl fmt::Display for BootError {
 impl StdError for BootError {
     fn source(&self) -> Option<&(dyn StdError + 'static)> {
         match self {
+            Self::Configuration(problems) => problems.first().map(|problem| problem as _),
             Self::Store(error) => Some(error),
+            #[cfg(feature = "documents")]
             Self::Documents(error) => Some(error),
-            Self::Toolsets(errors) | Self::Names(errors) => errors.first().map(|error| error as _),
+            Self::Toolsets(errors) | Self::Names(errors) | Self::Models(errors) => {
+                errors.first().map(|error| error as _)
+            }
         }
     }
 }

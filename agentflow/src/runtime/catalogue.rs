@@ -42,6 +42,9 @@ pub(super) struct Given {
     #[cfg(feature = "documents")]
     pub(super) unread: Vec<super::given_documents::Unread>,
     pub(super) schemas: Vec<((Arc<str>, Value), Origin)>,
+    /// True for `cli::run()`, to which a program gives no tools.
+    #[cfg(feature = "dynamic")]
+    pub(super) is_linked_alone: bool,
     /// The providers of models.
     pub(super) providers: Vec<(Arc<str>, Origin)>,
 }

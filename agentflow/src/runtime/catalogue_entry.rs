@@ -168,6 +168,8 @@ pub enum Origin {
         /// The name that it was read under, such as its file's.
         name: Arc<str>,
     },
+    /// An entry of the configuration that the runtime was built with.
+    Configuration,
     /// It belongs to this library.
     BuiltIn,
 }
@@ -186,6 +188,7 @@ impl fmt::Display for Origin {
             Self::Given(place) => write!(f, "given to the runtime at {place}"),
             Self::Toolset { name } => write!(f, "from the toolset `{name}`"),
             Self::Document { name } => write!(f, "from the document {name}"),
+            Self::Configuration => f.write_str("from the configuration"),
             Self::BuiltIn => f.write_str("built in"),
         }
     }

@@ -11,7 +11,7 @@ use super::Runtime;
 use super::catalogue::{Given, given, linked_tools_of, of_server};
 use super::catalogue_entry::Origin;
 use super::given_now::given_now;
-use super::graphs::{GivenGraph, calls_itself, could_have, found};
+use super::graphs::{GivenGraph, calls_itself, could_have, found, unknown_tool};
 use crate::agent::{AgentModels, ErasedAgent, linked_agents};
 use crate::document::{Described, Document, DocumentError, DocumentTypes, OfGraph, Problem, Source, included};
 use crate::model::ModelRef;
@@ -219,7 +219,7 @@ fn tools_of(given: &Given, name: &str) -> Result<ToolList, String> {
     }
     let known = of_program().map(|tool| &**tool.catalogue_name()).chain(toolsets().map(|toolset| &**toolset.name()));
     let near = nearest(name, known.chain(linked_tools().iter().map(ToolRef::name)).chain(BUILT_IN));
-    Err(format!("this program knows no tool `{name}`{}", did_you_mean(near)))
+    Err(unknown_tool(given, name, near))
 }
 
 impl Runtime {

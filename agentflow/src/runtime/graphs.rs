@@ -12,6 +12,7 @@ use super::catalogue::{Given, given, graphs, linked_tools_of, of_server, only, o
 use super::catalogue_entry::Origin;
 #[cfg(feature = "documents")]
 use super::given_documents::{add_written, in_short};
+use super::given_now::given_now;
 use crate::agent::{linked_agents, two_linked_agents};
 use crate::error::{Error, Result};
 use crate::run::Host;
@@ -327,9 +328,24 @@ fn tool(host: &Host, name: &str) -> Result<Callee, String> {
     found.map(|(callee, _)| callee.clone()).ok_or_else(|| {
         let linked = linked_tools().iter().map(ToolRef::name);
         let near = nearest(name, known.iter().map(|(_, tool, _)| &**tool.catalogue_name()).chain(linked));
-        let near = did_you_mean(near);
-        format!("this program knows no tool `{name}`{near}")
+        unknown_tool(&given_now(host), name, near)
     })
+}
+
+/// Returns the error about an unknown tool, with the nearest name. The prefix `a2a.` makes it an agent.
+pub(super) fn unknown_tool(given: &Given, name: &str, near: Option<&str>) -> String {
+    let near = did_you_mean(near);
+    match name.strip_prefix("a2a.") {
+        Some(agent) => format!(
+            "this program knows no A2A agent `{agent}`{near}; give its runtime an `A2aClient` of this name, or its \
+             configuration an entry in `a2a_agents`"
+        ),
+        None if given.is_linked_alone && near.is_empty() => format!(
+            "this program knows no tool `{name}`; `cli::run()` knows the tools that are linked into the program, and \
+             `cli::run_with(&runtime)` also those that a runtime was given"
+        ),
+        None => format!("this program knows no tool `{name}`{near}"),
+    }
 }
 
 fn agent(host: &Host, name: &str) -> Result<Callee, String> {

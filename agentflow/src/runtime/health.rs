@@ -5,7 +5,9 @@ use std::fmt;
 
 use super::Runtime;
 use super::boot::{BootError, BootPhase};
+#[cfg(feature = "documents")]
 use super::document_set::DocumentsOfRuntime;
+#[cfg(feature = "documents")]
 use crate::document::{Document, FolderError};
 
 /// What a runtime lacks of what it needs, phase by phase: see [`Runtime::health`]. It prints a line for each phase.
@@ -31,9 +33,9 @@ impl Health {
 
 impl fmt::Display for Health {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (at, phase) in BootPhase::ALL.into_iter().enumerate() {
+        for (at, phase) in BootPhase::ALL.iter().enumerate() {
             let end = if at == 0 { "" } else { "\n" };
-            match self.problem_of(phase) {
+            match self.problem_of(*phase) {
                 None => write!(f, "{end}{phase}: well")?,
                 Some(problem) => write!(f, "{end}{phase}: {}", problem.found())?,
             }
@@ -43,8 +45,9 @@ impl fmt::Display for Health {
 }
 
 impl Runtime {
-    /// Looks at what [`boot`](super::RuntimeBuilder::boot) looks at, now and in all phases: the store is asked for a run, toolsets
-    /// for their tools, folders of documents for their files, and all names are looked up. For the health check of a service, and
+    /// Looks at what [`boot`](super::RuntimeBuilder::boot) looks at, now and in all phases: the entries of the
+    /// configuration, the store, which is asked for a run, toolsets for their tools, folders of documents for their files, all
+    /// names, and the models of agents with their keys. For the health check of a service, and
     /// for whoever wants to know why it answers as it does.
     ///
     /// Each MCP server is asked for its tools, and each A2A agent for its card, also where those were fetched before; a
@@ -59,30 +62,30 @@ impl Runtime {
     ///
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() {
-    /// let runtime = Runtime::builder().document_folder("no/such/folder").build();
-    /// let health = runtime.health().await;
+    /// let agent = Agent::new("no-such-provider/model").name("writer");
+    /// let health = Runtime::builder().agent(&agent).build().health().await;
     /// assert!(!health.is_well());
-    /// assert!(health.problem_of(BootPhase::Documents).is_some());
-    /// assert!(health.to_string().starts_with("store: well\n"), "{health}");
+    /// assert!(health.problem_of(BootPhase::Models).is_some());
+    /// assert!(health.to_string().starts_with("configuration: well\nstore: well\n"), "{health}");
     /// # }
     /// ```
     pub async fn health(&self) -> Health {
         let mut problems = Vec::new();
         for phase in BootPhase::ALL {
-            let folders = match phase {
-                BootPhase::Documents => self.problem_of_folders().await,
-                _ => None,
-            };
-            let problem = match folders {
-                Some(problem) => Some(problem),
-                None => self.problem_of(phase).await,
-            };
-            problems.extend(problem);
+            #[cfg(feature = "documents")]
+            if *phase == BootPhase::Documents
+                && let Some(problem) = self.problem_of_folders().await
+            {
+                problems.push(problem);
+                continue;
+            }
+            problems.extend(self.problem_of(*phase).await);
         }
         Health(problems)
     }
 
     /// Why a folder of documents cannot be listed.
+    #[cfg(feature = "documents")]
     async fn problem_of_folders(&self) -> Option<BootError> {
         let folders = self.host().part::<DocumentsOfRuntime>()?.folders.clone();
         let list = move || folders.iter().try_for_each(|folder| Document::paths_in(folder).map(drop));

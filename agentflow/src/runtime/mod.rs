@@ -6,13 +6,11 @@
 
 mod agents;
 mod attempts;
-#[cfg(feature = "documents")]
 mod boot;
 mod catalogue;
 mod catalogue_entry;
 mod changes;
 mod compensations;
-#[cfg(feature = "documents")]
 mod config;
 mod control;
 #[cfg(feature = "documents")]
@@ -34,7 +32,6 @@ mod given_now;
 mod given_pipelines;
 #[cfg(feature = "dynamic")]
 mod graphs;
-#[cfg(feature = "documents")]
 mod health;
 mod inbox;
 #[cfg(feature = "documents")]
@@ -63,17 +60,17 @@ use std::sync::Arc;
 use serde_json::Value;
 
 pub use self::attempts::AttemptReport;
-#[cfg(feature = "documents")]
 pub use self::boot::{BootError, BootPhase};
 pub use self::catalogue_entry::{Catalogue, CatalogueEntry, EntryKind, Origin};
-#[cfg(feature = "documents")]
-pub use self::config::{ConfigError, RuntimeConfig};
+pub use self::config::{
+    A2aAgentSettings, AlertSettings, ApiToolSettings, ConfigError, ConfigProblem, HttpRequestSettings,
+    McpServerSettings, ProviderSettings, RuntimeConfig, StorageSettings, ToolSettings,
+};
 #[cfg(feature = "documents")]
 pub use self::document_reload::Reloaded;
 #[cfg(feature = "documents")]
 pub use self::document_watch::DocumentWatch;
 pub use self::drain::Drained;
-#[cfg(feature = "documents")]
 pub use self::health::Health;
 pub use self::inbox::OpenQuestion;
 pub use self::inspect::{CallReport, NodeReport, NodeStatus, RunReport};

@@ -29,7 +29,7 @@ use crate::workflow::{Inputs, Workflow};
 #[must_use]
 #[derive(Default)]
 pub struct RuntimeBuilder {
-    host: Host,
+    pub(super) host: Host,
     sinks: Vec<Arc<dyn EventSink>>,
     middleware: Vec<Arc<dyn Middleware>>,
     agents: AgentModels,
@@ -38,6 +38,8 @@ pub struct RuntimeBuilder {
     pub(super) documents: Vec<crate::document::Document>,
     #[cfg(feature = "documents")]
     pub(super) folders: Vec<std::path::PathBuf>,
+    /// Entries of configurations that cannot be used.
+    pub(super) problems: Vec<super::config::ConfigProblem>,
 }
 
 impl RuntimeBuilder {
@@ -360,6 +362,13 @@ impl RuntimeBuilder {
         self
     }
 
+    /// Says in errors that the program gave it nothing.
+    #[cfg(feature = "cli")]
+    pub(crate) fn linked_alone(mut self) -> Self {
+        self.given.is_linked_alone = true;
+        self
+    }
+
     /// The runtime.
     pub fn build(self) -> Runtime {
         #[cfg(feature = "documents")]
@@ -371,6 +380,7 @@ impl RuntimeBuilder {
         knows_names(&mut host);
         host.set_part(middleware::OfRuntime::new(middleware));
         host.set_part(agents);
+        host.set_part(super::config::ConfigProblems(self.problems.into()));
         #[cfg(feature = "documents")]
         documents.put_into(&mut host);
         #[cfg(not(feature = "documents"))]

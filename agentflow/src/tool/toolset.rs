@@ -229,7 +229,7 @@ impl ToolsetRef {
         tool.strip_prefix(&*self.0.name).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
     }
 
-    /// One tool of it by its whole name, as a toolset of this tool alone.
+    /// Returns a toolset that has only the tool of this whole name.
     #[cfg(feature = "documents")]
     pub(crate) fn only_tool(&self, name: &str) -> Self {
         Self::new(OneTool { toolset: self.clone(), name: name.to_owned() })
@@ -266,7 +266,7 @@ impl ToolsetRef {
     }
 }
 
-/// One tool of a toolset.
+/// A single tool of a toolset.
 #[cfg(feature = "documents")]
 struct OneTool {
     toolset: ToolsetRef,

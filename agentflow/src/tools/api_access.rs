@@ -229,7 +229,7 @@ pub(super) struct Keys {
 }
 
 impl Keys {
-    /// What shows an authorization server which client asks.
+    /// Returns the credentials of a client for its authorization server.
     pub(super) fn of_client(id: &str, secret: &str) -> Result<Self, ToolError> {
         let pair = basic(id, secret);
         let header = secret_header("authorization", &pair).map_err(ToolError::new)?;

@@ -188,8 +188,8 @@ pub enum ApiAuth {
         /// The name of the key.
         secret: String,
     },
-    /// The header `authorization: Bearer TOKEN` with an access token of OAuth 2.0, which is asked for at a token endpoint when it
-    /// is first needed, and renewed when it ends or the service refuses it.
+    /// The header `authorization: Bearer TOKEN` with an access token of OAuth 2.0. The token is requested from the token
+    /// endpoint when it is first needed, and again when it ends or the service refuses it.
     Oauth2 {
         /// The address of the token endpoint.
         token_url: String,

@@ -1,4 +1,4 @@
-//! All tools of one text that somebody else wrote: a description of a REST or a GraphQL tool, or an OpenAPI document. It calls
+//! All tools of one text that the program did not write: a description of a REST or a GraphQL tool, or an OpenAPI document. It calls
 //! nothing.
 
 use std::collections::BTreeMap;
@@ -11,10 +11,10 @@ use super::graphql_tool::GraphqlTool;
 use super::open_api::OpenApi;
 use crate::tool::FnTool;
 
-/// The most bytes of a text, those of an OpenAPI document.
+/// Maximum size of a text, in bytes; the limit of an OpenAPI document.
 pub(crate) const MOST_BYTES: usize = 4 << 20;
 
-/// Returns the tools of a text, and what is wrong with it. `keys` are the names of keys by those of OpenAPI security schemes.
+/// Returns the tools of a text and its mistakes. `keys` has names of keys by the names of OpenAPI security schemes.
 /// An operation of an OpenAPI document that cannot be a tool leaves the others.
 pub(crate) fn described_tools(
     text: &str,

@@ -49,7 +49,7 @@ impl<'d> OAuthClient<'d> {
     }
 }
 
-/// The tokens of all clients of an [`ApiAccess`]. Whoever asks for one waits for a request that is under way.
+/// The tokens of all clients of an [`ApiAccess`]. A call waits for a request that is under way.
 #[derive(Default)]
 pub(super) struct KeptTokens(Mutex<BTreeMap<[String; 4], Kept>>);
 
@@ -90,7 +90,7 @@ impl ApiAccess {
         Ok(token)
     }
 
-    /// Forgets a token that a service has refused. Returns false if it is none of OAuth.
+    /// Forgets a token that a service has refused. Returns false for another kind of key.
     pub(super) async fn forget_token(&self, auth: Option<&ApiAuth>, keys: &Keys) -> bool {
         let Some(client) = auth.and_then(OAuthClient::from_auth) else { return false };
         let mut all = self.tokens.0.lock().await;

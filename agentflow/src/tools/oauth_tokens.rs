@@ -45,7 +45,7 @@ impl TokenAnswer {
         if !is_token(&self.access_token) || !self.refresh_token.as_deref().is_none_or(is_token) {
             return Err("a token is empty, too long or not of the letters of tokens");
         }
-        // One that cannot be read is as none: the tokens were given, and are not given again.
+        // An unreadable time counts as none: the tokens were given, and are not given again.
         let lasts = match self.expires_in {
             Some(Value::Number(seconds)) => seconds.as_f64(),
             Some(Value::String(seconds)) => seconds.parse().ok(),
@@ -68,7 +68,7 @@ pub(crate) fn form(fields: &[(&str, &str)]) -> String {
     url.query().unwrap_or_default().to_owned()
 }
 
-/// Returns a value as it stands in a form.
+/// Returns a value encoded for a form.
 fn encoded(value: &str) -> String {
     form(&[("", value)]).trim_start_matches('=').to_owned()
 }

@@ -32,7 +32,10 @@ fn main() {
                 "protocolVersion": "2025-11-25", "capabilities": {"tools": {}},
                 "serverInfo": {"name": "peer", "version": "1"},
             }}),
-            "tools/list" => json!({"result": {"tools": [{"name": "work", "inputSchema": {"type": "object"}}]}}),
+            "tools/list" => {
+                let name = std::env::var("PEER_TOOL").unwrap_or_else(|_| "work".to_owned());
+                json!({"result": {"tools": [{"name": name, "inputSchema": {"type": "object"}}]}})
+            }
             "tools/call" => {
                 if let Some(folder) = &folder {
                     let mut calls = std::fs::File::options().create(true).append(true).open(format!("{folder}/calls"));
@@ -48,6 +51,7 @@ fn main() {
                         let names: Vec<String> = std::env::vars().map(|(name, _)| name).collect();
                         result(&json!(names).to_string())
                     }
+                    "echo" => json!({"result": {"content": [], "structuredContent": message["params"]["arguments"]}}),
                     "tells" => result(&format!("my key is {}", std::env::var("PEER_KEY").unwrap_or_default())),
                     // Leaves a child behind that holds no stream of it.
                     "parent" => {

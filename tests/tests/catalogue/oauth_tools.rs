@@ -1,4 +1,4 @@
-//! Tools described as data whose service wants access tokens of OAuth 2.0: when a token is asked for, kept and renewed, and that no
+//! Tools described as data whose service wants access tokens of OAuth 2.0: when a token is requested, kept and renewed, and that no
 //! key is seen.
 
 use std::sync::Arc;

@@ -15,7 +15,7 @@ fn agentwf(args: &[&str]) -> Ended {
 }
 
 /// An agent that says what it was asked: `ask` asks back.
-fn agent() -> String {
+pub(crate) fn agent() -> String {
     agent_with(&json!({}))
 }
 

@@ -184,6 +184,15 @@ fn a_dry_run_of_a_document_and_its_version_are_shown() {
     let lines = done(&["workflow", "list", "--document", &file]).stdout;
     assert!(lines.contains(&format!("from the document {file}, definition {definition}\n")), "{lines}");
     assert_eq!(agentwf(&["workflow", "dry-run", "no_such"]).run().code, Some(1));
+    // By its file as well.
+    assert_eq!(shown, done(&["dry-run", &file]).stdout);
+    assert_eq!(shown, done(&["show", &file, "--format", "dry-run"]).stdout);
+    assert_eq!(
+        done(&["export", &file, "--form", "tools"]).stdout,
+        done(&["export", "sum_up", "--form", "tools", "--document", &file]).stdout
+    );
+    assert_eq!(done(&["workflow", "run", &file, "--input", "{\"a\": 1}"]).stdout, "6\n");
+    assert_eq!(failure(&["show", "no/such.yaml"]), "there is no file `no/such.yaml`");
 }
 
 /// What is seen of workflows needs no `workflow` before it.
@@ -250,6 +259,7 @@ fn a_workflow_is_run_in_the_place_of_an_agent() {
         &["run", &wrong, "--input", "{\"task\": \"Oslo\"}"],
         &["show", "weather", "--document", &wrong],
         &["dry-run", "weather", "--document", &wrong],
+        &["show", &wrong],
     ] {
         let ended = agentwf(args).run();
         assert_eq!((ended.code, ended.stdout.as_str()), (Some(1), ""), "{ended:#?}");
@@ -320,7 +330,7 @@ fn health_says_what_is_missing() {
     let place = Place::new();
     let flows = place.path("flows");
     fs::create_dir(&flows).unwrap();
-    let well = "store: well\ntoolsets: well\ndocuments: well\nnames: well\n";
+    let well = "configuration: well\nstore: well\ntoolsets: well\ndocuments: well\nnames: well\nmodels: well\n";
     let file = write(&place, "agentflow.yaml", "documents: [flows]\n");
     let with_file = |args: &[&str]| agentwf(args).env("AGENTFLOW_CONFIG", &file).run();
     let ended = with_file(&["health"]);

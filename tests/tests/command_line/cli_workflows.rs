@@ -419,6 +419,11 @@ fn ctrl_c_leaves_a_stored_run_that_is_paused_answered_and_resumed() {
     assert_eq!((&asked[0]["path"], &asked[0]["about"]), (&json!("approval"), &json!("A")));
     let question = asked[0]["id"].as_str().unwrap();
     assert!(shown.starts_with(&format!("a {question}  publish A? (since ")), "{shown}");
+    let unknown = place.wrong(&["approve", "a", "nosuch"]);
+    assert!(unknown.ends_with("that has begun, asks or was skipped; open questions: `approval`"), "{unknown}");
+    let there = agentwf(&["runs", "questions", "--store", &place.store()]).env("TZ", "UTC-5").run().stdout;
+    let since = there.split("(since ").nth(1).unwrap();
+    assert!(since.starts_with("20") && since.ends_with(" +05:00)\n"), "{there}");
     let older = place.wrong(&["approve", "a", "approval@00000000"]);
     assert!(older.contains("`approval@00000000` is not open any more") && older.contains(question), "{older}");
     let changed = place.wrong(&["approve", "a", "approval", "--arguments", "{}"]);

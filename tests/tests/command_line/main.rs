@@ -6,6 +6,7 @@ mod cli;
 mod cli_documents;
 mod cli_undoing;
 mod cli_workflows;
+mod configured;
 mod mcp;
 mod sessions;
 mod terminal;

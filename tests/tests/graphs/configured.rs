@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use agentflow::prelude::*;
 use agentflow::runtime::{Changes, ConfigError, RuntimeConfig};
+use agentflow_testing::ScriptedModel;
 use serde_json::json;
 
 use crate::documents::{places, run};
@@ -128,7 +129,8 @@ async fn a_builder_takes_a_configuration_over() {
     fs::write(&file, ALL.replace(", /elsewhere", "").replace("max_output_bytes: 1000", "max_output_bytes: 20"))
         .unwrap();
     let config = RuntimeConfig::open(&file).unwrap();
-    let runtime = Runtime::builder().config(config.clone()).await.unwrap().boot().await.unwrap();
+    let builder = Runtime::builder().config(config.clone()).await.unwrap().model(ScriptedModel::new([]));
+    let runtime = builder.agent_model("writer", ScriptedModel::new([])).boot().await.unwrap();
     // Its folder, and its store, where the run is kept.
     assert_eq!(run(&runtime, "sum", json!({})).await, json!(3));
     drop(runtime);

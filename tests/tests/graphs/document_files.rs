@@ -12,6 +12,7 @@ use agentflow::document::{Document, FolderError};
 use agentflow::mcp::McpConfig;
 use agentflow::prelude::*;
 use agentflow::runtime::RuntimeConfig;
+use agentflow_testing::ScriptedModel;
 
 const DOCUMENT: &str =
     "name: it\noutput: number\nnodes:\n  - {name: number, does: {ask: {text: which?, answer: {type: integer}}}}\n";
@@ -92,7 +93,8 @@ async fn no_link_leads_out_of_a_folder() {
     fs::write(path("..data/inside"), DOCUMENT).unwrap();
     symlink("..data/inside", path("inside.yaml")).unwrap();
     assert_eq!(Document::read_folder(folder.path()).unwrap()[0].name(), "it");
-    let boot = Runtime::builder().document_folder(folder.path()).boot().await;
+    let builder = Runtime::builder().model(ScriptedModel::new([]));
+    let boot = builder.document_folder(folder.path()).boot().await;
     let runtime = boot.unwrap_or_else(|error| panic!("{error}"));
 
     symlink(outside.path().join("secret.yaml"), path("secret.yaml")).unwrap();

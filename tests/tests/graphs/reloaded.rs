@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use agentflow::document::FolderError;
+use agentflow::model::{Secret, SecretProvider};
 use agentflow::prelude::*;
 use agentflow::runtime::{BootError, BootPhase, Changes, Reloaded, RuntimeBuilder};
 use agentflow::store::{MemoryStore, RunFilter};
@@ -52,7 +53,10 @@ impl Folder {
     }
 
     async fn boot(&self, with: impl FnOnce(RuntimeBuilder) -> RuntimeBuilder) -> Runtime {
-        with(Runtime::builder().document_folder(self.path())).boot().await.unwrap_or_else(|error| panic!("{error}"))
+        with(Runtime::builder().model(ScriptedModel::new([])).document_folder(self.path()))
+            .boot()
+            .await
+            .unwrap_or_else(|error| panic!("{error}"))
     }
 }
 
@@ -369,7 +373,8 @@ async fn a_folder_that_is_gone_changes_nothing() {
     fs::create_dir(&inner).unwrap();
     fs::write(inner.join("sum.yaml"), "id: sum\nnodes:\n  - {id: t, tool: reload_add, args_template: {a: 1, b: 2}}\n")
         .unwrap();
-    let runtime = Runtime::builder().document_folder(&inner).boot().await.unwrap();
+    let builder = Runtime::builder().model(ScriptedModel::new([]));
+    let runtime = builder.document_folder(&inner).boot().await.unwrap();
     fs::remove_dir_all(&inner).unwrap();
     let error = runtime.reload_documents().await.unwrap_err();
     assert!(matches!(&error, FolderError::Io { folder, .. } if *folder == inner), "{error}");
@@ -394,7 +399,7 @@ async fn booting_names_the_phase_and_all_that_is_wrong_in_it() {
     let folder = Folder::new();
     folder.write("a.yaml", "id: a\nnodes: []\n");
     folder.write("b.yaml", "id: b\nnodes:\n  - {id: t, tool: reload_ad, retry: 1}\n");
-    let described = || Runtime::builder().document_folder(folder.path());
+    let described = || Runtime::builder().model(ScriptedModel::new([])).document_folder(folder.path());
     let error = described().toolset(ToolsetRef::new(Away)).boot().await.unwrap_err();
     assert_eq!(error.phase(), BootPhase::Toolsets, "{error}");
     assert!(error.to_string().contains("nobody is at home"), "{error}");
@@ -417,6 +422,24 @@ async fn booting_names_the_phase_and_all_that_is_wrong_in_it() {
     let error = twice(described()).boot().await.unwrap_err();
     assert_eq!(error.phase(), BootPhase::Names, "{error}");
     assert_eq!(run(&described().boot().await.unwrap(), "a", json!({})).await, json!(2));
+    // Models come last: those that are not known, and those without a key.
+    let keyless = Agent::new("openai/gpt-5-mini").name("keyless");
+    let unknown = Agent::new("opnai/gpt-5-mini").name("unknown");
+    let error = described().secrets(NoKeys).agent(&keyless).agent(&unknown).boot().await.unwrap_err();
+    assert_eq!(error.phase(), BootPhase::Models, "{error}");
+    for says in ["the agent `keyless`", "set `OPENAI_API_KEY`", "the agent `unknown`", "did you mean `openai`?"] {
+        assert!(error.to_string().contains(says), "{says}: {error}");
+    }
+}
+
+/// A host without keys.
+struct NoKeys;
+
+#[agentflow::async_trait]
+impl SecretProvider for NoKeys {
+    async fn secret(&self, _: &str) -> Option<Secret> {
+        None
+    }
 }
 
 #[tokio::test]
@@ -427,7 +450,10 @@ async fn health_is_what_every_phase_finds_now() {
     let runtime = folder.boot(|builder| builder.store(MemoryStore::new())).await;
     let health = runtime.health().await;
     assert!(health.is_well() && health.problems().is_empty(), "{health}");
-    assert_eq!(health.to_string(), "store: well\ntoolsets: well\ndocuments: well\nnames: well");
+    assert_eq!(
+        health.to_string(),
+        "configuration: well\nstore: well\ntoolsets: well\ndocuments: well\nnames: well\nmodels: well"
+    );
     // The former version stays, and what is wrong with the new one is known until it is mended.
     folder.write("sum.yaml", sum("reload_ad"));
     assert!(runtime.health().await.is_well(), "nobody has read it yet");
@@ -442,7 +468,12 @@ async fn health_is_what_every_phase_finds_now() {
     // All phases are looked at, whatever an earlier one finds.
     let agent = || Agent::new(ScriptedModel::new([])).name("one");
     let gone = folder.path().join("gone");
-    let many = Runtime::builder().toolset(ToolsetRef::new(Away)).agent(&agent()).agent(&agent()).document_folder(gone);
+    let many = Runtime::builder()
+        .model(ScriptedModel::new([]))
+        .toolset(ToolsetRef::new(Away))
+        .agent(&agent())
+        .agent(&agent())
+        .document_folder(gone);
     let health = many.build().health().await;
     let phases: Vec<BootPhase> = health.problems().iter().map(BootError::phase).collect();
     assert_eq!(phases, [BootPhase::Toolsets, BootPhase::Documents, BootPhase::Names], "{health}");

@@ -25,8 +25,11 @@ pub(super) mod providers;
 #[cfg_attr(not(feature = "openai-chat"), allow(dead_code, unused_imports, reason = "no adapter uses all of it"))]
 mod sent_call;
 
+mod model_server;
+
 use std::sync::Arc;
 
+pub(crate) use self::model_server::ModelServer;
 use self::providers::Provider;
 use super::{Model, ModelProvider, ModelRef, SecretProvider};
 use crate::text::nearest;
@@ -40,11 +43,12 @@ pub(crate) fn built_in<'a>(
     let Some(provider) = providers::named(model.provider()) else { return Err(unknown(model.provider(), others)) };
     match open(provider, model, secrets) {
         Some(opened) => opened,
-        None => {
-            let Provider { name, feature, .. } = provider;
-            Err(format!("the adapter of `{name}` is not in this build; switch on the cargo feature `{feature}`"))
-        }
+        None => Err(not_in_build(provider)),
     }
+}
+
+fn not_in_build(Provider { name, feature, .. }: &Provider) -> String {
+    format!("the adapter of `{name}` is not in this build; switch on the cargo feature `{feature}`")
 }
 
 /// A model of a provider at its default server; `None` when the adapter is not in this build.

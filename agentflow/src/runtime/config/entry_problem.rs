@@ -1,0 +1,42 @@
+//! Entries of a configuration: their variables, which are filled in when an entry is used, and why an entry cannot be used. A
+//! configuration itself holds no key.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::model::SecretProvider;
+use crate::text::variables::{expanded, names_in};
+
+/// The reason why an entry cannot be used, a sentence without the entry's name.
+pub(super) struct EntryProblem(pub(super) String);
+
+impl From<String> for EntryProblem {
+    fn from(problem: String) -> Self {
+        Self(problem)
+    }
+}
+
+impl From<&str> for EntryProblem {
+    fn from(problem: &str) -> Self {
+        Self(problem.to_owned())
+    }
+}
+
+/// Replaces `${NAME}` in these texts by the secret of this name.
+///
+/// # Errors
+/// A sentence about the first variable that is not set.
+pub(super) async fn fill(
+    texts: impl IntoIterator<Item = &mut String>,
+    secrets: &Arc<dyn SecretProvider>,
+) -> Result<(), EntryProblem> {
+    for text in texts {
+        let mut values = BTreeMap::new();
+        for name in names_in(text) {
+            let secret = secrets.secret(name).await;
+            values.extend(secret.map(|secret| (name.to_owned(), secret.expose().to_owned())));
+        }
+        *text = expanded(text, &|name| values.get(name).cloned())?;
+    }
+    Ok(())
+}

@@ -1,0 +1,47 @@
+//! Texts of configuration files with `${NAME}`, which a variable of the environment replaces. It reads no environment.
+
+/// Replaces each `${NAME}` by the value of the variable, and `${NAME:-else}` by `else` if the variable is not set. Values are
+/// not expanded again.
+///
+/// # Errors
+/// A sentence about a variable that is not set, and about a `${` without its `}`. It has the name, never a value.
+pub(crate) fn expanded(text: &str, variable: &dyn Fn(&str) -> Option<String>) -> Result<String, String> {
+    let mut out = String::new();
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once("${") {
+        let Some((name, after)) = after.split_once('}') else {
+            return Err(format!("`{text}` has a `${{` without its `}}`"));
+        };
+        let (name, or_else) = match name.split_once(":-") {
+            Some((name, or_else)) => (name, Some(or_else.to_owned())),
+            None => (name, None),
+        };
+        let value = variable(name).or(or_else).ok_or_else(|| format!("the variable `{name}` is not set"))?;
+        out.push_str(before);
+        out.push_str(&value);
+        rest = after;
+    }
+    out.push_str(rest);
+    Ok(out)
+}
+
+/// Names of the variables of a text, in their order.
+pub(crate) fn names_in(text: &str) -> impl Iterator<Item = &str> {
+    let after = text.split("${").skip(1);
+    after.filter_map(|part| part.split_once('}')).map(|(name, _)| name.split(":-").next().unwrap_or(name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{expanded, names_in};
+
+    #[test]
+    fn names_are_those_that_are_expanded() {
+        let text = "Bearer ${KEY} of ${WHO:-ada}, $5 {x}";
+        assert_eq!(names_in(text).collect::<Vec<_>>(), ["KEY", "WHO"]);
+        let key = |name: &str| (name == "KEY").then(|| "${X}".to_owned());
+        assert_eq!(expanded(text, &key).unwrap(), "Bearer ${X} of ada, $5 {x}");
+        assert_eq!(expanded("${WHO}", &key).unwrap_err(), "the variable `WHO` is not set");
+        assert!(expanded("${KEY", &key).unwrap_err().contains("without its `}`"));
+    }
+}

@@ -1,0 +1,199 @@
+//! The published command line with a configuration: providers of models, MCP servers, agents of other programs and tools as data.
+
+use std::fs;
+
+use agentflow_testing::{FakeProvider, FakeReply, ProviderFormat};
+use agentflow_tests::{Agentwf, Ended};
+use serde_json::{Value, json};
+
+use crate::a2a::agent;
+use crate::cli_workflows::Place;
+
+const EDGES: &str = include_str!("../../../agentflow/tests/documents/forms-edges.json");
+const STEPS: &str = include_str!("../../../agentflow/tests/documents/forms-steps.yaml");
+
+fn alone(args: &[&str]) -> Agentwf {
+    Agentwf::new(env!("CARGO_BIN_EXE_agentwf-alone")).args(args)
+}
+
+fn output(ended: &Ended) -> Value {
+    assert_eq!(ended.code, Some(0), "{ended:#?}");
+    serde_json::from_str(&ended.stdout).unwrap_or_else(|error| panic!("{error}: {ended:#?}"))
+}
+
+fn write(place: &Place, name: &str, text: &str) -> String {
+    let path = place.path(name);
+    fs::write(&path, text).unwrap();
+    path
+}
+
+/// A server of MCP whose tool `review` answers its arguments.
+fn reviewer() -> Value {
+    let peer = env!("CARGO_BIN_EXE_mcp-peer");
+    json!({"command": peer, "args": ["echo"], "env": {"PEER_TOOL": "review", "PEER_KEY": "${REVIEW_KEY}"}})
+}
+
+#[test]
+fn a_document_of_edges_runs_with_a_configuration() {
+    let place = Place::new();
+    let document = write(&place, "edges.json", EDGES);
+    let config = json!({"mcp_servers": {"code_review": reviewer(), "away": {"command": "${NO_SUCH_PROGRAM}"}}});
+    let config = write(&place, "agentflow.yaml", &config.to_string());
+    let input = json!({"input": {"pr_url": "u/1"}}).to_string();
+    let args = ["run", &document, "--input", &input, "--config", &config];
+    let ended = alone(&args).env("REVIEW_KEY", "sesame-street").run();
+    let expected = json!({"pr_url": "u/1", "finding": {"pr_url": "u/1"}, "left": {"of": {"pr_url": "u/1"}}});
+    assert_eq!(output(&ended), expected);
+    // An unused server does not matter.
+    assert_eq!(ended.stderr.matches("NO_SUCH_PROGRAM").count(), 0, "{ended:#?}");
+    let checked = alone(&["validate", &document, "--config", &config]).env("REVIEW_KEY", "sesame-street").run();
+    assert_eq!(checked.code, Some(0), "{checked:#?}");
+    // A missing key is an error where the server is needed, and in `health`.
+    let missing = alone(&args).run();
+    assert_eq!((missing.code, missing.stdout.as_str()), (Some(1), ""), "{missing:#?}");
+    for says in ["mcp.code_review", "the variable `REVIEW_KEY` is not set"] {
+        assert!(missing.stderr.contains(says), "{missing:#?}");
+    }
+    let health = alone(&["health", "--config", &config]).env("REVIEW_KEY", "sesame-street").run();
+    assert!(health.code == Some(1) && health.stdout.contains("configuration: well\n"), "{health:#?}");
+    assert!(health.stdout.contains("the variable `NO_SUCH_PROGRAM` is not set"), "{health:#?}");
+    assert_eq!(health.stdout.matches("NO_SUCH_PROGRAM").count(), 1, "{health:#?}");
+    // Variables alone do the same.
+    let servers = json!({"code_review": reviewer()}).to_string();
+    let ended = alone(&args[..4]).env("REVIEW_KEY", "k").env("AGENTFLOW_MCP_SERVERS", &servers).run();
+    assert_eq!(output(&ended), expected);
+}
+
+#[test]
+fn a_document_of_steps_runs_with_a_configuration() {
+    let place = Place::new();
+    let calls = FakeReply::call("mcp__code_review__review", json!({"pr_url": "u/1"}));
+    let model = FakeProvider::start(ProviderFormat::OpenAiChat, [calls, FakeReply::text("fine")]).unwrap();
+    let document = write(&place, "steps.yaml", STEPS);
+    let config = json!({
+        "model": "local/small", "providers": {"local": {"base_url": model.base_url(), "key": "${LOCAL_KEY}"}},
+        "mcp_servers": {"code_review": reviewer()},
+        "a2a_agents": {"summarize_findings": {"url": agent(), "key": "${AGENT_KEY}"}},
+    });
+    let config = write(&place, "agentflow.json", &config.to_string());
+    let input = json!({"input": {"pr_url": "u/1"}}).to_string();
+    let command = || {
+        let command = alone(&["run", &document, "--input", &input, "--config", &config]);
+        command.env("REVIEW_KEY", "k").env("LOCAL_KEY", "k").env("AGENT_KEY", "sesame-street")
+    };
+    let answer = output(&command().run());
+    let review = "{\"output\":\"fine\",\"server_id\":\"code_review\",\"tool_used\":null}";
+    let said = format!("summarize_findings\n\n{{\"pr_url\":\"u/1\",\"review\":{review}}} with a key in no task");
+    assert_eq!((&answer["output"], &answer["agent_id"]), (&json!(said), &json!("summarize_findings")));
+    assert_eq!(model.requests().len(), 2);
+    assert_eq!(model.refusals(), Vec::<String>::new());
+    // A provider that cannot be used is named.
+    let ended = alone(&["run", &document, "--input", &input, "--config", &config])
+        .env("REVIEW_KEY", "k")
+        .env("AGENT_KEY", "k")
+        .run();
+    assert_eq!(ended.code, Some(1), "{ended:#?}");
+    assert!(ended.stderr.contains("`providers.local`") && ended.stderr.contains("`LOCAL_KEY`"), "{ended:#?}");
+}
+
+#[test]
+fn tools_of_a_configuration_are_known_and_bad_ones_are_named() {
+    let place = Place::new();
+    fs::create_dir(place.path("files")).unwrap();
+    fs::create_dir(place.path("api")).unwrap();
+    write(&place, "files/a.txt", "tea");
+    write(
+        &place,
+        "api/issues.yaml",
+        "name: open_issues\ndescription: Lists issues.\nurl: https://api.example.org/issues\n",
+    );
+    write(
+        &place,
+        "api/pets.yaml",
+        "openapi: 3.1.0\nservers: [{url: 'https://api.example.org/v1'}]\npaths: {/pets: {get: {operationId: listPets, summary: Lists.}}}\n",
+    );
+    write(&place, "api/wrong.yaml", "name: wrong\ndescription: It.\nurll: https://api.example.org\n");
+    let config = "tools:\n  storage: {folder: files}\n  alert: {url: '${NO_SUCH_ADDRESS}'}\n  http_request: {hosts: [api.example.org], methods: [POST]}\n  api: {folders: [api], hosts: [api.example.org]}\n";
+    let config = write(&place, "agentflow.yaml", config);
+    let run = |args: &[&str]| alone(args).args(["--config", &config]).run();
+    let listed: Value = run(&["tools", "list", "--json"]).line();
+    let names: Vec<&str> = listed.as_array().unwrap().iter().map(|tool| tool["name"].as_str().unwrap()).collect();
+    let all = [
+        "condition",
+        "http_request",
+        "listPets",
+        "open_issues",
+        "storage_append",
+        "storage_list",
+        "storage_read",
+        "storage_write",
+        "transform",
+    ];
+    assert_eq!(names, all);
+    let request = listed.as_array().unwrap().iter().find(|tool| tool["name"] == "http_request").unwrap();
+    assert!(request["description"].as_str().unwrap().contains("Methods: POST. Hosts: api.example.org."), "{request}");
+    assert_eq!(request["origin"]["from"], "configuration");
+    let read = run(&["tools", "call", "storage_read", "--input", r#"{"path": "a.txt"}"#]);
+    assert_eq!((read.code, read.stdout.as_str()), (Some(0), "tea\n"), "{read:#?}");
+    for says in ["`tools.alert`", "`NO_SUCH_ADDRESS` is not set", "wrong.yaml`", "did you mean `url`?"] {
+        assert!(read.stderr.contains(says), "{says}: {read:#?}");
+    }
+    let health = run(&["health"]);
+    assert!(
+        health.code == Some(1) && health.stdout.starts_with("configuration: the entry `tools.alert`"),
+        "{health:#?}"
+    );
+    let document = write(
+        &place,
+        "calls.yaml",
+        "agents: [{name: a, model: openai/gpt-5-mini, tools: [http_request, condition, storage_read]}]\norchestration: {type: sequential, agents: [a]}\nname: calls\n",
+    );
+    let checked = run(&["validate", &document]);
+    assert!(!checked.stderr.contains("knows no tool"), "{checked:#?}");
+    // Names that are not known are mistakes of the file.
+    let wrong = write(&place, "wrong.yaml", "tools: {storage: {foldr: files}}\nmcp_servers: {a: {comand: b}}\n");
+    let ended = alone(&["list", "--config", &wrong]).run();
+    assert_eq!(ended.code, Some(1), "{ended:#?}");
+    for says in ["did you mean `folder`?", "did you mean `command`?", ":1:19", ":2:19"] {
+        assert!(ended.stderr.contains(says), "{says}: {ended:#?}");
+    }
+    let ended = alone(&["list"]).env("AGENTFLOW_TOOLS", "{storge: {}}").run();
+    assert!(ended.code == Some(1) && ended.stderr.contains("`AGENTFLOW_TOOLS`"), "{ended:#?}");
+    assert!(ended.stderr.contains("did you mean `storage`?"), "{ended:#?}");
+}
+
+/// `cli::run()` knows linked tools alone, so its message about an unknown tool names the other functions.
+#[test]
+fn a_tool_that_only_a_runtime_has_is_explained() {
+    let place = Place::new();
+    let document = write(&place, "a.yaml", "id: a\nnodes:\n  - {id: t, tool: http_request, args_template: {url: x}}\n");
+    let ended = Agentwf::new(env!("CARGO_BIN_EXE_called-by-name")).args(["validate", &document]).run();
+    assert_eq!(ended.code, Some(1), "{ended:#?}");
+    assert!(ended.stderr.contains("knows no tool `http_request`"), "{ended:#?}");
+    assert!(ended.stderr.contains("`cli::run_with(&runtime)`"), "{ended:#?}");
+    // An agent is not called a tool.
+    let steps = write(&place, "steps.yaml", "workflow_id: s\nsteps: [{node_id: n, kind: a2a, task: nobody}]\n");
+    let ended = alone(&["validate", &steps]).run();
+    assert!(ended.stderr.contains("this program knows no A2A agent `nobody`"), "{ended:#?}");
+    assert!(!ended.stderr.contains("knows no tool"), "{ended:#?}");
+}
+
+#[test]
+fn logs_are_shown_of_one_run() {
+    let place = Place::new();
+    let text = "id: one\nnodes:\n  - {id: t, tool: condition, args_template: {expression: 1 < 2}}\n";
+    let document = write(&place, "one.yaml", text);
+    let store = place.store();
+    // With all details, each call logs its end.
+    let said = |args: &[&str]| {
+        let ended = alone(&["run", &document, "--input", "{}", "-vvv", "--store", &store]).args(args).run();
+        assert_eq!(ended.code, Some(0), "{ended:#?}");
+        ended.stderr.lines().filter(|line| line.contains(" close ")).map(ToOwned::to_owned).collect::<Vec<_>>()
+    };
+    let all = said(&["--run-id", "one"]);
+    assert!(!all.is_empty() && all.iter().all(|line| line.contains("\"one\"")), "{all:#?}");
+    assert_eq!(said(&["--run-id", "two", "--log-run", "other"]), Vec::<String>::new());
+    assert_eq!(said(&["--run-id", "three", "--log-run", "three"]).len(), all.len());
+    let wrong = alone(&["list", "--log-run", "a]b"]).run();
+    assert!(wrong.code == Some(1) && wrong.stderr.contains("cannot be the id of a run"), "{wrong:#?}");
+}
