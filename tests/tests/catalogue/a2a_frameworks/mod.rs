@@ -11,6 +11,9 @@ use agentflow::a2a::{A2aAnswer, A2aClient, A2aContent, A2aMessage, A2aPart, A2aT
 use agentflow::message::{ToolCall, ToolStatus};
 use agentflow::prelude::*;
 use agentflow::serde_json::{Value, json};
+use agentflow::store::MemoryStore;
+use agentflow::value::Encoded;
+use agentflow::workflow::Graph;
 use agentflow_testing::within;
 use agentflow_tests::{
     Process, Python, a2a_ag2, a2a_agent_framework, a2a_google_adk, a2a_langgraph, a2a_pydantic_ai, free_port, get,
@@ -157,22 +160,29 @@ impl Far {
         [response, streamed.state.unwrap(), later]
     }
 
-    /// Has the agent call `delete`, answers its question with these parts, and returns the text that follows. The parts are
-    /// made from the data of the question.
-    async fn decide(&self, parts: impl FnOnce(&Value) -> Vec<A2aPart>) -> String {
+    /// Has the agent call `delete` in a node of a workflow, answers the question of the node, and returns the output.
+    async fn decide(&self, decision: &str) -> String {
+        let ask = json!({"message": {"value": "delete /tmp/x"}});
+        let ask = json!({"call": {"kind": "tool", "name": "a2a.worker", "with": {"object": ask}}});
+        let nodes = json!([{"name": "ask", "does": ask}]);
+        let graph = json!({"version": 1, "name": "deletes", "output": "ask", "concurrency": 1, "nodes": nodes});
+        let graph: Graph = serde_json::from_value(graph).unwrap();
+        let runtime = Runtime::builder().store(MemoryStore::new()).toolset(self.client.clone()).graph(graph).build();
+        let run = runtime.start_named("deletes", Encoded::new(&json!({})).unwrap()).await.unwrap();
+        let question = within("the question", run.asked()).await.unwrap().unwrap();
+        let about: Value = question.about.decode().unwrap();
+        assert_eq!(about, json!({"tool": "delete", "arguments": {"path": "/tmp/x"}}));
+        run.answer(&question.path, &json!({"decision": decision}), "ada").await.unwrap();
+        let output: Value = within("the output", run.result()).await.unwrap().decode().unwrap();
+        output["output"].as_str().unwrap().to_owned()
+    }
+
+    /// Has the agent call `delete`, answers its question with a text, and returns the text that follows.
+    async fn decide_by_text(&self, text: &str) -> String {
         let asked = self.ask(A2aMessage::user_text("delete /tmp/x")).await;
-        let task = asked.task().unwrap();
-        assert_eq!(task.status.state, A2aTaskState::InputRequired);
-        let message = task.status.message.iter().flat_map(|message| &message.parts);
-        let mut parts_of_task = message.chain(task.artifacts.iter().flat_map(|artifact| &artifact.parts));
-        let question = parts_of_task.find_map(|part| match &part.content {
-            A2aContent::Data(data) => Some(data),
-            _ => None,
-        });
-        let answer = A2aMessage::user(parts(question.unwrap())).task(&task.id);
-        let answer = self.ask(answer.context(task.context_id.clone().unwrap())).await;
-        assert_eq!(answer.task().unwrap().status.state, A2aTaskState::Completed);
-        answer.text()
+        let answer =
+            within("the form of the answer", self.client.answer(&asked.task().unwrap().id, text)).await.unwrap();
+        self.ask(answer).await.text()
     }
 }
 
@@ -195,16 +205,9 @@ async fn google_adk() {
     assert_eq!(far.answer_as_tool("add 2 3").await, "done: 5");
     let calls = far.stream("add 2 3").await.data;
     assert_eq!((&calls[0]["name"], &calls[1]["response"]), (&json!("add"), &json!({"result": 5.0})));
-    let decide = |confirmed: bool| {
-        move |question: &Value| {
-            let response = json!({"confirmed": confirmed});
-            let mut part = A2aPart::data(json!({"id": question["id"], "name": question["name"], "response": response}));
-            part.metadata = json!({"adk_type": "function_response"}).as_object().cloned();
-            vec![part]
-        }
-    };
-    assert_eq!(far.decide(decide(true)).await, "done: deleted /tmp/x");
-    assert_eq!(far.decide(decide(false)).await, "done: This tool call is rejected.");
+    assert_eq!(far.decide("granted").await, "done: deleted /tmp/x");
+    assert_eq!(far.decide("denied").await, "done: This tool call is rejected.");
+    assert_eq!(far.decide_by_text("yes").await, "done: deleted /tmp/x");
     assert_eq!(far.cancel().await, [A2aTaskState::Canceled; 3]);
     assert_eq!(far.second_turn().await, "turn 2: again");
 }
@@ -220,11 +223,10 @@ async fn langgraph() {
     assert_eq!(far.answer_as_tool("add 2 3").await, "done: 5");
     let results = &far.stream("add 2 3").await.data[0]["tool_results"];
     assert_eq!((&results[0]["name"], &results[0]["content"]), (&json!("add"), &json!("5")));
-    let decide = |decision: &'static str| {
-        move |_: &Value| vec![A2aPart::data(json!({"resume": {"decisions": [{"type": decision}]}}))]
-    };
-    assert_eq!(far.decide(decide("approve")).await, "done: deleted /tmp/x");
-    let rejected = far.decide(decide("reject")).await;
+    assert_eq!(far.decide("granted").await, "done: deleted /tmp/x");
+    // The server does not show its question again: the client remembers it.
+    assert_eq!(far.decide_by_text("yes").await, "done: deleted /tmp/x");
+    let rejected = far.decide("denied").await;
     assert!(rejected.starts_with("done: User rejected the tool call"), "{rejected}");
     // The server ends the stream of a cancelled task as if the task had completed.
     let states = [A2aTaskState::Canceled, A2aTaskState::Completed, A2aTaskState::Canceled];
@@ -252,7 +254,9 @@ async fn ag2() {
     answers_in_chunks(&far).await;
     // The server offers its executor no person to ask, and the task fails.
     let answer = far.ask(A2aMessage::user_text("delete /tmp/x")).await;
-    assert_eq!(answer.task().unwrap().status.state, A2aTaskState::Failed);
+    let task = answer.task().unwrap();
+    assert_eq!(task.status.state, A2aTaskState::Failed);
+    assert!(task.said().unwrap().contains("Human input was requested"), "{task:?}");
     assert_eq!(far.cancel().await, [A2aTaskState::Canceled; 3]);
     // The server keeps no conversation: its own clients send all of it each time, in an extension.
     assert_eq!(far.second_turn().await, "turn 1: again");
