@@ -114,15 +114,17 @@ impl Format {
     /// The key where a list, an object or a number belongs.
     fn key_of_another_type(self, key: &str) -> Vec<String> {
         let fields: &[&str] = match self {
-            Self::Chat => &[r#""choices":KEY"#, r#""choices":[{"index":KEY}]"#, r#""choices":[{"delta":KEY}]"#],
+            Self::Chat => &[r#""choices":KEY"#, r#""choices":[{"message":KEY}]"#, r#""choices":[{"delta":KEY}]"#],
             Self::Responses => {
                 &[r#""output":KEY,"type":"response.completed","response":KEY"#, r#""output_index":KEY,"output":KEY"#]
             }
-            Self::Anthropic => &[r#""type":"message_delta","usage":KEY,"content":[]"#, r#""index":KEY,"content":KEY"#],
+            Self::Anthropic => {
+                &[r#""type":"content_block_delta","delta":KEY"#, r#""type":"message_start","message":KEY"#]
+            }
             Self::Gemini => &[
                 r#""candidates":KEY"#,
-                r#""candidates":[{"index":KEY}]"#,
-                r#""candidates":[{"content":{"parts":[{"thought":KEY}]}}]"#,
+                r#""candidates":[{"content":KEY}]"#,
+                r#""candidates":[{"content":{"parts":KEY}}]"#,
             ],
         };
         fields.iter().map(|field| format!("{{{}}}", field.replace("KEY", &format!("\"{key}\"")))).collect()

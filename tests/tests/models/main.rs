@@ -11,6 +11,7 @@ mod llama_cpp;
 mod llama_cpp_agent;
 mod llama_cpp_chat;
 mod llmock;
+mod odd_answers;
 mod offline;
 mod provider_change;
 mod scripted_server;

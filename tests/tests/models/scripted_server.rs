@@ -64,10 +64,11 @@ pub(super) enum After {
     Repeat(&'static str),
 }
 
-/// A reply with the status 200.
+/// A reply, mostly with the status 200.
 #[derive(Clone)]
 pub(super) struct Reply {
-    content_type: &'static str,
+    status: u16,
+    content_type: String,
     body: String,
     after: After,
 }
@@ -75,7 +76,7 @@ pub(super) struct Reply {
 impl Reply {
     /// A reply that is one JSON document.
     pub(super) fn document(body: &Value) -> Self {
-        Self { content_type: "application/json", body: body.to_string(), after: After::Close }
+        Self::new("application/json", body.to_string())
     }
 
     /// A reply that is a stream of events, one for each item.
@@ -85,7 +86,18 @@ impl Reply {
 
     /// A reply with the content type of event streams and any body.
     pub(super) fn stream(body: impl Into<String>) -> Self {
-        Self { content_type: "text/event-stream", body: body.into(), after: After::Close }
+        Self::new("text/event-stream", body)
+    }
+
+    /// A reply with any content type and any body.
+    pub(super) fn new(content_type: impl Into<String>, body: impl Into<String>) -> Self {
+        Self { status: 200, content_type: content_type.into(), body: body.into(), after: After::Close }
+    }
+
+    /// Sets the status.
+    pub(super) fn status(mut self, status: u16) -> Self {
+        self.status = status;
+        self
     }
 
     /// Sets the state of the connection after the body.
@@ -95,8 +107,8 @@ impl Reply {
     }
 
     fn send(&self, stream: &mut TcpStream) -> std::io::Result<()> {
-        let Self { content_type, body, .. } = self;
-        write!(stream, "HTTP/1.1 200 OK\r\ncontent-type: {content_type}\r\nconnection: close\r\n\r\n{body}")?;
+        let Self { status, content_type, body, .. } = self;
+        write!(stream, "HTTP/1.1 {status} -\r\ncontent-type: {content_type}\r\nconnection: close\r\n\r\n{body}")?;
         match self.after {
             After::Close => Ok(()),
             // The client sends nothing more, so this returns when it closes the connection.

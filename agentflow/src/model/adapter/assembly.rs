@@ -22,7 +22,7 @@ enum Piece {
     Reasoning(Reasoning),
     Call(ToolCall),
     /// A part to which nothing is added.
-    #[cfg(feature = "gemini")]
+    #[cfg(any(feature = "gemini", feature = "openai-chat"))]
     Whole(Part),
 }
 
@@ -52,7 +52,7 @@ impl Assembly {
     }
 
     /// A part that is whole already and that nothing joins. The adapter itself yields the pieces of it.
-    #[cfg(feature = "gemini")]
+    #[cfg(any(feature = "gemini", feature = "openai-chat"))]
     pub(super) fn part(&mut self, part: Part) {
         self.pieces.push(Piece::Whole(part));
     }
@@ -123,7 +123,7 @@ impl Assembly {
             Piece::Text(text) => Part::Text { text },
             Piece::Reasoning(reasoning) => Part::Reasoning(reasoning),
             Piece::Call(call) => Part::ToolCall(Arc::new(call)),
-            #[cfg(feature = "gemini")]
+            #[cfg(any(feature = "gemini", feature = "openai-chat"))]
             Piece::Whole(part) => part,
         });
         parts.collect()

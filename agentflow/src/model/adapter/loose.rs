@@ -1,19 +1,39 @@
-//! Parses the JSON of answers leniently: it checks once that the bytes are text, and takes a number or an object where
-//! text is expected as its JSON. It knows no provider.
+//! Parses the JSON of answers leniently: it checks once that the bytes are text, takes a number or an object where
+//! text is expected as its JSON, and mends JSON that only lenient parsers read. It does not depend on a provider.
 
 use std::borrow::Cow;
 use std::fmt;
 use std::marker::PhantomData;
 
 use serde::Deserialize;
-use serde::de::{Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor, value};
+use serde::de::{DeserializeOwned, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor, value};
 use serde_json::Value;
+use serde_json::value::RawValue;
 
 use crate::model::{MAX_TOKENS, ModelError, ModelErrorKind};
 use crate::text;
 
+/// Reads JSON as the lenient parsers of other languages do; `mended` holds the text if it needs that. See [`mend`].
+pub(in crate::model::adapter) fn read<'a, T: Deserialize<'a>>(
+    bytes: &'a [u8],
+    mended: &'a mut Vec<u8>,
+) -> serde_json::Result<T> {
+    let error = match from_bytes(bytes) {
+        Ok(read) => return Ok(read),
+        Err(error) => error,
+    };
+    let better = if error.is_eof() { None } else { mend(bytes) };
+    match better {
+        Some(better) => {
+            *mended = better;
+            from_bytes(mended).map_err(|_| error)
+        }
+        None => Err(error),
+    }
+}
+
 /// Reads JSON. Bytes that are UTF-8 as a whole, as nearly all are, need no look at each text in them.
-pub(in crate::model::adapter) fn from_bytes<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> serde_json::Result<T> {
+fn from_bytes<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> serde_json::Result<T> {
     match std::str::from_utf8(bytes) {
         Ok(text) => serde_json::from_str(text),
         Err(_) => serde_json::from_slice(bytes),
@@ -23,10 +43,37 @@ pub(in crate::model::adapter) fn from_bytes<'a, T: Deserialize<'a>>(bytes: &'a [
 /// The largest usage object that is kept beside the counts.
 pub(in crate::model::adapter) const MAX_RAW_USAGE: usize = 64 * 1024;
 
-/// Reads a count of tokens, for `deserialize_with`: any number within what a count can be, and nothing from what is no
-/// number.
+/// Reads a count of tokens, for `deserialize_with`: any number, also as a text, within the range of counts. Other values
+/// count as none.
 pub(in crate::model::adapter) fn count<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
-    deserializer.deserialize_any(CountVisitor)
+    let number = deserializer.deserialize_any(NumberVisitor)?;
+    Ok(number.map(|number| u64::try_from(number.max(0)).map_or(MAX_TOKENS, |count| count.min(MAX_TOKENS))))
+}
+
+/// Reads the place of an item among others, for `deserialize_with`: a number from 0, also as a text. Other values name no
+/// place.
+pub(in crate::model::adapter) fn index<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
+    let number = deserializer.deserialize_any(NumberVisitor)?;
+    Ok(number.and_then(|number| u64::try_from(number).ok()))
+}
+
+/// Reads a value, for `deserialize_with`; one of another form counts as none.
+pub(in crate::model::adapter) fn or_none<'de, D, T>(deserializer: D) -> Result<Option<T>, D::Error>
+where
+    D: Deserializer<'de>,
+    T: DeserializeOwned,
+{
+    let raw = <&RawValue>::deserialize(deserializer)?;
+    Ok(serde_json::from_str(raw.get()).ok())
+}
+
+/// The text that a JSON text holds; `None` if it is not one.
+pub(in crate::model::adapter) fn unquoted(raw: &str) -> Option<String> {
+    let mut mended = Vec::new();
+    if !raw.trim_start().starts_with('"') {
+        return None;
+    }
+    read(raw.as_bytes(), &mut mended).ok()
 }
 
 /// The count of tokens that a value is.
@@ -42,26 +89,76 @@ pub(in crate::model::adapter) fn raw_usage(raw: &str) -> Option<Box<Value>> {
     value.map(Box::new)
 }
 
-struct CountVisitor;
+/// The longest JSON that is mended: a value takes far more room than its text.
+const MAX_MENDED: usize = 1024 * 1024;
 
-impl<'de> Visitor<'de> for CountVisitor {
-    type Value = Option<u64>;
+/// Returns JSON in the form that every parser reads, if a lenient one could read it: without bytes that are no text,
+/// without halves of surrogate pairs (a server cut a text between them), with `null` for `NaN` and `Infinity` (as Python
+/// writes them), and with each name once in an object.
+fn mend(bytes: &[u8]) -> Option<Vec<u8>> {
+    if bytes.len() > MAX_MENDED {
+        return None;
+    }
+    let text = String::from_utf8_lossy(bytes);
+    let mut better = String::with_capacity(text.len());
+    let mut rest = &*text;
+    let mut in_text = false;
+    while let Some(next) = rest.chars().next() {
+        let (taken, written) = match next {
+            '\\' if in_text => mend_escape(rest),
+            '"' => {
+                in_text = !in_text;
+                (1, "\"")
+            }
+            _ if in_text => (next.len_utf8(), &rest[..next.len_utf8()]),
+            _ => match ["-Infinity", "Infinity", "NaN"].into_iter().find(|name| rest.starts_with(name)) {
+                Some(name) => (name.len(), "null"),
+                None => (next.len_utf8(), &rest[..next.len_utf8()]),
+            },
+        };
+        better.push_str(written);
+        rest = &rest[taken..];
+    }
+    let value: Value = serde_json::from_str(&better).ok()?;
+    serde_json::to_vec(&value).ok()
+}
+
+/// The length of the escape that a text begins with, and its mended form.
+fn mend_escape(text: &str) -> (usize, &str) {
+    let unit = |at: usize| {
+        let digits = text.get(at..at + 6)?.strip_prefix("\\u")?;
+        u16::from_str_radix(digits, 16).ok()
+    };
+    match (unit(0), unit(6)) {
+        (Some(0xd800..=0xdbff), Some(0xdc00..=0xdfff)) => (12, &text[..12]),
+        (Some(0xd800..=0xdfff), _) => (6, "\u{fffd}"),
+        _ => {
+            let length = 1 + text[1..].chars().next().map_or(0, char::len_utf8);
+            (length, &text[..length])
+        }
+    }
+}
+
+struct NumberVisitor;
+
+impl<'de> Visitor<'de> for NumberVisitor {
+    type Value = Option<i128>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a count")
+        f.write_str("a number")
     }
 
-    fn visit_u64<E>(self, count: u64) -> Result<Self::Value, E> {
-        Ok(Some(count.min(MAX_TOKENS)))
+    fn visit_u64<E>(self, number: u64) -> Result<Self::Value, E> {
+        Ok(Some(number.into()))
     }
 
-    fn visit_i64<E>(self, count: i64) -> Result<Self::Value, E> {
-        Ok(Some(u64::try_from(count).unwrap_or(0).min(MAX_TOKENS)))
+    fn visit_i64<E>(self, number: i64) -> Result<Self::Value, E> {
+        Ok(Some(number.into()))
     }
 
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "such a cast stays within the type")]
-    fn visit_f64<E>(self, count: f64) -> Result<Self::Value, E> {
-        Ok(Some((count as u64).min(MAX_TOKENS)))
+    #[expect(clippy::cast_possible_truncation, reason = "such a cast stays within the type")]
+    fn visit_f64<E>(self, number: f64) -> Result<Self::Value, E> {
+        Ok(Some(number as i128))
     }
 
     fn visit_unit<E>(self) -> Result<Self::Value, E> {
@@ -72,8 +169,11 @@ impl<'de> Visitor<'de> for CountVisitor {
         Ok(None)
     }
 
-    fn visit_str<E>(self, _: &str) -> Result<Self::Value, E> {
-        Ok(None)
+    fn visit_str<E>(self, text: &str) -> Result<Self::Value, E> {
+        match text.trim().parse() {
+            Ok(number) => Ok(Some(number)),
+            Err(_) => Ok(None),
+        }
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
@@ -236,7 +336,7 @@ impl<'de> Visitor<'de> for LooseVisitor {
 mod tests {
     use serde::Deserialize;
 
-    use super::{MAX_PARTS, MAX_RAW_USAGE, count, list, raw_usage, unread};
+    use super::{MAX_PARTS, MAX_RAW_USAGE, count, index, list, raw_usage, read, unread};
     use crate::model::{MAX_TOKENS, ModelErrorKind};
 
     #[derive(Debug, Deserialize)]
@@ -270,12 +370,39 @@ mod tests {
             ("1e300", Some(MAX_TOKENS)),
             ("-1e300", Some(0)),
             ("null", None),
+            ("\"12\"", Some(12)),
             ("\"many\"", None),
             ("[1,[2]]", None),
             ("{\"a\":{}}", None),
         ] {
             assert_eq!(read(text), expected, "{text}");
         }
+    }
+
+    #[test]
+    fn a_place_is_a_number_from_zero() {
+        let read = |text: &str| index(&mut serde_json::Deserializer::from_str(text)).expect("JSON");
+        let places = ["7", "\"7\"", "7.0", "-1", "null", "{}"].map(read);
+        assert_eq!(places, [Some(7), Some(7), Some(7), None, None, None]);
+    }
+
+    #[test]
+    fn json_that_lenient_parsers_read_is_mended() {
+        let mended = |text: &[u8]| {
+            let mut mended = Vec::new();
+            read::<Listed>(text, &mut mended).map(|listed| listed.items).map_err(|error| error.to_string())
+        };
+        assert_eq!(mended(br#"{"items":[1],"x":[NaN,-Infinity,Infinity,"NaN \" Infinity"]}"#), Ok(Some(vec![1])));
+        assert_eq!(mended(br#"{"items":[1],"items":[2]}"#), Ok(Some(vec![2])));
+        assert!(mended(br#"{"items":[1],"x":"\"}"#).is_err());
+        assert!(mended(b"{\"items\":[1").is_err());
+        let text = |text: &[u8]| {
+            let mut mended = Vec::new();
+            read::<String>(text, &mut mended).map_err(|error| error.to_string())
+        };
+        assert_eq!(text(br#""a\ud83d""#), Ok("a\u{fffd}".to_owned()));
+        assert_eq!(text(br#""\ude00\\ud83d\ud83d\ude00""#), Ok("\u{fffd}\\ud83d\u{1f600}".to_owned()));
+        assert_eq!(text(b"\"a\xff\""), Ok("a\u{fffd}".to_owned()));
     }
 
     #[test]

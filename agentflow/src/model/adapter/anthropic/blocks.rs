@@ -12,6 +12,7 @@ use super::PROVIDER;
 use super::wire::{Delta, Fields};
 use crate::message::{Part, Reasoning, ToolCall};
 use crate::model::adapter::http::Deltas;
+use crate::model::adapter::loose::unquoted;
 use crate::model::{ModelEvent, ToolCallDelta};
 
 /// The field of [`Reasoning::opaque`] that holds the JSON text of a block, byte for byte within each of its fields.
@@ -83,8 +84,17 @@ impl Block {
         }
     }
 
-    /// More of the block; `false` when the piece is of a kind that is not known here.
-    pub(super) fn more(&mut self, delta: &Delta<'_>, deltas: &mut Deltas) -> bool {
+    /// Returns true if pieces of this kind are a part of the block.
+    pub(super) fn takes(&self, kind: &str) -> bool {
+        match self {
+            Self::Text { .. } => matches!(kind, "text_delta" | "citations_delta"),
+            Self::Thinking { .. } => matches!(kind, "thinking_delta" | "signature_delta"),
+            Self::Call { .. } | Self::Other { .. } => kind == "input_json_delta",
+        }
+    }
+
+    /// More of the block, of a kind that it takes.
+    pub(super) fn more(&mut self, delta: &Delta<'_>, deltas: &mut Deltas) {
         match (self, &*delta.kind) {
             (Self::Text { text, .. }, "text_delta") => {
                 if !delta.text.is_empty() {
@@ -109,9 +119,8 @@ impl Block {
                 }
             }
             (Self::Other { input, .. }, "input_json_delta") => input.push_str(&delta.partial_json),
-            _ => return false,
+            _ => {}
         }
-        true
     }
 
     /// More of a block that is only kept: texts grow, everything else is replaced.
@@ -132,8 +141,10 @@ impl Block {
         match self {
             Self::Call { call, number, whole, .. } => {
                 if let Some(whole) = whole.take().filter(|_| call.arguments.is_empty()) {
-                    call.arguments.push_str(whole.get());
-                    deltas.push(|| arguments(*number, whole.get()));
+                    // Some servers send the object as a text.
+                    let whole = unquoted(whole.get()).unwrap_or_else(|| whole.get().to_owned());
+                    call.arguments.push_str(&whole);
+                    deltas.push(|| arguments(*number, &whole));
                 }
                 if call.arguments.is_empty() {
                     call.arguments.push_str("{}");
@@ -191,11 +202,12 @@ fn arguments(index: usize, more: &str) -> ModelEvent {
 }
 
 fn text_of(fields: &Fields, name: &str) -> String {
-    fields.get(name).and_then(|raw| serde_json::from_str(raw.get()).ok()).unwrap_or_default()
+    fields.get(name).and_then(|raw| unquoted(raw.get())).unwrap_or_default()
 }
 
 fn is_empty(input: &RawValue) -> bool {
-    matches!(serde_json::from_str::<Fields>(input.get()), Ok(fields) if fields.is_empty()) || input.get() == "null"
+    matches!(serde_json::from_str::<Fields>(input.get()), Ok(fields) if fields.is_empty())
+        || matches!(input.get(), "null" | "\"\"")
 }
 
 fn json_text(value: &impl serde::Serialize) -> String {

@@ -4,15 +4,15 @@
 
 use std::sync::Arc;
 
-use serde_json::value::RawValue;
+use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Map, Value};
 
 use super::blocks::Block;
 use super::error_body;
-use super::wire::{Event, Fields, OtherDelta, OtherEvent, WireMessage};
+use super::wire::{Blocks, Event, Fields, OtherDelta, OtherEvent, WireMessage};
 use crate::message::{Message, Role};
 use crate::model::adapter::http::{Decode, Deltas, Flow, SseEvent};
-use crate::model::adapter::loose::{MAX_RAW_USAGE, bounded, count_of, from_bytes, invalid, unread};
+use crate::model::adapter::loose::{MAX_RAW_USAGE, bounded, count_of, invalid, read, unquoted, unread};
 use crate::model::{ModelError, ModelResponse, StopReason, Usage};
 
 /// More than any usage has.
@@ -46,39 +46,43 @@ impl Decode for MessagesDecoder {
         if data.is_empty() || data == b"[DONE]" {
             return Ok(Flow::More);
         }
-        let event: Event<'_> = match from_bytes(data) {
+        let mut mended = Vec::new();
+        let event: Event<'_> = match read(data, &mut mended) {
             Ok(event) => event,
             Err(error) => return self.other(error, data),
         };
         match &*event.kind {
-            "content_block_delta" => self.more(&event, data, deltas),
+            "content_block_delta" => {
+                self.more(&event, data, deltas);
+                bounded(self.blocks.len())?;
+            }
             "content_block_start" => {
                 if let Some(raw) = event.content_block {
-                    let fields = serde_json::from_str(raw.get())
-                        .map_err(|error| unread("a block of the answer", error, data))?;
-                    self.begin(event.index, fields, deltas);
+                    let index = event.index.unwrap_or(self.blocks.len() as u64);
+                    self.begin(index, block(raw, data)?, deltas);
                     bounded(self.blocks.len())?;
                 }
             }
             "content_block_stop" => {
-                if let Some(at) = self.slot(event.index) {
+                if let Some(at) = self.slot(event.index, |_| true) {
                     self.blocks[at].end(deltas);
                 }
             }
             "message_start" => {
                 self.started = true;
                 if let Some(raw) = event.message {
-                    let message: WireMessage<'_> = serde_json::from_str(raw.get())
+                    let mut mended = Vec::new();
+                    let message: WireMessage<'_> = read(raw.get().as_bytes(), &mut mended)
                         .map_err(|error| unread("the head of the answer", error, data))?;
                     self.head(&message);
-                    self.count(message.usage, data)?;
+                    self.count(message.usage);
                 }
             }
             "message_delta" => {
                 if let Some(delta) = event.delta.as_ref().filter(|delta| !delta.stop_reason.is_empty()) {
                     (*delta.stop_reason).clone_into(&mut self.stop_reason);
                 }
-                self.count(event.usage, data)?;
+                self.count(event.usage);
             }
             "message_stop" => {
                 self.blocks.iter_mut().for_each(|block| block.end(deltas));
@@ -95,22 +99,29 @@ impl Decode for MessagesDecoder {
     }
 
     fn document(&mut self, body: &[u8], deltas: &mut Deltas) -> Result<(), ModelError> {
-        let message: WireMessage<'_> =
-            serde_json::from_slice(body).map_err(|error| unread("the answer", error, body))?;
+        let mut mended = Vec::new();
+        let message: WireMessage<'_> = read(body, &mut mended).map_err(|error| unread("the answer", error, body))?;
         if &*message.kind == "error" || message.error.is_some_and(|error| error.get() != "null") {
             return Err(error_body::in_answer(body));
         }
-        let Some(content) = &message.content else {
+        // An answer that is cut before it begins may have `null`.
+        if message.content.is_none() && message.stop_reason.is_empty() {
             return Err(invalid("the answer", "it has no content; check the base URL", body));
-        };
-        bounded(content.len())?;
+        }
         self.head(&message);
-        self.count(message.usage, body)?;
+        self.count(message.usage);
         (*message.stop_reason).clone_into(&mut self.stop_reason);
-        for (index, raw) in (0..).zip(content) {
-            let fields =
-                serde_json::from_str(raw.get()).map_err(|error| unread("a block of the answer", error, body))?;
-            self.begin(index, fields, deltas);
+        let text = message.content.filter(|content| content.get().starts_with('"'));
+        let blocks = match (message.content, text) {
+            (_, Some(text)) => vec![text],
+            (Some(content), None) => {
+                let read: serde_json::Result<Blocks<'_>> = serde_json::from_str(content.get());
+                read.map_err(|error| unread("the content of the answer", error, body))?.0.unwrap_or_default()
+            }
+            (None, None) => Vec::new(),
+        };
+        for (index, raw) in (0..).zip(blocks) {
+            self.begin(index, block(raw, body)?, deltas);
         }
         self.blocks.iter_mut().for_each(|block| block.end(deltas));
         self.ended = true;
@@ -165,25 +176,26 @@ impl MessagesDecoder {
     }
 
     /// Counts are cumulative: a later one takes the place of an earlier one. An object too large for a usage is not
-    /// one.
-    fn count(&mut self, usage: Option<&RawValue>, data: &[u8]) -> Result<(), ModelError> {
-        let Some(raw) = usage.filter(|raw| raw.get().len() <= MAX_RAW_USAGE) else { return Ok(()) };
-        let usage: Option<Map<String, Value>> =
-            serde_json::from_str(raw.get()).map_err(|error| unread("the usage of the answer", error, data))?;
+    /// one, and neither is any other value.
+    fn count(&mut self, usage: Option<&RawValue>) {
+        let Some(raw) = usage.filter(|raw| raw.get().len() <= MAX_RAW_USAGE) else { return };
+        let usage: Option<Map<String, Value>> = serde_json::from_str(raw.get()).ok();
         for (name, value) in usage.into_iter().flatten() {
             let known = self.usage.contains_key(&name);
             if known && !value.is_null() || !known && self.usage.len() < MAX_USAGE_FIELDS {
                 self.usage.insert(name, value);
             }
         }
-        Ok(())
     }
 
-    fn slot(&self, index: u64) -> Option<usize> {
-        self.slots.iter().rev().find(|(of, _)| *of == index).map(|(_, at)| *at)
+    /// The last block with an index that `fits`; without an index, the last one.
+    fn slot(&self, index: Option<u64>, fits: impl Fn(&Block) -> bool) -> Option<usize> {
+        let slots = self.slots.iter().rev().filter(|(of, _)| index.is_none_or(|index| *of == index));
+        slots.map(|(_, at)| *at).find(|at| fits(&self.blocks[*at]))
     }
 
     fn begin(&mut self, index: u64, fields: Fields, deltas: &mut Deltas) {
+        self.started = true;
         let block = Block::begin(fields, self.calls, deltas);
         self.calls += usize::from(matches!(block, Block::Call { .. }));
         self.slots.push((index, self.blocks.len()));
@@ -191,11 +203,29 @@ impl MessagesDecoder {
     }
 
     fn more(&mut self, event: &Event<'_>, data: &[u8], deltas: &mut Deltas) {
-        let (Some(delta), Some(at)) = (&event.delta, self.slot(event.index)) else { return };
-        if !self.blocks[at].more(delta, deltas)
-            && let Ok(other) = serde_json::from_slice::<OtherDelta>(data)
-        {
-            self.blocks[at].more_fields(other.delta);
+        let Some(delta) = &event.delta else { return };
+        if let Some(at) = self.slot(event.index, |block| block.takes(&delta.kind)) {
+            self.blocks[at].more(delta, deltas);
+            return;
+        }
+        let kept = self.slot(event.index, |block| matches!(block, Block::Other { .. }));
+        match (&*delta.kind, kept) {
+            (_, Some(at)) => {
+                if let Ok(other) = serde_json::from_slice::<OtherDelta>(data) {
+                    self.blocks[at].more_fields(other.delta);
+                }
+            }
+            // Some servers send a text in a block of another kind, or without a beginning.
+            ("text_delta" | "thinking_delta", None) => {
+                let kind = delta.kind.trim_end_matches("_delta");
+                let fields = [("type".to_owned(), to_raw_value(kind).expect("a text is JSON"))];
+                let index = event.index.unwrap_or(self.blocks.len() as u64);
+                self.begin(index, fields.into(), deltas);
+                if let Some(begun) = self.blocks.last_mut() {
+                    begun.more(delta, deltas);
+                }
+            }
+            _ => {}
         }
     }
 
@@ -212,21 +242,33 @@ impl MessagesDecoder {
             Err(_) => None,
         };
         let delta = delta.ok_or_else(|| unread("an event of the answer", error, data))?;
-        if let Some(at) = self.slot(delta.index) {
+        if let Some(at) = self.slot(delta.index, |_| true) {
             self.blocks[at].more_fields(delta.delta);
         }
         Ok(Flow::More)
     }
 }
 
+/// The fields of a block; some servers send a text as the text alone.
+fn block(raw: &RawValue, data: &[u8]) -> Result<Fields, ModelError> {
+    let mut mended = Vec::new();
+    if unquoted(raw.get()).is_some() {
+        let kind = to_raw_value("text").expect("a text is JSON");
+        return Ok([("type".to_owned(), kind), ("text".to_owned(), raw.to_owned())].into());
+    }
+    read(raw.get().as_bytes(), &mut mended).map_err(|error| unread("a block of the answer", error, data))
+}
+
 fn stop_reason(reason: &str, calls: bool) -> StopReason {
     match reason {
-        "tool_use" => StopReason::ToolCalls,
+        "tool_use" | "tool_calls" => StopReason::ToolCalls,
         // Servers other than Anthropic's also send these when the model calls tools.
-        "end_turn" | "stop_sequence" | "" if calls => StopReason::ToolCalls,
-        "end_turn" | "stop_sequence" | "" => StopReason::Stop,
-        "max_tokens" | "model_context_window_exceeded" => StopReason::Length,
+        "end_turn" | "stop_sequence" | "stop" | "" if calls => StopReason::ToolCalls,
+        "end_turn" | "stop_sequence" | "stop" | "" => StopReason::Stop,
+        "max_tokens" | "model_context_window_exceeded" | "length" => StopReason::Length,
         "refusal" => StopReason::Refusal,
+        // Bedrock's and other formats'.
+        "guardrail_intervened" | "content_filtered" | "content_filter" => StopReason::ContentFilter,
         "pause_turn" => StopReason::PauseTurn,
         other => StopReason::Other(other.to_owned()),
     }

@@ -33,32 +33,49 @@ pub(super) fn in_answer(data: &[u8]) -> ModelError {
 struct Problem {
     message: String,
     code: String,
+    /// A code that is an HTTP status: Google's, where it serves these models.
+    number: Option<u16>,
     request_id: String,
 }
 
 impl Problem {
     fn read(body: &Value) -> Self {
+        // Google puts the object into a list.
+        let body = body.get(0).unwrap_or(body);
         // A gateway may leave out the object around it, or send a text in its place.
         let error = body.get("error").filter(|error| !error.is_null()).unwrap_or(body);
-        let text = |value: Option<&Value>| value.and_then(Value::as_str).unwrap_or_default().to_owned();
+        let text = |name: &str| match error.get(name) {
+            None | Some(Value::Null) => String::new(),
+            Some(Value::String(text)) => text.clone(),
+            Some(other) => other.to_string(),
+        };
+        let names = ["message", "detail", "Message"];
+        let message = names.into_iter().map(text).find(|text| !text.is_empty()).unwrap_or_default();
+        let codes = ["type", "status"].into_iter().map(text);
         Self {
-            message: text(Some(error).filter(|error| error.is_string()).or_else(|| error.get("message"))),
-            code: text(error.get("type")),
-            request_id: text(body.get("request_id")),
+            message: error.as_str().map_or(message, str::to_owned),
+            code: codes.into_iter().find(|code| !code.is_empty() && code != "error").unwrap_or_default(),
+            number: text("code").parse().ok().filter(|number| (300..600).contains(number)),
+            request_id: body.get("request_id").and_then(Value::as_str).unwrap_or_default().to_owned(),
         }
     }
 
     fn kind(&self, status: Option<u16>) -> ModelErrorKind {
-        let too_long = ["prompt is too long", "exceed context limit"];
-        match (&*self.code, status) {
+        let says = |texts: &[&str]| texts.iter().any(|text| self.message.contains(text));
+        let is_bad_request = match status {
+            Some(status) => matches!(status, 400 | 413),
+            None => self.code == "invalid_request_error",
+        };
+        match (&*self.code, status.or(self.number)) {
             ("overloaded_error", _) => ModelErrorKind::Overloaded,
-            // llama.cpp has a type of its own; Anthropic has it only in the message.
+            // Only llama.cpp has a type for it; other servers have it in the message.
             ("exceed_context_size_error", _) => ModelErrorKind::ContextOverflow,
-            ("invalid_request_error", None | Some(400 | 413))
-                if too_long.iter().any(|text| self.message.contains(text)) =>
-            {
+            _ if is_bad_request && says(&["prompt is too long", "exceed context limit", "Input is too long for"]) => {
                 ModelErrorKind::ContextOverflow
             }
+            // Anthropic has no type for these two.
+            _ if is_bad_request && says(&["blocked by content filtering"]) => ModelErrorKind::ContentFilter,
+            _ if is_bad_request && says(&["credit balance is too low"]) => ModelErrorKind::Permission,
             (_, Some(status)) => kind_of_status(status),
             ("rate_limit_error", None) => ModelErrorKind::RateLimited,
             ("authentication_error", None) => ModelErrorKind::Auth,

@@ -246,8 +246,9 @@ fn what_cannot_be_read_is_an_error() {
         decoder.event(SseEvent { name, data }, &mut deltas).expect_err("an error").kind()
     };
     assert_eq!(event(b"", b"{not json"), ModelErrorKind::InvalidResponse);
-    assert_eq!(event(b"", br#"{"type":"message_delta","usage":7}"#), ModelErrorKind::InvalidResponse);
-    let delta = br#"{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":7}}"#;
+    let block = br#"{"type":"content_block_start","index":0,"content_block":7}"#;
+    assert_eq!(event(b"", block), ModelErrorKind::InvalidResponse);
+    let delta = br#"{"type":"content_block_delta","index":0,"delta":"text"}"#;
     assert_eq!(event(b"", delta), ModelErrorKind::InvalidResponse);
     let busy = br#"{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}"#;
     assert_eq!(event(b"error", busy), ModelErrorKind::Overloaded);

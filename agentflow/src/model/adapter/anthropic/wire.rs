@@ -1,15 +1,14 @@
 //! The shapes of answers, read straight out of the received bytes.
 //!
-//! Lenient: unknown fields are skipped, known ones may be absent or `null`. Blocks are kept as the raw text that they
-//! arrived as; what they mean is decided elsewhere.
+//! Lenient: unknown fields are skipped, known ones may be absent or `null`, and where a text is expected a number or an
+//! object counts as its JSON. Blocks are kept as the raw text that they arrived as. Their meaning is decided elsewhere.
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::fmt;
 
 use serde::Deserialize;
-use serde::de::{Deserializer, Error, Visitor};
 use serde_json::value::RawValue;
+
+use crate::model::adapter::loose::{Loose, index, list};
 
 /// The fields of a block, each as its unchanged text.
 pub(super) type Fields = BTreeMap<String, Box<RawValue>>;
@@ -19,9 +18,9 @@ pub(super) type Fields = BTreeMap<String, Box<RawValue>>;
 #[derive(Debug, Deserialize)]
 pub(super) struct Event<'a> {
     #[serde(rename = "type", borrow, default)]
-    pub(super) kind: Text<'a>,
-    #[serde(default)]
-    pub(super) index: u64,
+    pub(super) kind: Loose<'a>,
+    #[serde(default, deserialize_with = "index")]
+    pub(super) index: Option<u64>,
     #[serde(borrow, default)]
     pub(super) delta: Option<Delta<'a>>,
     #[serde(borrow, default)]
@@ -38,26 +37,26 @@ pub(super) struct Event<'a> {
 #[derive(Debug, Deserialize)]
 pub(super) struct Delta<'a> {
     #[serde(rename = "type", borrow, default)]
-    pub(super) kind: Text<'a>,
+    pub(super) kind: Loose<'a>,
     #[serde(borrow, default)]
-    pub(super) text: Text<'a>,
+    pub(super) text: Loose<'a>,
     #[serde(borrow, default)]
-    pub(super) thinking: Text<'a>,
+    pub(super) thinking: Loose<'a>,
     #[serde(borrow, default)]
-    pub(super) signature: Text<'a>,
+    pub(super) signature: Loose<'a>,
     #[serde(borrow, default)]
-    pub(super) partial_json: Text<'a>,
+    pub(super) partial_json: Loose<'a>,
     #[serde(borrow, default)]
     pub(super) citation: Option<&'a RawValue>,
     #[serde(borrow, default)]
-    pub(super) stop_reason: Text<'a>,
+    pub(super) stop_reason: Loose<'a>,
 }
 
 /// An event whose delta is of a kind that has no meaning here.
 #[derive(Debug, Deserialize)]
 pub(super) struct OtherDelta {
-    #[serde(default)]
-    pub(super) index: u64,
+    #[serde(default, deserialize_with = "index")]
+    pub(super) index: Option<u64>,
     pub(super) delta: Fields,
 }
 
@@ -75,68 +74,29 @@ impl OtherDelta {
 #[derive(Debug, Deserialize)]
 pub(super) struct OtherEvent<'a> {
     #[serde(rename = "type", borrow, default)]
-    pub(super) kind: Text<'a>,
+    pub(super) kind: Loose<'a>,
 }
+
+/// The blocks of an answer.
+#[derive(Debug, Deserialize)]
+pub(super) struct Blocks<'a>(#[serde(borrow, deserialize_with = "list")] pub(super) Option<Vec<&'a RawValue>>);
 
 /// A whole answer, or the head of one at the beginning of a stream.
 #[derive(Debug, Deserialize)]
 pub(super) struct WireMessage<'a> {
     #[serde(rename = "type", borrow, default)]
-    pub(super) kind: Text<'a>,
+    pub(super) kind: Loose<'a>,
     #[serde(borrow, default)]
-    pub(super) id: Text<'a>,
+    pub(super) id: Loose<'a>,
     #[serde(borrow, default)]
-    pub(super) model: Text<'a>,
+    pub(super) model: Loose<'a>,
+    /// A list of blocks, or a text.
     #[serde(borrow, default)]
-    pub(super) content: Option<Vec<&'a RawValue>>,
+    pub(super) content: Option<&'a RawValue>,
     #[serde(borrow, default)]
-    pub(super) stop_reason: Text<'a>,
+    pub(super) stop_reason: Loose<'a>,
     #[serde(borrow, default)]
     pub(super) usage: Option<&'a RawValue>,
     #[serde(borrow, default)]
     pub(super) error: Option<&'a RawValue>,
-}
-
-/// A text, taken as it lies in the input where it holds no escapes; absent and `null` are the empty text.
-#[derive(Debug, Default)]
-pub(super) struct Text<'a>(Cow<'a, str>);
-
-impl std::ops::Deref for Text<'_> {
-    type Target = str;
-
-    fn deref(&self) -> &str {
-        &self.0
-    }
-}
-
-impl<'de: 'a, 'a> Deserialize<'de> for Text<'a> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_option(TextVisitor)
-    }
-}
-
-struct TextVisitor;
-
-impl<'de> Visitor<'de> for TextVisitor {
-    type Value = Text<'de>;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a text")
-    }
-
-    fn visit_none<E>(self) -> Result<Self::Value, E> {
-        Ok(Text::default())
-    }
-
-    fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
-        deserializer.deserialize_str(self)
-    }
-
-    fn visit_borrowed_str<E>(self, text: &'de str) -> Result<Self::Value, E> {
-        Ok(Text(Cow::Borrowed(text)))
-    }
-
-    fn visit_str<E: Error>(self, text: &str) -> Result<Self::Value, E> {
-        Ok(Text(Cow::Owned(text.to_owned())))
-    }
 }

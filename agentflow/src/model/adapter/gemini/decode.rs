@@ -12,7 +12,7 @@ use super::{MADE_ID, PROVIDER, error_body};
 use crate::message::{Media, Message, Part, Reasoning, Role};
 use crate::model::adapter::assembly::Assembly;
 use crate::model::adapter::http::{Decode, Deltas, Flow, SseEvent};
-use crate::model::adapter::loose::{Loose, bounded, from_bytes, invalid, raw_usage, unread};
+use crate::model::adapter::loose::{Loose, bounded, invalid, raw_usage, read, unquoted, unread};
 use crate::model::{ModelError, ModelEvent, ModelResponse, StopReason, Usage};
 
 #[derive(Clone, Debug)]
@@ -39,21 +39,18 @@ impl Decode for GeminiDecoder {
             b"" => return Ok(Flow::More),
             _ => {}
         }
-        let has_candidate = self.piece(event.data, deltas, "an event of the answer")?;
+        let has_candidate = self.pieces(event.data, deltas, "an event of the answer")?;
         Ok(if has_candidate && self.finish_reason.is_some() { Flow::Finishing } else { Flow::More })
     }
 
     fn document(&mut self, body: &[u8], deltas: &mut Deltas) -> Result<(), ModelError> {
+        let is_list = body.trim_ascii_start().starts_with(b"[");
+        let has_candidate = self.pieces(body, deltas, "the answer")?;
         // The form of a streamed answer from a server that does not know `alt=sse`.
-        if body.trim_ascii_start().starts_with(b"[") {
-            let pieces: Vec<&RawValue> =
-                serde_json::from_slice(body).map_err(|error| unread("the answer", error, body))?;
-            for piece in pieces {
-                self.piece(piece.get().as_bytes(), deltas, "a piece of the answer")?;
-            }
+        if is_list {
             return Ok(());
         }
-        if !self.piece(body, deltas, "the answer")? {
+        if !has_candidate {
             return Err(invalid("the answer", "it has no candidates; check the base URL", body));
         }
         // A whole document is an end in itself: some servers leave the reason out.
@@ -64,6 +61,11 @@ impl Decode for GeminiDecoder {
     fn complete(&mut self) -> Option<ModelResponse> {
         let reason = self.finish_reason.take()?;
         self.answer.keep_reasoning(PROVIDER.name, &self.asked, None);
+        for number in 0..self.answer.calls() {
+            if let Some(call) = self.answer.call_mut(number).filter(|call| call.arguments.is_empty()) {
+                call.arguments.push_str("{}");
+            }
+        }
         let stop_reason = stop_reason(&reason, self.answer.calls() > 0);
         let message = Message::new(Role::Assistant, std::mem::take(&mut self.answer).into_parts());
         let mut response = ModelResponse::new(message);
@@ -88,9 +90,23 @@ impl GeminiDecoder {
         }
     }
 
+    /// Reads one object or a list of them; returns whether there was the candidate that is read, the first.
+    fn pieces(&mut self, data: &[u8], deltas: &mut Deltas, what: &str) -> Result<bool, ModelError> {
+        if !data.trim_ascii_start().starts_with(b"[") {
+            return self.piece(data, deltas, what);
+        }
+        let pieces: Vec<&RawValue> = serde_json::from_slice(data).map_err(|error| unread(what, error, data))?;
+        let mut has_candidate = false;
+        for piece in pieces {
+            has_candidate |= self.piece(piece.get().as_bytes(), deltas, "a piece of the answer")?;
+        }
+        Ok(has_candidate)
+    }
+
     /// Reads one object; returns whether it had the candidate that is read, the first.
     fn piece(&mut self, data: &[u8], deltas: &mut Deltas, what: &str) -> Result<bool, ModelError> {
-        let piece: Answer<'_> = from_bytes(data).map_err(|error| unread(what, error, data))?;
+        let mut mended = Vec::new();
+        let piece: Answer<'_> = read(data, &mut mended).map_err(|error| unread(what, error, data))?;
         if piece.error.is_some() {
             return Err(error_body::in_answer(&String::from_utf8_lossy(data)));
         }
@@ -103,7 +119,7 @@ impl GeminiDecoder {
         if let Some(usage) = piece.usage_metadata {
             self.usage = Some(usage.get().into());
         }
-        if let Some(feedback) = piece.prompt_feedback.filter(|feedback| !feedback.block_reason.is_empty()) {
+        if let Some(feedback) = piece.prompt_feedback.filter(|feedback| is_said(&feedback.block_reason)) {
             return Err(error_body::blocked(&feedback.block_reason, &feedback.block_reason_message, data));
         }
         let mut candidates = piece.candidates.unwrap_or_default().into_iter();
@@ -117,7 +133,7 @@ impl GeminiDecoder {
             self.part(part, deltas);
         }
         bounded(self.answer.parts())?;
-        if !candidate.finish_reason.is_empty() {
+        if is_said(&candidate.finish_reason) {
             if self.answer.calls() == 0
                 && let Some(error) = error_body::unusable(&candidate.finish_reason, &candidate.finish_message)
             {
@@ -185,10 +201,23 @@ impl GeminiDecoder {
     }
 
     fn call(&mut self, call: &Call<'_>, signature: &str, deltas: &mut Deltas) {
+        // Some servers send the object as a text.
+        let text = call.args.and_then(|args| unquoted(args.get()));
+        let arguments = text.as_deref().or(call.args.map(RawValue::get)).unwrap_or_default();
+        // Arguments may follow: some servers send the name and the arguments of a call in two pieces.
+        let arguments = if is_empty(arguments) { "" } else { arguments };
+        let last = self.answer.calls().checked_sub(1);
+        let begun =
+            |answer: &mut Assembly, at: usize| answer.call_mut(at).is_some_and(|call| call.arguments.is_empty());
+        if call.name.is_empty()
+            && let Some(last) = last
+            && begun(&mut self.answer, last)
+        {
+            return self.answer.call(last, &call.id, "", arguments, deltas);
+        }
         let number = self.answer.begin_call();
         let made = format!("{MADE_ID}{}_{number}", self.turn);
         let id = if call.id.is_empty() { &made } else { &*call.id };
-        let arguments = call.args.map(RawValue::get).filter(|args| *args != "null").unwrap_or("{}");
         self.answer.call(number, id, &call.name, arguments, deltas);
         if !signature.is_empty()
             && let Some(known) = self.answer.call_mut(number)
@@ -199,12 +228,23 @@ impl GeminiDecoder {
     }
 }
 
+/// Returns true if a reason is one. The first value of each enumeration has no meaning.
+fn is_said(reason: &str) -> bool {
+    !reason.is_empty() && !reason.ends_with("_UNSPECIFIED")
+}
+
+/// Returns true if arguments are an empty object, or none at all.
+fn is_empty(arguments: &str) -> bool {
+    let inner = arguments.trim().strip_prefix('{').and_then(|rest| rest.strip_suffix('}'));
+    matches!(arguments, "" | "null") || inner.is_some_and(|inner| inner.trim().is_empty())
+}
+
 fn stop_reason(reason: &str, calls: bool) -> StopReason {
-    match reason {
-        // Some proxies have finish reasons of their own for a function call.
+    // Some proxies write it as other formats do, or have finish reasons for a function call.
+    match &*reason.to_ascii_uppercase() {
         "STOP" | "" if calls => StopReason::ToolCalls,
         "STOP" | "" => StopReason::Stop,
-        "MAX_TOKENS" | "CONTINUATION" => StopReason::Length,
+        "MAX_TOKENS" | "LENGTH" | "CONTINUATION" => StopReason::Length,
         "SAFETY"
         | "RECITATION"
         | "BLOCKLIST"
@@ -216,7 +256,7 @@ fn stop_reason(reason: &str, calls: bool) -> StopReason {
         | "IMAGE_PROHIBITED_CONTENT"
         | "IMAGE_RECITATION" => StopReason::ContentFilter,
         _ if calls => StopReason::ToolCalls,
-        other => StopReason::Other(other.to_owned()),
+        _ => StopReason::Other(reason.to_owned()),
     }
 }
 
@@ -226,7 +266,11 @@ fn usage(raw: &str) -> Usage {
     if let Ok(wire) = serde_json::from_str::<WireUsage>(raw) {
         let count = Option::unwrap_or_default;
         usage.input_tokens = count(wire.prompt_token_count) + count(wire.tool_use_prompt_token_count);
-        usage.output_tokens = count(wire.candidates_token_count) + count(wire.thoughts_token_count);
+        let rest = wire.total_token_count.map(|total| total.saturating_sub(usage.input_tokens));
+        usage.output_tokens = match (wire.candidates_token_count, rest) {
+            (None, Some(rest)) => rest.max(count(wire.thoughts_token_count)),
+            (written, _) => count(written) + count(wire.thoughts_token_count),
+        };
         usage.cached_tokens = wire.cached_content_token_count;
         usage.reasoning_tokens = wire.thoughts_token_count;
     }

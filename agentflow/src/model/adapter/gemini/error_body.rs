@@ -42,7 +42,9 @@ pub(super) fn blocked(reason: &str, message: &str, data: &[u8]) -> ModelError {
 /// try mostly helps.
 pub(super) fn unusable(reason: &str, message: &str) -> Option<ModelError> {
     let kind = match reason {
-        "MALFORMED_FUNCTION_CALL" | "MALFORMED_RESPONSE" | "UNEXPECTED_TOOL_CALL" => ModelErrorKind::Server,
+        "MALFORMED_FUNCTION_CALL" | "MALFORMED_TOOL_CALL" | "MALFORMED_RESPONSE" | "UNEXPECTED_TOOL_CALL" => {
+            ModelErrorKind::Server
+        }
         "MISSING_THOUGHT_SIGNATURE" => ModelErrorKind::BadRequest,
         _ => return None,
     };
@@ -69,7 +71,10 @@ impl<'a> Problem<'a> {
         Self {
             message: value.as_str().unwrap_or_else(|| text("message")),
             status: text("status"),
-            code: value.get("code").and_then(Value::as_u64).and_then(|code| code.try_into().ok()),
+            code: value.get("code").and_then(|code| match code {
+                Value::String(code) => code.parse().ok(),
+                code => code.as_u64()?.try_into().ok(),
+            }),
             details: value.get("details").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default(),
         }
     }

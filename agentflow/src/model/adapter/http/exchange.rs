@@ -16,8 +16,8 @@ use reqwest::header::CONTENT_TYPE;
 use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 
 use super::http_error::{Refusal, request_id, timed_out, transport};
-use super::sse::SseReader;
-use super::{Decode, Deltas, Flow, HttpAdapter, HttpSettings, Outgoing, WireFormat, client, http_retry};
+use super::sse::{self, SseReader};
+use super::{Decode, Deltas, Flow, HttpAdapter, HttpSettings, Outgoing, SseEvent, WireFormat, client, http_retry};
 use crate::model::{
     ModelError, ModelErrorKind, ModelEvent, ModelRequest, ModelResponse, ModelStream, Secret, TimeoutKind,
 };
@@ -102,7 +102,7 @@ impl Body {
             *self = Self::Document(Vec::new());
         }
         match self {
-            Self::Events(reader) => reader.feed(bytes, |event| decoder.event(event, deltas)),
+            Self::Events(reader) => reader.feed(bytes, |event| take_event(event, decoder, deltas)),
             Self::Document(document) => {
                 document.extend_from_slice(bytes);
                 Ok(Flow::More)
@@ -114,12 +114,29 @@ impl Body {
     fn finish(&mut self, decoder: &mut impl Decode, deltas: &mut Deltas) -> Result<(), ModelError> {
         match self {
             // An incomplete event is only a sign of truncation, which is reported right after.
-            Self::Events(reader) => match reader.finish(|event| decoder.event(event, deltas)) {
+            Self::Events(reader) => match reader.finish(|event| take_event(event, decoder, deltas)) {
                 Err(error) if error.kind() != ModelErrorKind::InvalidResponse => Err(error),
                 _ => Ok(()),
             },
-            Self::Document(document) => decoder.document(document, deltas),
+            // Some servers give events the content type of a document.
+            Self::Document(document) if sse::is_events(document) => {
+                let (mut events, document) = (Self::Events(SseReader::default()), std::mem::take(document));
+                match events.take(&document, decoder, deltas)? {
+                    Flow::End => Ok(()),
+                    Flow::More | Flow::Finishing => events.finish(decoder, deltas),
+                }
+            }
+            Self::Document(document) => decoder.document(sse::without_end(document), deltas),
         }
+    }
+}
+
+/// Hands an event on to the decoder. Pings and servers' own events have a name, and mostly data that are no object.
+fn take_event(event: SseEvent<'_>, decoder: &mut impl Decode, deltas: &mut Deltas) -> Result<Flow, ModelError> {
+    let is_object = matches!(event.data.trim_ascii_start().first(), Some(b'{' | b'['));
+    match is_object || matches!(event.name, b"" | b"error" | b"message") {
+        true => decoder.event(event, deltas),
+        false => Ok(Flow::More),
     }
 }
 
@@ -325,7 +342,7 @@ async fn refusal<F: WireFormat>(
             _ => break,
         }
     }
-    let body = redacted(String::from_utf8_lossy(&body).into_owned(), &outgoing.hidden);
+    let body = redacted(String::from_utf8_lossy(sse::without_bom(&body)).into_owned(), &outgoing.hidden);
     let (status, headers) = (response.status().as_u16(), response.headers());
     F::refused(&Refusal { status, headers, body: &body })
 }

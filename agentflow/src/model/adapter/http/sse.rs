@@ -1,9 +1,10 @@
 //! Server-sent events, read from bytes that may be split anywhere.
 //!
-//! Follows the WHATWG rules (line ends, byte order mark, comments, fields), with two differences. An incomplete event at the
-//! end of the body is passed on by [`SseReader::finish`], since some servers leave out the last blank line. A JSON object
-//! without a field name is an event, since some servers send errors in this form. It does no I/O and never waits: an event
-//! is passed on as soon as its blank line has arrived.
+//! Follows the WHATWG rules (line ends, byte order mark, comments, fields), with three differences. An incomplete event at
+//! the end of the body is passed on by [`SseReader::finish`], since some servers leave out the last blank line. A JSON
+//! object without a field name is an event, since some servers send errors in this form, and so is one in a field `error`,
+//! as older llama.cpp servers write it. It does no I/O and never waits: an event is passed on as soon as its blank line has
+//! arrived.
 
 use super::Flow;
 use crate::model::ModelError;
@@ -12,6 +13,24 @@ use crate::model::ModelError;
 const MAX_EVENT: usize = 16 * 1024 * 1024;
 
 const BOM: &[u8] = b"\xef\xbb\xbf";
+
+/// Removes a byte order mark at the beginning of a document, which JSON parsers refuse.
+pub(super) fn without_bom(document: &[u8]) -> &[u8] {
+    document.strip_prefix(BOM).unwrap_or(document)
+}
+
+/// Returns true if a body with the content type of a document holds events, by its first field.
+pub(super) fn is_events(document: &[u8]) -> bool {
+    let text = without_bom(document).trim_ascii_start();
+    [&b"data:"[..], b"event:", b"id:", b"retry:", b":"].into_iter().any(|field| text.starts_with(field))
+}
+
+/// Returns a document without its byte order mark and without the end of a stream, which some servers add to it.
+pub(super) fn without_end(document: &[u8]) -> &[u8] {
+    let document = without_bom(document);
+    let behind = document.trim_ascii_end().strip_suffix(b"[DONE]").map(<[u8]>::trim_ascii_end);
+    behind.and_then(|rest| rest.strip_suffix(b"data:")).unwrap_or(document)
+}
 
 /// One event; the fields `id` and `retry` are skipped, since a model's answer cannot be resumed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,7 +61,7 @@ pub(crate) struct SseReader {
 impl SseReader {
     /// Returns true if the body begins like a JSON document. The content type may be wrong.
     pub(crate) fn is_document(&self, first: &[u8]) -> bool {
-        let first = first.strip_prefix(BOM).unwrap_or(first).trim_ascii_start();
+        let first = without_bom(first).trim_ascii_start();
         !self.begun && matches!(first.first(), Some(b'{' | b'['))
     }
 
@@ -133,6 +152,11 @@ impl SseReader {
                 self.name.clear();
                 self.name.extend_from_slice(value);
             }
+            b"error" if value.starts_with(b"{") => {
+                self.name = b"error".to_vec();
+                self.data = value.to_vec();
+                self.has_data = true;
+            }
             _ => {}
         }
         Ok(Flow::More)
@@ -161,7 +185,7 @@ impl SseReader {
 mod tests {
     use proptest::prelude::*;
 
-    use super::{MAX_EVENT, SseReader};
+    use super::{MAX_EVENT, SseReader, is_events, without_end};
     use crate::model::ModelErrorKind;
     use crate::model::adapter::http::Flow;
 
@@ -212,6 +236,25 @@ mod tests {
         assert_eq!(data("{\n  \"a\":\n  {}\n}\n\ndata: b\n\n"), ["{\n \"a\":\n {}\n}", "b"]);
         // Within an event it is a line without a meaning.
         assert_eq!(data("data: a\n{}\n\n"), ["a"]);
+    }
+
+    #[test]
+    fn an_error_in_a_field_is_an_event() {
+        let error = read(&[b"error: {\"code\": 400}\n\nerror: no object\n\n"]);
+        assert_eq!(error, [("error".to_owned(), "{\"code\": 400}".to_owned())]);
+    }
+
+    #[test]
+    fn a_body_is_known_by_its_beginning_and_its_end() {
+        for (body, events, document) in [
+            (&b"\xef\xbb\xbf{}"[..], false, &b"{}"[..]),
+            (b"{}\n\ndata: [DONE]\n\n", false, b"{}\n\n"),
+            (b"[\"[DONE]\"]", false, b"[\"[DONE]\"]"),
+            (b"\n: comment\n", true, b"\n: comment\n"),
+            (b"data: {}\n\n", true, b"data: {}\n\n"),
+        ] {
+            assert_eq!((is_events(body), without_end(body)), (events, document), "{body:?}");
+        }
     }
 
     #[test]

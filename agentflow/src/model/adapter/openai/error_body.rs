@@ -31,52 +31,88 @@ pub(in crate::model::adapter) fn in_answer(raw: &str) -> ModelError {
     problem.finish(ModelError::new(kind, message).with_body(raw), permanent)
 }
 
+/// Parts of the messages with which servers refuse a conversation that is longer than the model's context. Few have a code
+/// for it.
+const TOO_LONG: [&str; 9] = [
+    "maximum context length",
+    "maximum prompt length",
+    "exceeded model token limit",
+    "exceeds the context window",
+    "context window exceeds limit",
+    "exceeds the available context size",
+    "greater than the context length",
+    "reduce the length of the messages",
+    "is longer than the model's context length",
+];
+
 /// The fields of an error.
 #[derive(Debug, Default)]
 struct Problem {
     message: String,
     kind: String,
     code: String,
-    /// A code that is a number, such as an HTTP status.
+    /// A code that is an HTTP status.
     number: Option<u16>,
+    /// A moderator flagged the input.
+    flagged: bool,
 }
 
 impl Problem {
     fn read(value: &Value) -> Self {
-        let value = value.get("error").filter(|error| !error.is_null()).unwrap_or(value);
-        // Gemini's compatible endpoint puts the object into a list.
-        let value = value.get(0).and_then(|first| first.get("error")).unwrap_or(value);
-        let text = |name: &str| match value.get(name) {
+        // Gemini's compatible endpoint puts the object into a list, and Cloudflare lists the errors.
+        let value = value.get(0).filter(|first| first.get("error").is_some()).unwrap_or(value);
+        let listed = value.get("errors").and_then(|errors| errors.get(0));
+        let inner = value.get("error").filter(|error| !error.is_null()).or(listed).unwrap_or(value);
+        let text = |value: &Value, name: &str| match value.get(name) {
             None | Some(Value::Null) => String::new(),
             Some(Value::String(text)) => text.clone(),
             Some(other) => other.to_string(),
         };
-        let message = match value {
-            Value::String(text) => text.clone(),
-            _ => Some(text("message")).filter(|text| !text.is_empty()).unwrap_or_else(|| text("detail")),
+        let message = |value: &Value| {
+            let names = ["message", "detail", "title", "Message", "msg"];
+            names.into_iter().map(|name| text(value, name)).find(|text| !text.is_empty()).unwrap_or_default()
         };
-        let code = text("code");
+        // Some servers write the fields beside the object, and more into it.
+        let or_beside = |found: String, beside: String| if found.is_empty() { beside } else { found };
+        let said = inner.as_str().map_or_else(|| message(inner), str::to_owned);
+        let code = or_beside(text(inner, "code"), text(value, "code"));
         // The type of an event of the Responses API, which does not describe the error in it.
-        let kind = Some(text("type")).filter(|kind| kind != "error").unwrap_or_default();
-        Self { message, kind, number: code.parse().ok(), code }
+        let kind = Some(text(inner, "type")).filter(|kind| kind != "error" && !kind.starts_with("response."));
+        Self {
+            message: or_beside(said, message(value)),
+            kind: kind.unwrap_or_default(),
+            number: code.parse().ok().filter(|number| (300..600).contains(number)),
+            flagged: inner.pointer("/metadata/reasons/0").is_some(),
+            code,
+        }
     }
 
     /// The class, and whether a retry is of no use whatever the class.
     fn class(&self, status: Option<u16>) -> (ModelErrorKind, bool) {
-        let says = |name: &str| self.code == name || self.kind == name;
-        let status = status.or(self.number).filter(|status| *status >= 300);
-        if says("insufficient_quota") {
+        let says = |name: &str| self.code.eq_ignore_ascii_case(name) || self.kind.eq_ignore_ascii_case(name);
+        let status = status.or(self.number);
+        let without_money = [
+            "insufficient_quota",
+            "insufficient_balance",
+            "insufficient_balance_error",
+            "exceeded_current_quota_error",
+        ];
+        if says("insufficient_quota") || without_money.into_iter().any(says) && matches!(status, None | Some(429)) {
             return (ModelErrorKind::RateLimited, true);
         }
-        // `exceed_context_size_error` is llama.cpp's; vLLM and others have it only in the message.
+        // `exceed_context_size_error` is llama.cpp's; others have it only in the message.
         if says("context_length_exceeded")
             || says("exceed_context_size_error")
-            || status == Some(400) && self.message.contains("maximum context length")
+            || matches!(status, None | Some(400 | 413 | 422)) && TOO_LONG.iter().any(|text| self.message.contains(text))
         {
             return (ModelErrorKind::ContextOverflow, false);
         }
-        if says("content_filter") || says("content_policy_violation") {
+        if says("content_filter") || says("content_policy_violation") || self.flagged {
             return (ModelErrorKind::ContentFilter, false);
+        }
+        // The model wrote a call that Groq refuses. Another try mostly helps.
+        if says("tool_use_failed") {
+            return (ModelErrorKind::Server, false);
         }
         // The Responses API sends it with status 400.
         if says("model_not_found") && status.is_none_or(|status| matches!(status, 400 | 404)) {
@@ -86,7 +122,8 @@ impl Problem {
             return (kind_of_status(status), false);
         }
         let kind = match (self.code.as_str(), self.kind.as_str()) {
-            ("rate_limit_exceeded", _) | (_, "rate_limit_error" | "rate_limit_exceeded" | "tokens" | "requests") => {
+            ("rate_limit_exceeded" | "too_many_requests", _)
+            | (_, "rate_limit_error" | "rate_limit_exceeded" | "too_many_requests" | "tokens" | "requests") => {
                 ModelErrorKind::RateLimited
             }
             (_, "overloaded_error" | "engine_overloaded" | "unavailable_error" | "service_unavailable") => {

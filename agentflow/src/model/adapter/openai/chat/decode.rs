@@ -7,13 +7,16 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::PROVIDER;
-use super::wire::{Call, Chunk, Content, Delta, WireUsage};
-use crate::message::{Message, Role};
+use super::wire::{Audio, Call, Choice, Chunk, Content, ContentPart, Delta, Function, Image, ServerFields, WireUsage};
+use crate::message::{Media, Message, Part, Role};
 use crate::model::adapter::assembly::Assembly;
 use crate::model::adapter::http::{Decode, Deltas, Flow, SseEvent};
-use crate::model::adapter::loose::{bounded, from_bytes, invalid, raw_usage, unread};
+use crate::model::adapter::loose::{bounded, invalid, list, raw_usage, read, unread};
 use crate::model::adapter::openai::error_body;
-use crate::model::{ModelError, ModelResponse, StopReason, Usage};
+use crate::model::{ModelError, ModelErrorKind, ModelResponse, StopReason, Usage};
+
+/// The place of the call in `function_call` among the calls: no list is that long.
+const LEGACY_CALL: u64 = u64::MAX;
 
 #[derive(Clone, Debug)]
 pub(crate) struct ChatDecoder {
@@ -97,7 +100,12 @@ impl ChatDecoder {
 
     /// Reads one object; returns whether it had the choice that is read, the first.
     fn chunk(&mut self, data: &[u8], deltas: &mut Deltas, what: &str) -> Result<bool, ModelError> {
-        let chunk: Chunk<'_> = from_bytes(data).map_err(|error| unread(what, error, data))?;
+        // Only an error comes in a list: from Gemini's compatible endpoint.
+        if data.trim_ascii_start().starts_with(b"[") {
+            return Err(error_body::in_answer(&String::from_utf8_lossy(data)));
+        }
+        let mut mended = Vec::new();
+        let chunk: Chunk<'_> = read(data, &mut mended).map_err(|error| unread(what, error, data))?;
         if let Some(error) = chunk.error {
             return Err(error_body::in_answer(error.get()));
         }
@@ -109,11 +117,26 @@ impl ChatDecoder {
                 known.push_str(said);
             }
         }
-        if let Some(usage) = chunk.usage {
+        let own = chunk.x_groq.and_then(|own| serde_json::from_str::<ServerFields<'_>>(own.get()).ok()?.usage);
+        if let Some(usage) = chunk.usage.or(own) {
             self.usage = Some(usage.get().into());
         }
-        let mut choices = chunk.choices.unwrap_or_default().into_iter();
-        let Some(choice) = choices.find(|choice| choice.index.unwrap_or(0) == 0) else { return Ok(false) };
+        let choices = chunk.choices.unwrap_or_default().into_iter();
+        let mut choices = choices.filter(|choice| choice.index.unwrap_or(0) == 0);
+        let Some(first) = choices.next() else { return Ok(false) };
+        self.choice(first, deltas, data)?;
+        // GitHub Copilot puts the text and the calls of one answer into two choices with the same place.
+        for more in choices {
+            let calls = more.delta.or(more.message).and_then(|delta| delta.tool_calls);
+            if self.answer.calls() == 0 {
+                self.tool_calls(calls, deltas);
+            }
+        }
+        bounded(self.answer.parts() + self.details.len())?;
+        Ok(true)
+    }
+
+    fn choice(&mut self, choice: Choice<'_>, deltas: &mut Deltas, data: &[u8]) -> Result<(), ModelError> {
         if let Some(error) = choice.error {
             return Err(error_body::in_answer(error.get()));
         }
@@ -122,12 +145,16 @@ impl ChatDecoder {
         }
         if let Some(delta) = choice.delta.or(choice.message) {
             self.delta(delta, deltas);
-            bounded(self.answer.parts() + self.details.len())?;
         }
-        if !choice.finish_reason.is_empty() {
-            self.finish_reason = Some((*choice.finish_reason).into());
+        let reason = &*choice.finish_reason;
+        // Python's `None`, as some servers write it into each chunk.
+        if !matches!(reason, "" | "None" | "null") {
+            if let Some(error) = broken_off(reason, self.answer.calls() > 0) {
+                return Err(error.with_body(String::from_utf8_lossy(data)));
+            }
+            self.finish_reason = Some(reason.into());
         }
-        Ok(true)
+        Ok(())
     }
 
     fn delta(&mut self, delta: Delta<'_>, deltas: &mut Deltas) {
@@ -135,17 +162,48 @@ impl ChatDecoder {
         self.details(delta.reasoning_details.unwrap_or_default());
         self.content(&delta.content, deltas);
         self.refusal(&delta.refusal, deltas);
-        for (at, call) in delta.tool_calls.into_iter().flatten().enumerate() {
+        if let Some(Ok(audio)) = delta.audio.map(|raw| serde_json::from_str::<Audio<'_>>(raw.get())) {
+            self.answer.text(&audio.transcript, deltas);
+        }
+        let images = delta.images.and_then(|raw| list(&mut serde_json::Deserializer::from_str(raw.get())).ok()?);
+        for image in images.unwrap_or_default() {
+            self.image(&image);
+        }
+        self.tool_calls(delta.tool_calls, deltas);
+        let function = delta.function_call.and_then(|raw| serde_json::from_str::<Function<'_>>(raw.get()).ok());
+        if let Some(function) = function.filter(|function| !function.name.is_empty() || !function.arguments.is_empty())
+        {
+            self.function_call(function, deltas);
+        }
+    }
+
+    fn image(&mut self, image: &Image<'_>) {
+        let url = &*image.image_url.url;
+        let mime_type = url.strip_prefix("data:").and_then(|data| data.split([';', ',']).next()).unwrap_or("image/*");
+        self.answer.part(Part::Media(Media { mime_type: mime_type.to_owned(), url: url.to_owned(), name: None }));
+    }
+
+    fn tool_calls(&mut self, calls: Option<Vec<Call<'_>>>, deltas: &mut Deltas) {
+        for (at, call) in calls.into_iter().flatten().enumerate() {
             self.call(call, at > 0, deltas);
+        }
+    }
+
+    /// The only call of an answer, in the form before `tool_calls`. Some servers send both.
+    fn function_call(&mut self, function: Function<'_>, deltas: &mut Deltas) {
+        let begun = self.slots.iter().any(|(index, _)| *index == LEGACY_CALL);
+        if begun || self.answer.calls() == 0 {
+            let call = Call { index: Some(LEGACY_CALL), function: Some(function), ..Call::default() };
+            self.call(call, false, deltas);
         }
     }
 
     /// Servers that use several names for it send the same in each.
     fn reasoning(&mut self, delta: &Delta<'_>, deltas: &mut Deltas) {
         self.reasoning_content |= !delta.reasoning_content.is_empty();
-        if !delta.reasoning_content.is_empty() || !delta.reasoning.is_empty() {
-            let said = [&delta.reasoning_content, &delta.reasoning].into_iter().find(|text| !text.is_empty());
-            self.answer.reasoning(said.map_or("", |text| text), deltas);
+        let names = [&delta.reasoning_content, &delta.reasoning, &delta.reasoning_text];
+        if let Some(said) = names.into_iter().find(|text| !text.is_empty()) {
+            self.answer.reasoning(said, deltas);
             return;
         }
         for detail in delta.reasoning_details.iter().flatten() {
@@ -181,15 +239,16 @@ impl ChatDecoder {
     fn content(&mut self, content: &Content<'_>, deltas: &mut Deltas) {
         match content {
             Content::Text(text) => self.answer.text(text, deltas),
-            Content::Parts(parts) => {
-                for part in parts {
-                    match &*part.kind {
-                        "thinking" => self.thinking(&part.thinking, deltas),
-                        "refusal" => self.refusal(&part.refusal, deltas),
-                        _ => self.answer.text(&part.text, deltas),
-                    }
-                }
-            }
+            Content::Parts(parts) => parts.iter().for_each(|part| self.content_part(part, deltas)),
+        }
+    }
+
+    fn content_part(&mut self, part: &ContentPart<'_>, deltas: &mut Deltas) {
+        match &*part.kind {
+            "thinking" => self.thinking(&part.thinking, deltas),
+            "reasoning" => self.thinking(&part.summary, deltas),
+            "refusal" => self.refusal(&part.refusal, deltas),
+            _ => self.answer.text(&part.text, deltas),
         }
     }
 
@@ -207,8 +266,9 @@ impl ChatDecoder {
 
     /// Adds a piece of a call. `follows` is false for the first piece of its list.
     fn call(&mut self, piece: Call<'_>, follows: bool, deltas: &mut Deltas) {
-        let function = piece.function.unwrap_or_default();
-        let (name, arguments) = (&*function.name, &*function.arguments);
+        let function = piece.function.or(piece.custom).unwrap_or_default();
+        let arguments = [&function.arguments, &function.input].into_iter().find(|text| !text.is_empty());
+        let (name, arguments) = (&*function.name, arguments.map_or("", |text| text));
         let known = self.known_call(piece.index, &piece.id, name);
         let number = match known {
             Some(number) if self.belongs(number, &piece.id, name, arguments, follows && piece.index.is_none()) => {
@@ -294,17 +354,38 @@ fn is_whole(arguments: &str) -> bool {
     (!text.starts_with('{') || text.ends_with('}')) && serde_json::from_str::<serde::de::IgnoredAny>(text).is_ok()
 }
 
+/// The meaning of a reason, in any case: some servers write it as Gemini, Anthropic or the model's tokens do, and
+/// Gemini's compatible endpoint puts its own reason behind a colon.
 fn stop_reason(reason: &str, calls: bool, refused: bool) -> StopReason {
-    match reason {
-        "length" => StopReason::Length,
-        "content_filter" => StopReason::ContentFilter,
-        "tool_calls" | "function_call" => StopReason::ToolCalls,
-        // Ollama sends `stop` when the model calls tools.
-        "stop" | "" if calls => StopReason::ToolCalls,
-        "stop" | "" if refused => StopReason::Refusal,
-        "stop" | "" => StopReason::Stop,
-        other => StopReason::Other(other.to_owned()),
+    let lower = reason.to_ascii_lowercase();
+    match lower.split(':').next().unwrap_or_default() {
+        "length" | "max_tokens" | "model_length" => StopReason::Length,
+        "content_filter" | "guardrail_intervened" | "content_filtered" | "sensitive" | "safety" | "recitation" => {
+            StopReason::ContentFilter
+        }
+        "tool_calls" | "function_call" | "tool_use" => StopReason::ToolCalls,
+        "stop" | "" | "end" | "eos" | "eos_token" | "end_turn" | "stop_sequence" => match (calls, refused) {
+            // Ollama sends `stop` when the model calls tools.
+            (true, _) => StopReason::ToolCalls,
+            (false, true) => StopReason::Refusal,
+            (false, false) => StopReason::Stop,
+        },
+        _ => StopReason::Other(reason.to_owned()),
     }
+}
+
+/// The error for a reason that leaves no whole answer.
+fn broken_off(reason: &str, calls: bool) -> Option<ModelError> {
+    let kind = match reason.split(':').next().unwrap_or_default() {
+        // OpenRouter's and Mistral's, and Z.ai's.
+        "error" | "network_error" => ModelErrorKind::Server,
+        // DeepSeek's.
+        "insufficient_system_resource" => ModelErrorKind::Overloaded,
+        // The model wrote a call that Gemini's compatible endpoint could not read. Another try mostly helps.
+        "function_call_filter" if !calls => ModelErrorKind::Server,
+        _ => return None,
+    };
+    Some(ModelError::new(kind, format!("the server broke its answer off ({reason})")).with_provider_code(reason))
 }
 
 /// Counts that cannot be read count as none: an answer is worth more than its bill.
@@ -313,8 +394,9 @@ fn usage(raw: &str) -> Usage {
     if let Ok(wire) = serde_json::from_str::<WireUsage>(raw) {
         let (input, output) =
             (wire.prompt_tokens_details.unwrap_or_default(), wire.completion_tokens_details.unwrap_or_default());
-        usage.input_tokens = wire.prompt_tokens.unwrap_or_default();
-        usage.output_tokens = wire.completion_tokens.unwrap_or_default();
+        usage.input_tokens = wire.prompt_tokens.or(wire.input_tokens).unwrap_or_default();
+        let rest = wire.total_tokens.map(|total| total.saturating_sub(usage.input_tokens));
+        usage.output_tokens = wire.completion_tokens.or(wire.output_tokens).or(rest).unwrap_or_default();
         usage.cached_tokens = input.cached_tokens.or(wire.prompt_cache_hit_tokens);
         usage.cache_write_tokens = input.cache_write_tokens;
         usage.reasoning_tokens = output.reasoning_tokens;

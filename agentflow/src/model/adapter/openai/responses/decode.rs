@@ -8,7 +8,7 @@ use super::items::{Items, Kind};
 use super::wire::{Event, Response, WireUsage};
 use crate::message::{Message, Role};
 use crate::model::adapter::http::{Decode, Deltas, Flow, SseEvent};
-use crate::model::adapter::loose::{bounded, from_bytes, invalid, raw_usage, unread};
+use crate::model::adapter::loose::{bounded, invalid, raw_usage, read, unread};
 use crate::model::adapter::openai::error_body;
 use crate::model::{ModelError, ModelResponse, StopReason, Usage};
 
@@ -46,7 +46,8 @@ impl Decode for ResponsesDecoder {
             _ => {}
         }
         let said = |error| unread("an event of the answer", error, event.data);
-        let read: Event<'_> = from_bytes(event.data).map_err(said)?;
+        let mut mended = Vec::new();
+        let read: Event<'_> = read(event.data, &mut mended).map_err(said)?;
         let kind = if read.kind.is_empty() { std::str::from_utf8(event.name).unwrap_or_default() } else { &read.kind };
         let (index, id) = (read.output_index, &*read.item_id);
         match kind {
@@ -55,7 +56,11 @@ impl Decode for ResponsesDecoder {
                 self.items.refused = true;
                 self.items.more(Kind::Message, index, id, &read.delta, deltas);
             }
-            "response.reasoning_summary_text.delta" | "response.reasoning_text.delta" => {
+            "response.output_text.done" => self.items.whole_text(index, id, &read.text, deltas),
+            "response.reasoning_summary_text.delta"
+            | "response.reasoning_text.delta"
+            | "response.reasoning_summary.delta"
+            | "response.reasoning.delta" => {
                 self.items.more(Kind::Reasoning, index, id, &read.delta, deltas);
             }
             "response.function_call_arguments.delta" | "response.custom_tool_call_input.delta" => {
@@ -73,12 +78,17 @@ impl Decode for ResponsesDecoder {
                     self.items.done(index, item, deltas).map_err(said)?;
                 }
             }
-            "response.completed" | "response.incomplete" | "response.failed" => {
-                let raw = read.response.map_or("{}", |raw| raw.get());
-                self.end(raw.as_bytes(), kind, deltas)?;
+            "response.completed"
+            | "response.done"
+            | "response.incomplete"
+            | "response.failed"
+            | "response.cancelled" => {
+                // Some servers leave the object around its fields out.
+                let raw = read.response.map_or(event.data, |raw| raw.get().as_bytes());
+                self.end(raw, kind, deltas)?;
                 return Ok(Flow::End);
             }
-            "error" => return Err(error_body::in_answer(&String::from_utf8_lossy(event.data))),
+            "error" | "response.error" => return Err(error_body::in_answer(&String::from_utf8_lossy(event.data))),
             _ => {
                 if let Some(error) = read.error {
                     return Err(error_body::in_answer(error.get()));
@@ -100,7 +110,7 @@ impl Decode for ResponsesDecoder {
             "" if items.calls() > 0 => StopReason::ToolCalls,
             "" if items.refused => StopReason::Refusal,
             "" => StopReason::Stop,
-            "max_output_tokens" => StopReason::Length,
+            "max_output_tokens" | "max_tokens" => StopReason::Length,
             "content_filter" => StopReason::ContentFilter,
             _ => StopReason::Other(cut),
         };
@@ -123,23 +133,23 @@ impl ResponsesDecoder {
     fn end(&mut self, body: &[u8], event: &str, deltas: &mut Deltas) -> Result<(), ModelError> {
         let what = if event.is_empty() { "the answer" } else { "the last event of the answer" };
         let said = |error| unread(what, error, body);
-        let read: Response<'_> = from_bytes(body).map_err(said)?;
+        let mut mended = Vec::new();
+        let read: Response<'_> = read(body, &mut mended).map_err(said)?;
         if let Some(error) = read.error {
             return Err(error_body::in_answer(error.get()));
         }
         let status = if read.status.is_empty() { event.trim_start_matches("response.") } else { &read.status };
+        let reason = read.incomplete_details.as_ref().map_or("", |details| &details.reason);
         let cut = match status {
-            "completed" => "",
-            "incomplete" => {
-                let reason = read.incomplete_details.as_ref().map_or("", |details| &details.reason);
-                if reason.is_empty() { "incomplete" } else { reason }
-            }
+            "completed" | "done" => reason,
+            "incomplete" if reason.is_empty() => "incomplete",
+            "incomplete" => reason,
             "failed" => {
                 return Err(error_body::in_answer(
                     r#"{"message": "the model failed and the server does not say why"}"#,
                 ));
             }
-            "" if read.output.is_some() => "",
+            "" if read.output.is_some() || !read.output_text.is_empty() => "",
             "" => return Err(invalid(what, "it has no output; check the base URL", body)),
             "in_progress" | "queued" => {
                 return Err(invalid(
@@ -155,6 +165,9 @@ impl ResponsesDecoder {
         let output = read.output.unwrap_or_default();
         bounded(output.len())?;
         self.items.all(&output, deltas).map_err(said)?;
+        if !self.items.has_text() {
+            self.items.whole_text(None, "", &read.output_text, deltas);
+        }
         bounded(self.items.len())?;
         self.end = Some(End {
             cut: cut.to_owned(),
@@ -175,7 +188,6 @@ fn says_nothing_new(name: &[u8]) -> bool {
             | b"response.queued"
             | b"response.content_part.added"
             | b"response.content_part.done"
-            | b"response.output_text.done"
             | b"response.output_text.annotation.added"
             | b"response.reasoning_summary_part.added"
             | b"response.reasoning_summary_part.done"
@@ -191,8 +203,8 @@ fn usage(raw: &str) -> Usage {
     if let Ok(wire) = serde_json::from_str::<WireUsage>(raw) {
         let (input, output) =
             (wire.input_tokens_details.unwrap_or_default(), wire.output_tokens_details.unwrap_or_default());
-        usage.input_tokens = wire.input_tokens.unwrap_or_default();
-        usage.output_tokens = wire.output_tokens.unwrap_or_default();
+        usage.input_tokens = wire.input_tokens.or(wire.prompt_tokens).unwrap_or_default();
+        usage.output_tokens = wire.output_tokens.or(wire.completion_tokens).unwrap_or_default();
         usage.cached_tokens = input.cached_tokens;
         usage.cache_write_tokens = input.cache_write_tokens;
         usage.reasoning_tokens = output.reasoning_tokens;

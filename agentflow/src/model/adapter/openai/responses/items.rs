@@ -9,10 +9,10 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
 use super::PROVIDER;
-use super::wire::{Item, Piece};
+use super::wire::{Item, Piece, Pieces};
 use crate::message::{Part, Reasoning, ToolCall};
 use crate::model::adapter::http::Deltas;
-use crate::model::adapter::loose::list;
+use crate::model::adapter::loose::{read, unquoted};
 use crate::model::{ModelEvent, ToolCallDelta};
 
 /// The items of an answer, in their order.
@@ -68,7 +68,8 @@ impl Items {
 
     /// An item has begun.
     pub(super) fn added(&mut self, index: Option<u64>, raw: &RawValue, deltas: &mut Deltas) -> serde_json::Result<()> {
-        let item: Item<'_> = serde_json::from_str(raw.get())?;
+        let mut mended = Vec::new();
+        let item: Item<'_> = read(raw.get().as_bytes(), &mut mended)?;
         // Some servers count every item as the first.
         let known = self.find(index, &item.id).filter(|at| !self.slots[*at].settled);
         self.fill(known, index, &item, raw, deltas).map(drop)
@@ -76,7 +77,8 @@ impl Items {
 
     /// An item is whole.
     pub(super) fn done(&mut self, index: Option<u64>, raw: &RawValue, deltas: &mut Deltas) -> serde_json::Result<()> {
-        let item: Item<'_> = serde_json::from_str(raw.get())?;
+        let mut mended = Vec::new();
+        let item: Item<'_> = read(raw.get().as_bytes(), &mut mended)?;
         let known = self.find_id(&item.id).or_else(|| match index.is_some() || item.id.is_empty() {
             true => self.find(index, ""),
             false => None,
@@ -86,14 +88,20 @@ impl Items {
         Ok(())
     }
 
-    /// All items, as the end of the answer has them. As many as came before are those that came before, whatever their
-    /// ids.
+    /// All items, as the end of the answer has them. As many as came before, of the same kinds, are those that came
+    /// before, even with other ids.
     pub(super) fn all(&mut self, output: &[&RawValue], deltas: &mut Deltas) -> serde_json::Result<()> {
-        let same = output.len() == self.slots.len();
+        let mut same = output.len() == self.slots.len();
+        for (at, raw) in output.iter().enumerate().take(self.slots.len()) {
+            let mut mended = Vec::new();
+            let item: Item<'_> = read(raw.get().as_bytes(), &mut mended)?;
+            same &= kind_of(&item) == self.kind(at);
+        }
         for (at, raw) in output.iter().enumerate() {
             match same {
                 true => {
-                    let item: Item<'_> = serde_json::from_str(raw.get())?;
+                    let mut mended = Vec::new();
+                    let item: Item<'_> = read(raw.get().as_bytes(), &mut mended)?;
                     let index = self.slots[at].index;
                     self.fill(Some(at), Some(index), &item, raw, deltas)?;
                 }
@@ -101,6 +109,19 @@ impl Items {
             }
         }
         Ok(())
+    }
+
+    /// Returns true if there is a text.
+    pub(super) fn has_text(&self) -> bool {
+        self.slots.iter().any(|slot| matches!(&slot.content, Content::Message { text, .. } if !text.is_empty()))
+    }
+
+    /// The whole of a text, from a server that sends no piece of it.
+    pub(super) fn whole_text(&mut self, index: Option<u64>, id: &str, whole: &str, deltas: &mut Deltas) {
+        let known = self.find(index, id).map(|at| &self.slots[at].content);
+        if !matches!(known, Some(Content::Message { text, .. }) if !text.is_empty()) {
+            self.more(Kind::Message, index, id, whole, deltas);
+        }
     }
 
     /// More of a text, of reasoning or of a call's arguments.
@@ -198,12 +219,7 @@ impl Items {
         raw: &RawValue,
         deltas: &mut Deltas,
     ) -> serde_json::Result<usize> {
-        let kind = match &*item.kind {
-            "message" => Some(Kind::Message),
-            "reasoning" => Some(Kind::Reasoning),
-            "function_call" | "custom_tool_call" => Some(Kind::Call),
-            _ => None,
-        };
+        let kind = kind_of(item);
         let slot = match known.filter(|at| self.kind(*at) == kind) {
             Some(at) => at,
             None => {
@@ -230,7 +246,7 @@ impl Items {
             }
             Content::Reasoning { text, item: kept } => {
                 let whole = readable(item.summary).0 + &readable(item.content).0;
-                *kept = Some(serde_json::from_str(raw.get())?);
+                *kept = Some(value(raw)?);
                 if let Some(rest) = settle(text, &whole) {
                     deltas.push(|| ModelEvent::Reasoning(rest.to_owned()));
                 }
@@ -249,7 +265,7 @@ impl Items {
                 }
                 call.opaque = beside(raw, custom)?;
             }
-            Content::Other(kept) => *kept = serde_json::from_str(raw.get())?,
+            Content::Other(kept) => *kept = value(raw)?,
         }
         Ok(slot)
     }
@@ -288,6 +304,20 @@ impl Items {
     }
 }
 
+fn value(raw: &RawValue) -> serde_json::Result<Value> {
+    let mut mended = Vec::new();
+    read(raw.get().as_bytes(), &mut mended)
+}
+
+fn kind_of(item: &Item<'_>) -> Option<Kind> {
+    match &*item.kind {
+        "message" => Some(Kind::Message),
+        "reasoning" => Some(Kind::Reasoning),
+        "function_call" | "custom_tool_call" => Some(Kind::Call),
+        _ => None,
+    }
+}
+
 fn arguments(index: usize, more: &str, deltas: &mut Deltas) {
     let delta = || ToolCallDelta { index, arguments: more.to_owned(), ..ToolCallDelta::default() };
     deltas.push(|| ModelEvent::ToolCall(delta()));
@@ -308,21 +338,28 @@ fn settle<'a>(known: &mut String, whole: &'a str) -> Option<&'a str> {
     rest
 }
 
-/// The text of a list of pieces, and whether it holds a refusal. Anything else has none.
+/// The text of a list of pieces, or a text itself, and whether it holds a refusal. Other values have no text.
 fn readable(pieces: Option<&RawValue>) -> (String, bool) {
-    let pieces = pieces.and_then(|raw| list(&mut serde_json::Deserializer::from_str(raw.get())).ok().flatten());
-    let pieces: Vec<Piece<'_>> = pieces.unwrap_or_default();
+    if let Some(text) = pieces.and_then(|raw| unquoted(raw.get())) {
+        return (text, false);
+    }
+    let mut mended = Vec::new();
+    let pieces = pieces.and_then(|raw| read::<Pieces<'_>>(raw.get().as_bytes(), &mut mended).ok()?.0);
+    let pieces = pieces.unwrap_or_default();
     let refused = pieces.iter().any(|piece| &*piece.kind == "refusal");
-    (
-        pieces.iter().map(|piece| if &*piece.kind == "refusal" { &*piece.refusal } else { &*piece.text }).collect(),
-        refused,
-    )
+    let text = |piece: &Piece<'_>| match &*piece.kind {
+        "refusal" => piece.refusal.to_string(),
+        "output_audio" => piece.transcript.to_string(),
+        _ => piece.text.to_string(),
+    };
+    (pieces.iter().map(text).collect(), refused)
 }
 
 /// The fields of a call's item that go back with it beside the call: its type unless it is a function's, and fields
 /// that mean nothing here. Its id and status stay behind, since nothing is stored that they could name.
 fn beside(raw: &RawValue, custom: bool) -> serde_json::Result<Option<Box<Value>>> {
-    let mut item: Map<String, Value> = serde_json::from_str(raw.get())?;
+    let mut mended = Vec::new();
+    let mut item: Map<String, Value> = read(raw.get().as_bytes(), &mut mended)?;
     for known in ["id", "status", "call_id", "name", "arguments", "input"] {
         item.remove(known);
     }

@@ -3,22 +3,27 @@
 //! Lenient on purpose: unknown fields are skipped, known ones may be absent or `null`. Items are kept as they lie in
 //! the input until their turn comes.
 
+use std::fmt;
+
 use serde::Deserialize;
+use serde::de::{Deserializer, Error, MapAccess, SeqAccess, Visitor, value};
 use serde_json::value::RawValue;
 
-use crate::model::adapter::loose::{Loose, count};
+use crate::model::adapter::loose::{Loose, LooseVisitor, count, index, list, or_none};
 
 /// One event of a stream; what it holds depends on its type.
 #[derive(Debug, Deserialize)]
 pub(super) struct Event<'a> {
     #[serde(rename = "type", borrow, default)]
     pub(super) kind: Loose<'a>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "index")]
     pub(super) output_index: Option<u64>,
     #[serde(borrow, default)]
     pub(super) item_id: Loose<'a>,
     #[serde(borrow, default)]
-    pub(super) delta: Loose<'a>,
+    pub(super) delta: DeltaText<'a>,
+    #[serde(borrow, default)]
+    pub(super) text: Loose<'a>,
     #[serde(borrow, default)]
     pub(super) arguments: Loose<'a>,
     #[serde(borrow, default)]
@@ -43,6 +48,9 @@ pub(super) struct Response<'a> {
     pub(super) status: Loose<'a>,
     #[serde(borrow, default)]
     pub(super) output: Option<Vec<&'a RawValue>>,
+    /// All texts together, which some servers send without any item.
+    #[serde(borrow, default)]
+    pub(super) output_text: Loose<'a>,
     #[serde(borrow, default)]
     pub(super) usage: Option<&'a RawValue>,
     #[serde(borrow, default)]
@@ -90,6 +98,77 @@ pub(super) struct Piece<'a> {
     pub(super) text: Loose<'a>,
     #[serde(borrow, default)]
     pub(super) refusal: Loose<'a>,
+    /// The text of a part that is sound.
+    #[serde(borrow, default)]
+    pub(super) transcript: Loose<'a>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct Pieces<'a>(#[serde(borrow, deserialize_with = "list")] pub(super) Option<Vec<Piece<'a>>>);
+
+/// A piece of a text; some servers send it as a part.
+#[derive(Debug, Default)]
+pub(super) struct DeltaText<'a>(Loose<'a>);
+
+impl std::ops::Deref for DeltaText<'_> {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        &self.0
+    }
+}
+
+impl<'de: 'a, 'a> Deserialize<'de> for DeltaText<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(DeltaVisitor)
+    }
+}
+
+struct DeltaVisitor;
+
+impl<'de> Visitor<'de> for DeltaVisitor {
+    type Value = DeltaText<'de>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a text or a part")
+    }
+
+    fn visit_borrowed_str<E: Error>(self, text: &'de str) -> Result<Self::Value, E> {
+        LooseVisitor.visit_borrowed_str(text).map(DeltaText)
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<Self::Value, E> {
+        LooseVisitor.visit_str(text).map(DeltaText)
+    }
+
+    fn visit_bool<E: Error>(self, value: bool) -> Result<Self::Value, E> {
+        LooseVisitor.visit_bool(value).map(DeltaText)
+    }
+
+    fn visit_u64<E: Error>(self, value: u64) -> Result<Self::Value, E> {
+        LooseVisitor.visit_u64(value).map(DeltaText)
+    }
+
+    fn visit_i64<E: Error>(self, value: i64) -> Result<Self::Value, E> {
+        LooseVisitor.visit_i64(value).map(DeltaText)
+    }
+
+    fn visit_f64<E: Error>(self, value: f64) -> Result<Self::Value, E> {
+        LooseVisitor.visit_f64(value).map(DeltaText)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, seq: A) -> Result<Self::Value, A::Error> {
+        LooseVisitor.visit_seq(seq).map(DeltaText)
+    }
+
+    fn visit_unit<E>(self) -> Result<Self::Value, E> {
+        Ok(DeltaText::default())
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Self::Value, A::Error> {
+        let part = Piece::deserialize(value::MapAccessDeserializer::new(map))?;
+        Ok(DeltaText(part.text))
+    }
 }
 
 #[derive(Debug, Deserialize)]
@@ -98,9 +177,14 @@ pub(super) struct WireUsage {
     pub(super) input_tokens: Option<u64>,
     #[serde(default, deserialize_with = "count")]
     pub(super) output_tokens: Option<u64>,
-    #[serde(default)]
+    /// The names of the Chat format, which some servers use here.
+    #[serde(default, deserialize_with = "count")]
+    pub(super) prompt_tokens: Option<u64>,
+    #[serde(default, deserialize_with = "count")]
+    pub(super) completion_tokens: Option<u64>,
+    #[serde(default, deserialize_with = "or_none")]
     pub(super) input_tokens_details: Option<InputDetails>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_none")]
     pub(super) output_tokens_details: Option<OutputDetails>,
 }
 
