@@ -115,7 +115,7 @@ impl<O: 'static> AgentTool<O> {
             None => RunRequest::new(read_arguments::<Arguments>(arguments, &self.definition.parameters)?.request),
         };
         let answer = self.agent.answer_in(cx, request).await;
-        answer.map(ToolOutput::encoded).map_err(|error| ToolError::new(error.to_string()))
+        answer.map(ToolOutput::encoded).map_err(|error| ToolError::of(&error))
     }
 }
 

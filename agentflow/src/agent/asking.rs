@@ -15,7 +15,7 @@ use crate::on_timeout::OnTimeout;
 use crate::run::Approval;
 use crate::tool::{
     CallAnswer, CallQuestion, RecordedOutcome, ReplacedKind, StandIn, ToolError, began, ended, fitting, is_granted,
-    scope_refusal,
+    scope_refusal, warn_unanswerable,
 };
 
 /// A call that may begin.
@@ -128,6 +128,14 @@ impl Run {
         };
         let tool = tool.clone();
         Some(Ok(Box::pin(async move { Ok(Stage::Answered(Box::new((tool, word(question.answer().await?))))) })))
+    }
+
+    /// Logs a warning for each tool that needs a person: in a run without a store, its calls are refused.
+    pub(super) fn warn_unanswerable(&self) {
+        if self.offered.asks {
+            let tools = self.offered.tools.values();
+            warn_unanswerable(&self.plan.name, &self.segment.shared.id, tools, &self.scopes);
+        }
     }
 
     /// What becomes of a call when a person has answered: it may begin, or its result says why not.

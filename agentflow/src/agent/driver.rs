@@ -300,6 +300,9 @@ impl Run {
     pub(super) fn record_start(&mut self) {
         let Some(mut started) = self.pending.take() else { return };
         let (is_run, durable) = (self.segment.is_run(), self.segment.shared.log.is_durable());
+        if !durable {
+            self.warn_unanswerable();
+        }
         if durable && !is_run {
             started.definition = Some(Arc::clone(&self.first_plan().parts().id));
         }

@@ -159,8 +159,9 @@ pub(crate) fn call_has_events(host: &Host, definition: &ToolDefinition) -> bool 
 
 /// Returns the failure of a step that lacks a scope of a tool. The step fails with it, also if the tool returns no `Result`.
 pub(crate) fn missing_scope(cx: &Context, definition: &ToolDefinition) -> Option<Failure> {
-    let message = scope_refusal(definition, cx.grants(), definition.catalogue_name())?;
-    Some(Failure::new(FailureKind::Unauthorized, message))
+    let refusal = scope_refusal(definition, cx.grants(), definition.catalogue_name())?;
+    refusal.log_remedy(&definition.name, cx);
+    Some(Failure::new(FailureKind::Unauthorized, refusal.message()))
 }
 
 /// Refuses a tool with effects while a value is computed, since values are not recorded. Middleware is not applied there.

@@ -22,10 +22,12 @@ use super::time_limit::TimeLimit;
 use super::told_call::ToldCall;
 use super::undoable_place::UndoablePlace;
 use super::{
-    Effects, ReplacedKind, StandIn, Tool, ToolDefinition, ToolError, ToolOutput, ToolPolicy, is_dotted, wire_name,
+    Effects, ReplacedKind, StandIn, Tool, ToolDefinition, ToolError, ToolOutput, ToolPolicy, ToolRef, is_dotted,
+    wire_name,
 };
 use crate::context::Context;
 use crate::error::Error;
+use crate::event::RunId;
 use crate::message::{ToolCall, ToolContent, ToolResult, ToolStatus};
 use crate::middleware::{HookedAnswer, ToolHooks, ToolStep};
 use crate::run::{Around, Slot};
@@ -91,9 +93,12 @@ pub(crate) async fn invoke_with_room(
     let definition = tool.definition();
     let policy = &definition.policy;
     let outcome = match refusal(definition, granted, seen_to.name_in(definition, call)) {
-        Some(refusal) => Err(ToolError::with_status(ToolStatus::Unauthorized, refusal)),
+        Some(refusal) => Err(refusal),
         None => attempts(tool, cx, call, if is_call_of_step(tool) { SeenTo::ByStep } else { seen_to }, room).await,
     };
+    if let Err(error) = &outcome {
+        error.log_remedy(&definition.name, cx);
+    }
     let (status, output) = match outcome {
         Ok(output) => return output.into_result(call),
         // It is short, and says how the answer begins.
@@ -201,31 +206,63 @@ pub(crate) fn is_granted(definition: &ToolDefinition, granted: &[Arc<str>]) -> b
     refusal(definition, granted, &definition.name).is_none()
 }
 
-/// Why the run may not call the tool, if it may not; `called` is the tool's name in that sentence.
-fn refusal(definition: &ToolDefinition, granted: &[Arc<str>], called: &str) -> Option<String> {
-    let ToolDefinition { name, policy, .. } = definition;
+/// Returns the refusal of a call that the run may not make; `called` is the tool's name in its sentence.
+fn refusal(definition: &ToolDefinition, granted: &[Arc<str>], called: &str) -> Option<ToolError> {
     if let Some(refusal) = scope_refusal(definition, granted, called) {
         return Some(refusal);
     }
+    if is_agreed(definition, granted) {
+        return None;
+    }
+    let refusal = "nobody has agreed to this tool's use in this run; do without it, or say what you need it for";
+    Some(ToolError::with_status(ToolStatus::Unauthorized, refusal).remedy(approval_remedy(&definition.name)))
+}
+
+/// Returns true if no person has to agree to calls of the tool in a run with these grants.
+fn is_agreed(definition: &ToolDefinition, granted: &[Arc<str>]) -> bool {
+    let ToolDefinition { name, policy, .. } = definition;
     let agreed = |scope: &Arc<str>| {
         let approved = scope.strip_prefix("approve:");
         approved.is_some_and(|approved| approved == &**name || (is_dotted(approved) && wire_name(approved) == **name))
     };
-    if policy.approve && !granted.iter().any(agreed) {
-        return Some(
-            "nobody has agreed to this tool's use in this run; do without it, or say what you need it for".into(),
-        );
-    }
-    None
+    !policy.approve || granted.iter().any(agreed)
 }
 
-/// The scope that a run lacks for a tool, as a sentence for whoever calls it: a model or a program.
-pub(crate) fn scope_refusal(definition: &ToolDefinition, granted: &[Arc<str>], called: &str) -> Option<String> {
+/// Returns the remedy for a tool that a person must agree to in a run that cannot ask one.
+fn approval_remedy(tool: &str) -> String {
+    format!(
+        "give the runtime a store, `Runtime::builder().store(..)`, so that a person can be asked, or begin the run with \
+         `grant([\"approve:{tool}\"])`"
+    )
+}
+
+/// Logs a warning for each tool that needs a person, since the run has no store in which anybody could find the question.
+pub(crate) fn warn_unanswerable<'t>(
+    agent: &str,
+    run: &RunId,
+    tools: impl Iterator<Item = &'t ToolRef>,
+    granted: &[Arc<str>],
+) {
+    for tool in tools {
+        let definition = tool.definition();
+        if !tool.asks() && is_agreed(definition, granted) {
+            continue;
+        }
+        let remedy = match tool.asks() {
+            true => "give the runtime a store: `Runtime::builder().store(..)`".to_owned(),
+            false => approval_remedy(&definition.name),
+        };
+        let tool = &*definition.name;
+        tracing::warn!(%run, agent, tool, remedy, "calls of a tool that needs a person are refused in a run without a store");
+    }
+}
+
+/// Returns the refusal of a call whose scope the run lacks; the caller may be a model or a program.
+pub(crate) fn scope_refusal(definition: &ToolDefinition, granted: &[Arc<str>], called: &str) -> Option<ToolError> {
     let scope = definition.policy.scopes.iter().find(|scope| !granted.contains(scope))?;
-    Some(format!(
-        "`{called}` needs the scope `{scope}`, which this run was not granted; do without it, or begin the run with \
-         `grant([\"{scope}\"])`"
-    ))
+    let refusal = format!("`{called}` needs the scope `{scope}`, which this run was not granted; do without it");
+    let refusal = ToolError::with_status(ToolStatus::Unauthorized, refusal);
+    Some(refusal.remedy(format!("begin the run with `grant([\"{scope}\"])`")))
 }
 
 /// Calls a tool as often as its policy says, until it has an answer.

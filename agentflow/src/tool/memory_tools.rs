@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::dynamic::read_whole;
 use super::{Effects, Tool, ToolDefinition, ToolError, ToolFuture, ToolOutput, ToolPolicy};
 use crate::context::Context;
-use crate::memory::{Memory, MemoryEntry, MemoryNote, MemoryQuery};
+use crate::memory::{Memory, MemoryEntry, MemoryNote, MemoryQuery, UserMemory};
 use crate::resource::ResourceKey;
 use crate::text::head;
 use crate::time::Timestamp;
@@ -189,14 +189,19 @@ impl<'a> From<&'a MemoryEntry> for Shown<'a> {
     }
 }
 
+/// Returns the memories of the run's user.
+fn memory_of_user(cx: &Context) -> Result<UserMemory, ToolError> {
+    let missing = "nothing can be remembered here, since the user of this conversation is not known; do without it";
+    cx.memory().map_err(|error| ToolError::new(missing).remedy(error.to_string()))
+}
+
 async fn remember(cx: &Context, Remembered { text, topic }: Remembered) -> Result<ToolOutput, ToolError> {
     let note = MemoryNote::new(text);
     let note = match topic {
         Some(topic) => note.tag(TOPIC, topic),
         None => note,
     };
-    let saved = async { cx.memory()?.save(note).await };
-    let entry = saved.await.map_err(|error| ToolError::of(&error))?;
+    let entry = memory_of_user(cx)?.save(note).await.map_err(|error| ToolError::of(&error))?;
     ToolOutput::json(&json!({"id": entry.id}))
 }
 
@@ -210,8 +215,7 @@ async fn recall(cx: &Context, Asked { query, topic, limit }: Asked) -> Result<To
         Some(topic) => query.tag(TOPIC, topic),
         None => query,
     };
-    let found = async { cx.memory()?.search(query).await };
-    let found = found.await.map_err(|error| ToolError::of(&error))?;
+    let found = memory_of_user(cx)?.search(query).await.map_err(|error| ToolError::of(&error))?;
     // What fits a tool's answer, the best first.
     let mut shown: Vec<Shown<'_>> = found.iter().map(Shown::from).collect();
     loop {
@@ -223,8 +227,7 @@ async fn recall(cx: &Context, Asked { query, topic, limit }: Asked) -> Result<To
 }
 
 async fn forget(cx: &Context, Forgotten { id }: Forgotten) -> Result<ToolOutput, ToolError> {
-    let removed = async { cx.memory()?.delete(&id).await };
-    ToolOutput::json(&removed.await.map_err(|error| ToolError::of(&error))?)
+    ToolOutput::json(&memory_of_user(cx)?.delete(&id).await.map_err(|error| ToolError::of(&error))?)
 }
 
 /// The day of a time in UTC, such as `2026-01-31`.

@@ -83,6 +83,7 @@ pub use self::into_tools::{IntoTools, ToolList};
 pub(crate) use self::invoke::invoke_hooked;
 pub(crate) use self::invoke::{
     SeenTo, fitting, invoke_with_room, is_granted, late_text, not_found, over_size, panicked_text, scope_refusal, slot,
+    warn_unanswerable,
 };
 pub use self::memory_tools::MemoryTool;
 pub(crate) use self::memory_tools::{MemoryToolKind, needed as memory_resources};

@@ -7,7 +7,10 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::context::Context;
+use crate::error::Error;
 use crate::message::{Media, ResourceLink, ToolCall, ToolContent, ToolPart, ToolResult, ToolStatus};
+use crate::model::ModelErrorKind;
 use crate::value::{Encoded, NodeValue, json_of};
 
 /// A tool's answer: JSON text, encoded once, for programs; and for the model a text of its own, files and links, where the
@@ -182,6 +185,7 @@ impl NodeValue for ToolOutput {
 pub struct ToolError {
     status: ToolStatus,
     message: String,
+    remedy: Option<Box<str>>,
 }
 
 impl ToolError {
@@ -199,14 +203,24 @@ impl ToolError {
     /// [`ToolStatus::Success`] is not one, and counts as [`ToolStatus::Error`].
     pub fn with_status(status: ToolStatus, message: impl Into<String>) -> Self {
         let status = if status.is_success() { ToolStatus::Error } else { status };
-        Self { status, message: message.into() }
+        Self { status, message: message.into(), remedy: None }
+    }
+
+    /// Adds advice for the program's authors, such as a setting that is missing. It is logged as a warning when the call ends
+    /// with this error, and no model reads it.
+    #[must_use]
+    pub fn remedy(mut self, remedy: impl Into<String>) -> Self {
+        self.remedy = Some(remedy.into().into());
+        self
     }
 
     /// The error of a body: one of our own keeps its class.
     pub(crate) fn of<E: fmt::Display + 'static>(error: &E) -> Self {
-        match (error as &dyn Any).downcast_ref::<Self>() {
-            Some(error) => error.clone(),
-            None => Self::new(error.to_string()),
+        let any = error as &dyn Any;
+        match (any.downcast_ref::<Self>(), any.downcast_ref::<Error>().and_then(sentence_for_model)) {
+            (Some(error), _) => error.clone(),
+            (None, Some(sentence)) => Self::new(sentence).remedy(error.to_string()),
+            (None, None) => Self::new(error.to_string()),
         }
     }
 
@@ -219,6 +233,38 @@ impl ToolError {
     pub fn message(&self) -> &str {
         &self.message
     }
+
+    /// Logs the advice for the program's authors, if there is any.
+    pub(crate) fn log_remedy(&self, tool: &str, cx: &Context) {
+        let Some(remedy) = self.remedy.as_deref() else { return };
+        let (error, remedy) = (cx.host().redacted(&self.message), cx.host().redacted(remedy));
+        tracing::warn!(run = %cx.run_id(), tool, error, remedy, "a tool call needs a change of the program");
+    }
+}
+
+/// Creates the sentence for a model in the place of one that advises the program's authors. Returns `None` for an error
+/// without such advice.
+fn sentence_for_model(error: &Error) -> Option<String> {
+    Some(match error {
+        Error::MaxStepsReached { steps } => {
+            format!("the agent took {steps} steps without an answer, which is its limit; ask for less")
+        }
+        Error::LlmCallLimit { calls } => format!("the run made {calls} model calls, which is its limit"),
+        Error::HandoffLimit { handoffs } => {
+            format!("the agents of the team transferred the conversation {handoffs} times, which is the limit")
+        }
+        Error::NestingLimit { depth } => {
+            format!("agents and workflows are nested {depth} deep, which is the limit; do without this tool")
+        }
+        Error::Timeout { limit } => format!("the run took longer than its time limit of {limit:?}; ask for less"),
+        Error::Build { what, name, .. } => format!("the {what} `{name}` is not available here; do without it"),
+        Error::RunResource { name, .. } => format!("`{name}` is not available here; do without it"),
+        Error::MissingResource { .. } => "this tool lacks what it needs here; do without it".to_owned(),
+        Error::Model(model) if model.kind() == ModelErrorKind::Auth => {
+            "the agent's model refused the program's key; do without this agent".to_owned()
+        }
+        _ => return None,
+    })
 }
 
 impl fmt::Display for ToolError {

@@ -139,7 +139,8 @@ impl Alert {
     ) -> Result<Sent, ToolError> {
         // The sentences of an address that cannot be read would have it.
         let url = self.access.targets.url(address, None).map_err(|_| {
-            ToolError::new("the address of `alert` is not one that is called; the program has to give another one")
+            ToolError::new("the address of `alert` is not one that is called; do without it")
+                .remedy("give `alert` an address that its access allows")
         })?;
         let mut headers = HeaderMap::new();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));

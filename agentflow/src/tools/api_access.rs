@@ -181,9 +181,8 @@ impl ApiAccess {
         let is_name = name.bytes().all(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit() || byte == b'_');
         let shown = if is_name { format!("`{name}`") } else { "that `auth` names".to_owned() };
         found.ok_or_else(|| {
-            ToolError::new(format!(
-                "there is no key {shown}; the program has to set the environment variable or give it by `ApiAccess::secret`"
-            ))
+            ToolError::new(format!("there is no key {shown}; do without this tool"))
+                .remedy("set the environment variable of the key, or give it by `ApiAccess::secret`")
         })
     }
 

@@ -138,7 +138,7 @@ fn refusal(status: reqwest::StatusCode, headers: &HeaderMap, body: &str) -> Tool
         let to = headers.get(LOCATION).and_then(|to| to.to_str().ok()).and_then(|to| Url::parse(to).ok());
         let to = to.map_or_else(String::new, |to| format!(" to `{}`", host_of(&to)));
         let problem = format!("the server redirects{to} with the status {status}, and redirects are not followed");
-        return ToolError::new(format!("{problem}; the tool's description has to name the address itself"));
+        return ToolError::new(problem).remedy("name the address itself in the tool's description");
     }
     let problem = match head(body.trim(), SHOWN) {
         "" => format!("the server answered {status}"),

@@ -93,7 +93,7 @@ impl WorkflowTool {
         match run_by_names(&self.spec, cx, &object).await {
             Ok(output) => Ok(ToolOutput::encoded(output)),
             Err(Error::Input { problem, .. }) => Err(ToolError::invalid_arguments(problem)),
-            Err(error) => Err(ToolError::new(error.to_string())),
+            Err(error) => Err(ToolError::of(&error)),
         }
     }
 }

@@ -229,8 +229,7 @@ fn a_tool_is_called_as_an_agent_calls_it() {
     assert_eq!(called(&["get_weather", "--input", r#"{"city": "Oslo"}"#]), done("12 degrees celsius in Oslo"));
     assert_eq!(called(&["add", "--input", r#"{"a": 1}"#]), failed("`b`: this argument is missing; give it a value"));
     assert_eq!(called(&["ad"]), failed("there is no tool `ad`; did you mean `add`?"));
-    let scope = "`forget` needs the scope `admin`, which this run was not granted; do without it, or begin the run with \
-                 `grant([\"admin\"])`";
+    let scope = "`forget` needs the scope `admin`, which this run was not granted; do without it";
     assert_eq!(called(&["forget"]), failed(scope));
     let nobody = "nobody has agreed to this tool's use in this run; do without it, or say what you need it for";
     assert_eq!(called(&["forget", "--grant", "admin"]), failed(nobody));

@@ -1,5 +1,6 @@
 //! Runs: crashes, interrupted calls, control requests, executors, compensation, changed definitions.
 
+mod advice;
 mod agent_snapshots;
 mod agents_ask;
 mod asked;
