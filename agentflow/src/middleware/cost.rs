@@ -79,7 +79,10 @@ impl Prices {
         self.0.get(&format!("{provider}/{model}")).or_else(|| self.0.get(model))
     }
 
-    fn sum(&self, rows: &[Spending]) -> f64 {
+    /// Returns the cost of what was spent, such as that of
+    /// [`Runtime::spending`](crate::Runtime::spending) or [`RunHandle::spending`](crate::RunHandle::spending). A model
+    /// without a price costs nothing.
+    pub fn cost(&self, rows: &[Spending]) -> f64 {
         rows.iter().filter_map(|row| Some(self.get(&row.provider, &row.model)?.of(&row.usage))).sum()
     }
 }
@@ -221,7 +224,7 @@ impl Middleware for CostTracker {
         }
         if let Some(most) = self.max_cost {
             let ask = |step: &ModelStep, others: &[Spending], own: &Spending| {
-                let sum = |rows: &[Spending]| self.prices.sum(rows);
+                let sum = |rows: &[Spending]| self.prices.cost(rows);
                 let (spent, expected) = (sum(&step.spent()), sum(others) + sum(std::slice::from_ref(own)));
                 let room = spent < most && spent + sum(&step.at_least()) <= most;
                 // A price or a limit that is not a number leaves no room.
@@ -257,8 +260,8 @@ impl Middleware for CostTracker {
             model: info.model,
             usage: response.usage.clone(),
             cost,
-            agent_total: self.prices.sum(&own) + amount,
-            run_total: self.prices.sum(&spent) + amount,
+            agent_total: self.prices.cost(&own) + amount,
+            run_total: self.prices.cost(&spent) + amount,
         };
         self.sinks.iter().for_each(|sink| sink.spent(&cost));
         Ok(())

@@ -34,7 +34,7 @@
 //!
 //! # #[tokio::main(flavor = "current_thread", start_paused = true)]
 //! # async fn main() -> Result<()> {
-//! let runtime = Runtime::builder().with(retry(2)).with(token_budget(50_000)).build();
+//! let runtime = Runtime::builder().with(retry(2)).with(token_budget(50_000).failing()).build();
 //! let model = ScriptedModel::new([Turn::fails(ModelErrorKind::Overloaded), Turn::text("Hello.")]);
 //! assert_eq!(Agent::new(model).runtime(&runtime).run("Hi").await?.output(), "Hello.");
 //! # Ok(())

@@ -18,8 +18,10 @@ use super::control_request::ControlRequest;
 use super::events::Events;
 use super::result::{RunEnd, RunResult};
 use super::shared::{RunShared, status_of};
+use super::spending::Ledger;
 use crate::error::{ControlError, Error, Result};
-use crate::event::{Event, RunId};
+use crate::event::{Event, RunId, Spending};
+use crate::model::Usage;
 use crate::value::{Encoded, NodeValue};
 
 /// A run, with a result of type `T`. Clones are handles of the same run.
@@ -267,6 +269,20 @@ impl<T> RunHandle<T> {
             *self.life() = life;
         }
         Ok(())
+    }
+
+    /// Returns the tokens that the run has spent so far, nested agents and workflows included. A run in a process of its own
+    /// is read up to the last event that arrived here.
+    pub fn usage(&self) -> Usage {
+        self.spending().iter().fold(Usage::default(), |mut sum, row| {
+            sum.add(&row.usage);
+            sum
+        })
+    }
+
+    /// Returns the same by agent and model. [`Prices::cost`](crate::middleware::Prices::cost) makes an amount of it.
+    pub fn spending(&self) -> Vec<Spending> {
+        Ledger::of(&self.recorded()).rows().to_vec()
     }
 
     /// The run's journal so far.

@@ -91,7 +91,7 @@ pub(crate) use self::segment::{
 };
 pub(crate) use self::shared::RunShared;
 pub(crate) use self::slots::Slot;
-pub(crate) use self::spending::Ledger;
+pub(crate) use self::spending::{Ledger, spending_of_runs, usage_of_runs};
 pub(crate) use self::state::{NodeInfo, NodeState, OpenSteps, RunState};
 pub(crate) use self::step_states::{MOST_NAMES, Seen, StepStates};
 pub(crate) use self::time_spent::time_spent;

@@ -1,13 +1,63 @@
-//! The spending of a run on models, counted from its records: by each agent and in total, nested agents included.
+//! The spending of runs on models, counted from their records: by each agent and in total, nested agents included.
 //!
 //! It decides nothing; budgets ask it.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use crate::event::{Event, EventKind, Shape, Spending, Subject};
+use super::read::read_events;
+use crate::event::{Event, EventKind, RunId, Shape, Spending, Subject};
 use crate::model::Usage;
 use crate::path::StepPath;
+use crate::store::{RunFilter, Store, StoreError, StoreErrorKind};
+
+/// Returns the tokens of all runs of a store that a filter admits, but for one of them.
+///
+/// # Errors
+/// When the runs cannot be listed, or the journal of one is needed and cannot be read.
+pub(crate) async fn usage_of_runs(
+    store: &Arc<dyn Store>,
+    filter: RunFilter,
+    except: Option<&RunId>,
+) -> Result<Usage, StoreError> {
+    let mut sum = Usage::default();
+    for run in store.list(filter).await? {
+        if except == Some(&run.run_id) {
+            continue;
+        }
+        match run.usage {
+            Some(usage) => sum.add(&usage),
+            None => spending_of_run(store, &run.run_id).await?.iter().for_each(|row| sum.add(&row.usage)),
+        }
+    }
+    Ok(sum)
+}
+
+/// Returns what all runs of a store that a filter admits have spent: a row for each agent and model, in the order in which
+/// the newest run has them first.
+///
+/// # Errors
+/// When the runs cannot be listed, or a journal cannot be read.
+pub(crate) async fn spending_of_runs(store: &Arc<dyn Store>, filter: RunFilter) -> Result<Vec<Spending>, StoreError> {
+    let mut sum = Ledger::default();
+    for run in store.list(filter).await? {
+        for spent in spending_of_run(store, &run.run_id).await? {
+            let row = sum.row(&spent);
+            row.calls = row.calls.saturating_add(spent.calls);
+            row.usage.add(&spent.usage);
+        }
+    }
+    Ok(sum.rows)
+}
+
+/// Reads the spending of a run from its journal. A run that was deleted meanwhile has none.
+async fn spending_of_run(store: &Arc<dyn Store>, run: &RunId) -> Result<Vec<Spending>, StoreError> {
+    match read_events(store, run, 0).await {
+        Ok(events) => Ok(Ledger::of(&events).rows),
+        Err(error) if error.kind() == StoreErrorKind::NotFound => Ok(Vec::new()),
+        Err(error) => Err(error),
+    }
+}
 
 #[derive(Default)]
 pub(crate) struct Ledger {
@@ -86,7 +136,7 @@ impl Ledger {
     fn row(&mut self, call: &Spending) -> &mut Spending {
         let same = |row: &Spending| row.agent == call.agent && row.provider == call.provider && row.model == call.model;
         let at = self.rows.iter().position(same).unwrap_or_else(|| {
-            self.rows.push(Spending { calls: 0, ..call.clone() });
+            self.rows.push(Spending { calls: 0, usage: Usage::default(), ..call.clone() });
             self.rows.len() - 1
         });
         &mut self.rows[at]

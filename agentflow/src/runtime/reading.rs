@@ -5,8 +5,11 @@ use super::Runtime;
 use crate::artifact::{Artifact, ArtifactRef};
 use crate::context::artifact_gone;
 use crate::error::Result;
-use crate::event::{Event, RunId};
-use crate::run::{Ended, Events, RunHandle, artifacts_of, attach, read_events, state_of};
+use crate::event::{Event, RunId, Spending};
+use crate::model::Usage;
+use crate::run::{
+    Ended, Events, RunHandle, artifacts_of, attach, read_events, spending_of_runs, state_of, usage_of_runs,
+};
 use crate::state::StateValues;
 #[cfg(feature = "cli")]
 use crate::store::RunList;
@@ -128,6 +131,40 @@ impl Runtime {
     #[cfg(feature = "cli")]
     pub(crate) async fn runs_with_unreadable(&self, filter: RunFilter) -> Result<RunList> {
         Ok(self.require_store()?.list_with_unreadable(filter).await?)
+    }
+
+    /// Returns the tokens that all runs of a filter have spent so far, unfinished ones included: of a session, of a caller, of
+    /// runs that began in a time. It reads the list of runs, and the journals of those that an earlier release began.
+    ///
+    /// ```
+    /// use std::time::{Duration, SystemTime};
+    ///
+    /// use agentflow::store::{MemoryStore, RunFilter};
+    /// use agentflow::{Result, Runtime};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<()> {
+    /// let runtime = Runtime::builder().store(MemoryStore::new()).build();
+    /// let yesterday = SystemTime::now() - Duration::from_secs(24 * 3600);
+    /// let usage = runtime.usage(RunFilter::new().caller("ada").since(yesterday.into())).await?;
+    /// assert_eq!(usage.total_tokens(), 0);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// When the runtime has no store, or it cannot list its runs.
+    pub async fn usage(&self, filter: RunFilter) -> Result<Usage> {
+        Ok(usage_of_runs(&self.require_store()?, filter, None).await?)
+    }
+
+    /// Returns the same by agent and model, with the number of calls. [`Prices::cost`](crate::middleware::Prices::cost) makes
+    /// an amount of it. It reads the journal of each run.
+    ///
+    /// # Errors
+    /// As [`usage`](Self::usage), and when a journal cannot be read.
+    pub async fn spending(&self, filter: RunFilter) -> Result<Vec<Spending>> {
+        Ok(spending_of_runs(&self.require_store()?, filter).await?)
     }
 
     /// What the store's list says of a run.

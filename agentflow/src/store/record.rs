@@ -8,6 +8,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::event::{Event, EventKind, NotUndone, PauseReason, RunBody, RunId, SessionPlace};
+use crate::model::Usage;
 use crate::time::Timestamp;
 
 /// The status of a run.
@@ -106,6 +107,10 @@ pub struct RunRecord {
     /// Where it stands in the session that it is a run of.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session: Option<Box<SessionPlace>>,
+    /// Tokens of all model answers of the run so far, those of the agents and workflows in it included. `None` for a run that
+    /// began in a release which did not count them here; [`Runtime::usage`](crate::Runtime::usage) reads its journal.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub usage: Option<Usage>,
 }
 
 impl RunRecord {
@@ -128,6 +133,7 @@ impl RunRecord {
             caller: started.caller.clone(),
             tags: started.tags.clone(),
             session: started.session.clone(),
+            usage: Some(Usage::default()),
         })
     }
 
@@ -184,6 +190,11 @@ impl RunRecord {
             EventKind::RunCompensated { left, .. } if !left.is_empty() => {
                 let why = self.error.take().unwrap_or_default();
                 self.error = Some(format!("{why}; {}", NotUndone::list(left)));
+            }
+            EventKind::ModelCompleted(response) => {
+                if let Some(usage) = &mut self.usage {
+                    usage.add(&response.usage);
+                }
             }
             EventKind::RunCompleted(_) => self.end(RunStatus::Success, None),
             EventKind::RunFailed { error } => self.end(RunStatus::Failed, Some(error.message.clone())),

@@ -4,16 +4,19 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use agentflow::agent::Limits;
+use agentflow::agent::{Limits, RunRequest};
 use agentflow::event::EventKind;
 use agentflow::middleware::{
-    Flow, Middleware, ModelStep, Price, Prices, cost_tracker, fallback_models, rate_limit, retry, token_budget,
+    Flow, Middleware, ModelStep, Price, Prices, Scope, cost_tracker, fallback_models, rate_limit, retry, token_budget,
 };
 use agentflow::model::{ModelErrorKind, ModelResponse, ModelSettings, Usage};
 use agentflow::prelude::*;
 use agentflow::runtime::RuntimeBuilder;
+use agentflow::session::Session;
+use agentflow::store::{MemoryStore, RunFilter, SqliteStore};
+use agentflow::time::Clock;
 use agentflow::{Error, RunHandle, Workflow, async_trait};
-use agentflow_testing::{ScriptedModel, Turn, check_events, test_runtime};
+use agentflow_testing::{HoldsTime, ScriptedModel, TestClock, Turn, check_events, test_runtime};
 use futures_util::future::join_all;
 
 /// How many calls were made, and how many at the same time.
@@ -231,4 +234,81 @@ async fn every_attempt_has_a_place_of_its_own() {
     let retried =
         handle.recorded().iter().filter(|event| matches!(event.kind, EventKind::ModelRetrying { .. })).count();
     assert_eq!(retried, 3 * 2);
+}
+
+/// One run of an agent that spends 40 tokens: its answer, or the class of its error.
+async fn spends_40(runtime: &Runtime, request: RunRequest) -> String {
+    let outcome =
+        agent(ScriptedModel::from_fn(|_| Turn::text("done").usage(Usage::new(30, 10))), Some(5)).runtime(runtime);
+    let outcome = outcome.run(request).await;
+    outcome.map_or_else(|error| error.kind().as_str().to_owned(), agentflow::run::RunResult::into_output)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_token_budget_counts_the_runs_of_a_session_a_caller_a_store_and_a_time() {
+    let folder = tempfile::tempdir().unwrap();
+    for (at, scope) in [Scope::Session, Scope::Caller, Scope::App].into_iter().enumerate() {
+        let file = SqliteStore::open(folder.path().join(format!("{at}.db"))).await.unwrap();
+        let builder = || Runtime::builder().clock(TestClock::new());
+        for builder in [builder().store(MemoryStore::new()), builder().store(HoldsTime::new(file))] {
+            let budget = token_budget(100).scope(scope).window(Duration::from_secs(3_600)).failing();
+            let runtime = builder.with(budget).build();
+            let own = || RunRequest::new("go").session(Session::new("s")).caller("ada");
+            let outcome =
+                [spends_40(&runtime, own()).await, spends_40(&runtime, own()).await, spends_40(&runtime, own()).await];
+            // The second run is at 80, where the budget of 100 still lets a call through.
+            assert_eq!(outcome, ["done", "done", "done"], "{scope:?}");
+            assert_eq!(spends_40(&runtime, own()).await, "budget_exceeded", "{scope:?}");
+            let other = spends_40(&runtime, RunRequest::new("go").session(Session::new("t")).caller("bob")).await;
+            assert_eq!(other, if scope == Scope::App { "budget_exceeded" } else { "done" }, "{scope:?}");
+            tokio::time::sleep(Duration::from_secs(3_601)).await;
+            assert_eq!(spends_40(&runtime, own()).await, "done", "{scope:?}");
+        }
+    }
+
+    // Each run is counted by itself where there is nothing else to count.
+    let runtime = test_runtime().with(token_budget(40).scope(Scope::Session).failing()).build();
+    assert_eq!(spends_40(&runtime, "go".into()).await, "done");
+    assert_eq!(spends_40(&runtime, "go".into()).await, "done");
+    let runtime = test_runtime().with(token_budget(40).scope(Scope::Caller).failing()).build();
+    let outcome = agent(slow(), None).runtime(&runtime).run(RunRequest::new("go").caller("ada")).await;
+    let Err(Error::Middleware { problem, .. }) = outcome else { panic!("there is nothing to count") };
+    assert!(problem.contains("Runtime::builder().store(..)"), "{problem}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn tokens_are_on_the_handle_the_record_and_in_sums() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = SqliteStore::open(folder.path().join("runs.db")).await.unwrap();
+    let clock = TestClock::new();
+    let builder = || Runtime::builder().clock(clock.clone()).agent(&agent(slow(), None).name("clerk"));
+    for builder in [builder().store(MemoryStore::new()), builder().store(HoldsTime::new(file))] {
+        let runtime = builder.build();
+        let mut begun = Vec::new();
+        for caller in ["ada", "bob"] {
+            begun.push(clock.now());
+            let request = RunRequest::new("hi").caller(caller).session(Session::new(caller));
+            let run = runtime.start_agent("clerk", request).await.unwrap();
+            run.result().await.unwrap();
+            assert_eq!(run.usage(), Usage::new(30, 10));
+            let [row] = &run.spending()[..] else { panic!("one agent and one model") };
+            assert_eq!((&*row.agent, &*row.provider, &*row.model, row.calls), ("clerk", "p", "m", 1));
+            assert_eq!(runtime.run_record(run.run_id()).await.unwrap().usage, Some(Usage::new(30, 10)));
+            let attached = runtime.attach(run.run_id()).await.unwrap();
+            attached.result().await.unwrap();
+            assert_eq!(attached.usage(), Usage::new(30, 10));
+            tokio::time::sleep(Duration::from_secs(60)).await;
+        }
+        let total = async |filter: RunFilter| runtime.usage(filter).await.unwrap().total_tokens();
+        assert_eq!(total(RunFilter::new()).await, 80);
+        assert_eq!(total(RunFilter::new().session("ada")).await, 40);
+        assert_eq!(total(RunFilter::new().caller("bob")).await, 40);
+        assert_eq!(total(RunFilter::new().caller("eve")).await, 0);
+        assert_eq!(total(RunFilter::new().since(begun[1])).await, 40);
+        assert!(runtime.runs(RunFilter::new()).await.unwrap().iter().all(|run| run.usage == Some(Usage::new(30, 10))));
+        let [row] = &runtime.spending(RunFilter::new()).await.unwrap()[..] else { panic!("one agent and one model") };
+        assert_eq!((row.calls, row.usage.total_tokens()), (2, 80));
+        let prices = Prices::new().model("p/m", Price::per_million(1_000_000.0, 2_000_000.0));
+        assert!((prices.cost(std::slice::from_ref(row)) - 100.0).abs() < 1e-9);
+    }
 }

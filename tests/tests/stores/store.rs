@@ -104,7 +104,7 @@ async fn a_file_of_the_second_layout() {
     assert_eq!(store.list(RunFilter::new()).await.unwrap().len(), 1);
     drop(store);
     let version = rusqlite::Connection::open(&path).unwrap().pragma_query_value(None, "user_version", |row| row.get(0));
-    assert_eq!(version, Ok(7));
+    assert_eq!(version, Ok(8));
 }
 
 /// A file of the layout in which tags do not have the age of their runs.

@@ -13,6 +13,7 @@ use serde_json::value::RawValue;
 use super::session_rows;
 use super::sqlite_error::StoreErrors;
 use crate::event::{Event, EventKind, PauseReason, RunId, RunStarted};
+use crate::model::Usage;
 use crate::path::StepPath;
 use crate::store::{RunRecord, RunStatus, Snapshot, StoreError, StoreErrorKind};
 use crate::time::Timestamp;
@@ -214,7 +215,7 @@ pub(super) fn snapshot(seq: i64, body: &str, run: &RunId) -> Result<Snapshot, se
 pub(super) const RECORD: &str = "runs.run_id, runs.name, runs.definition, runs.status, runs.pause_reason, runs.error, runs.created, events.id, \
      events.time, runs.key, runs.epoch, runs.owner, runs.version, runs.caller, \
      (SELECT json_group_object(tag, value) FROM tags WHERE tags.run = runs.key), \
-     runs.session, runs.session_number, runs.session_after \
+     runs.session, runs.session_number, runs.session_after, runs.usage \
      FROM runs LEFT JOIN events ON events.id = \
      (SELECT max(id) FROM events WHERE id > runs.key << 32 AND id < (runs.key + 1) << 32)";
 
@@ -258,9 +259,38 @@ pub(super) fn record(row: &Row<'_>, errors: &StoreErrors) -> Result<RunRecord, S
         error: maybe(5)?,
         created,
         updated: number(8)?.map_or(created, |time| Timestamp::from_millis(time.unsigned_abs())),
+        // A count that is damaged is read from the journal.
+        usage: maybe(18)?.and_then(|usage| serde_json::from_str(&usage).ok()),
         events: number(7)?.map_or(0, |id| seq_of(id).unsigned_abs()),
         run_id,
     })
+}
+
+/// Columns of a record that change while the run is executed.
+#[derive(PartialEq)]
+pub(super) struct Changing {
+    status: RunStatus,
+    pause_reason: Option<PauseReason>,
+    definition: Option<Arc<str>>,
+    error: Option<String>,
+    usage: Option<Usage>,
+}
+
+impl Changing {
+    pub(super) fn new(record: &RunRecord) -> Self {
+        Self {
+            status: record.status,
+            pause_reason: record.pause_reason,
+            definition: record.definition.clone(),
+            error: record.error.clone(),
+            usage: record.usage.clone(),
+        }
+    }
+}
+
+/// Returns the JSON of the tokens of a run.
+pub(super) fn usage(record: &RunRecord) -> Option<String> {
+    record.usage.as_ref().and_then(|usage| serde_json::to_string(usage).ok())
 }
 
 #[cfg(test)]

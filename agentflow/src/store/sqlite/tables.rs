@@ -9,11 +9,11 @@ use rusqlite::{Connection, OptionalExtension, params};
 use super::files::OpenFiles;
 use super::owner::{self, Owner};
 use super::recent::Recent;
-use super::row::{self, EventRow, number};
+use super::row::{self, Changing, EventRow, number};
 use super::session_rows;
 use super::sqlite_error::{Failed, StoreErrors};
 use super::upgrade::Opened;
-use crate::event::{Event, PauseReason, RunId, RunStarted};
+use crate::event::{Event, RunId, RunStarted};
 use crate::store::{
     Answered, Append, Epoch, MessageId, RunRecord, RunStatus, StateWrite, StoreError, StoreErrorKind, StoreMessage,
 };
@@ -149,8 +149,8 @@ impl Tables {
             .prepare_cached(
                 "INSERT INTO runs \
                  (run_id, version, name, definition, status, pause_reason, error, created, epoch, owner, caller, \
-                 session, session_number, session_after) \
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, 1, ?9, ?10, ?11, ?12, ?13)",
+                 session, session_number, session_after, usage) \
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, 1, ?9, ?10, ?11, ?12, ?13, ?14)",
             )?
             .execute(params![
                 run.as_str(),
@@ -166,6 +166,7 @@ impl Tables {
                 session,
                 number_in_session,
                 after,
+                row::usage(record),
             ])?;
         let key = self.connection.last_insert_rowid();
         for (tag, value) in &record.tags {
@@ -348,9 +349,9 @@ impl Tables {
         }
         let (key, mut changed) = (known.key, false);
         for event in events {
-            let before = state(&known.record);
+            let before = Changing::new(&known.record);
             known.record.apply(event);
-            changed |= before != state(&known.record);
+            changed |= before != Changing::new(&known.record);
         }
         let ended = known.record.status.has_ended();
         self.insert(key, rows)?;
@@ -381,7 +382,8 @@ impl Tables {
         *owned = open;
         self.connection
             .prepare_cached(
-                "UPDATE runs SET status = ?2, pause_reason = ?3, error = ?4, definition = ?5, owner = ?6 WHERE key = ?1",
+                "UPDATE runs SET status = ?2, pause_reason = ?3, error = ?4, definition = ?5, owner = ?6, \
+                 usage = ?7 WHERE key = ?1",
             )?
             .execute(params![
                 &*key,
@@ -390,6 +392,7 @@ impl Tables {
                 &record.error,
                 &record.definition,
                 owner.as_ref().filter(|_| *owned).map(|owner| owner.id()),
+                row::usage(record),
             ])?;
         Ok(())
     }
@@ -562,11 +565,6 @@ struct AtRest {
     key: i64,
     epoch: i64,
     status: RunStatus,
-}
-
-/// What of a record has columns of its own and changes.
-fn state(record: &RunRecord) -> (RunStatus, Option<PauseReason>, Option<Arc<str>>, Option<String>) {
-    (record.status, record.pause_reason, record.definition.clone(), record.error.clone())
 }
 
 /// A run that a newer release has written is left alone.

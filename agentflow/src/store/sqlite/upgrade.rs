@@ -18,7 +18,7 @@ use crate::store::{StoreError, StoreErrorKind};
 const APPLICATION_ID: i64 = 0x6167_6677;
 
 /// Each brings the tables from one version to the next.
-pub(super) const MIGRATIONS: [&str; 7] = [
+pub(super) const MIGRATIONS: [&str; 8] = [
     include_str!("schema/1.sql"),
     include_str!("schema/2.sql"),
     include_str!("schema/3.sql"),
@@ -26,6 +26,7 @@ pub(super) const MIGRATIONS: [&str; 7] = [
     include_str!("schema/5.sql"),
     include_str!("schema/6.sql"),
     include_str!("schema/7.sql"),
+    include_str!("schema/8.sql"),
 ];
 
 /// The version of the tables that this release writes.
