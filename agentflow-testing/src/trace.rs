@@ -100,12 +100,12 @@ fn line(event: &Event) -> Option<String> {
         EventKind::NodeReset { by } => format!("{name} by {by}"),
         EventKind::RunCompensating { error, .. } => format!("{name} {}", error.kind),
         EventKind::RunCompensated { undone, left } => format!("{name} {undone} undone, {} not", left.len()),
-        EventKind::RunPaused { reason } => format!("{name} {reason}"),
+        EventKind::RunPaused { reason, .. } => format!("{name} {reason}"),
         EventKind::ApprovalRequested(request) => {
             format!("{name} {:?} {}", request.message, request.payload)
         }
         EventKind::ApprovalResolved { answer, by } => format!("{name} by {by}: {answer}"),
-        EventKind::RunCancelled { reason } => format!("{name} {reason:?}"),
+        EventKind::RunCancelled { reason, .. } => format!("{name} {reason:?}"),
         EventKind::ModelCompleted(response) => {
             let text = response.text();
             let text = if text.is_empty() { String::new() } else { format!(" {text:?}") };

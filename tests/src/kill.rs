@@ -153,7 +153,7 @@ impl Look {
                     look.interrupted.retain(|of| !part(of));
                     look.failed.retain(|of| !part(of));
                 }
-                EventKind::RunPaused { reason: PauseReason::Operator } => look.paused = true,
+                EventKind::RunPaused { reason: PauseReason::Operator, .. } => look.paused = true,
                 // A workflow that is a step continues by itself.
                 EventKind::RunResumed { recovered: false, .. } if event.path.is_root() => look.paused = false,
                 _ => {}

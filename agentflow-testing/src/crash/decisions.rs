@@ -20,8 +20,8 @@ impl Decisions {
     pub(super) fn apply(&mut self, event: &Event) {
         let path = &event.path;
         match &event.kind {
-            EventKind::RunPaused { reason: PauseReason::Interrupted } => drop(self.workflows.insert(path.clone())),
-            EventKind::RunPaused { reason: PauseReason::Operator } => {}
+            EventKind::RunPaused { reason: PauseReason::Interrupted, .. } => drop(self.workflows.insert(path.clone())),
+            EventKind::RunPaused { reason: PauseReason::Operator, .. } => {}
             // It waits for something else, or for nothing.
             EventKind::RunPaused { .. } | EventKind::RunResumed { recovered: false, .. } => {
                 self.workflows.remove(path);

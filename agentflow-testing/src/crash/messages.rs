@@ -49,7 +49,7 @@ impl Mail {
                 self.received.push(text);
                 self.waits = false;
             }
-            EventKind::RunPaused { reason: PauseReason::Message } => self.waits = true,
+            EventKind::RunPaused { reason: PauseReason::Message, .. } => self.waits = true,
             EventKind::RunResumed { recovered: false, .. } => self.waits = false,
             EventKind::RunClosed { .. } => self.closed = true,
             kind if kind.shape().edge == Edge::Opens => drop(self.begun.insert(event.path.to_string())),

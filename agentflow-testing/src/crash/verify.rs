@@ -99,7 +99,7 @@ pub(super) fn verify(events: &[Event]) -> Verdict {
         match &event.kind {
             EventKind::RunCompleted(completed) => outcome = Outcome::Completed(output_of(completed)),
             EventKind::RunFailed { error } => outcome = Outcome::Failed(format!("{}: {}", error.kind, error.message)),
-            EventKind::RunCancelled { reason } => outcome = Outcome::Cancelled(reason.to_string()),
+            EventKind::RunCancelled { reason, .. } => outcome = Outcome::Cancelled(reason.to_string()),
             EventKind::RunResumed { recovered: false, .. } => outcome = Outcome::Open,
             EventKind::NodeReset { .. } => {
                 reset = Some(at);

@@ -170,7 +170,7 @@ async fn cancel(shared: &Shared, caller: &A2aCaller, record: RunRecord) -> Resul
     if record.status.has_ended() {
         return Err(ended());
     }
-    let cancelled = shared.runtime.cancel(&record.run_id, "its client cancelled the task");
+    let cancelled = shared.runtime.cancel(&record.run_id, "its client cancelled the task").by(Arc::clone(&caller.name));
     match tokio::time::timeout(CANCEL_WAIT, cancelled).await {
         // It undoes what it had done, and that takes longer.
         Ok(Ok(())) | Err(_) => task_now(shared, caller, &record.run_id).await,

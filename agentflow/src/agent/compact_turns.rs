@@ -80,7 +80,7 @@ pub(super) fn compact(
         | EventKind::MessageDelivered { .. } => true,
         EventKind::MessageReceived { number, .. } => *number <= delivered,
         // It waited for a message, and does no more.
-        EventKind::RunPaused { reason } => {
+        EventKind::RunPaused { reason, .. } => {
             waited = *reason == PauseReason::Message;
             waited
         }

@@ -137,7 +137,7 @@ impl Run {
             if store.read(run, 0, 2).await? != [Event::clone(first)] {
                 return Ok(());
             }
-            let kind = EventKind::RunCancelled { reason: reason.into() };
+            let kind = EventKind::RunCancelled { reason: reason.into(), by: None };
             let time = self.segment.shared.now();
             let end = Event { run_id: run.clone(), seq: 2, part: 0, time, path: StepPath::root(), kind };
             store.amend(run, 1, vec![end]).await

@@ -113,7 +113,7 @@ impl Chat {
                 biased;
                 event = run.next() => event,
                 line = lines.meanwhile() => {
-                    send(handle, line, lines).await;
+                    send(handle, &self.by, line, lines).await;
                     continue;
                 }
             };
@@ -274,11 +274,11 @@ impl Followed {
 }
 
 /// Sends the run what the person has typed meanwhile. One that takes it no more has ended: it is the next question.
-async fn send(handle: &RunHandle<Encoded>, line: String, lines: &mut Lines) {
+async fn send(handle: &RunHandle<Encoded>, by: &str, line: String, lines: &mut Lines) {
     if line.trim().is_empty() {
         return;
     }
-    match handle.send_message(line.as_str()).await {
+    match handle.send_message(line.as_str()).by(by).await {
         Ok(()) => note(format_args!("{DIM}the agent sees this after what it does now{DIM:#}")),
         Err(_) => lines.early.push_back(line),
     }

@@ -10,6 +10,7 @@ use super::args::BeganArgs;
 use super::print::{Answer, DIM, Stop, counted, json_line, note, short};
 use super::progress::Progress;
 use super::run_args::RunArgs;
+use super::runs::operator;
 use super::{ctrl_c, model, workflow_as_task};
 use crate::agent::{Agent, Limits, RunRequest};
 use crate::error::Error;
@@ -99,7 +100,7 @@ async fn watch(run: &mut RunStream, mut see: impl FnMut(&Event) -> Result<(), St
                 if told.is_ok() {
                     note("stopping; Ctrl-C again does not wait for it");
                     // It may have ended meanwhile.
-                    let _ = run.handle().cancel(CTRL_C).await;
+                    let _ = run.handle().cancel(CTRL_C).by(operator()).await;
                 }
                 continue;
             }

@@ -100,24 +100,24 @@ async fn command(runtime: &Runtime, command: RunsCommand) -> Result<(), Stop> {
         RunsCommand::Cancel { run, reason } => cancel(runtime, &RunId::new(run), &reason).await,
         RunsCommand::Pause { run } => {
             let run = RunId::new(run);
-            runtime.pause(&run).await?;
+            runtime.pause(&run).by(operator()).await?;
             said("paused")
         }
         RunsCommand::Unpause { run } => {
             let run = RunId::new(run);
-            runtime.unpause(&run).await?;
+            runtime.unpause(&run).by(operator()).await?;
             said("no longer paused")
         }
         RunsCommand::Send { run, text } => {
             let run = RunId::new(run);
-            runtime.send_message(&run, text).await?;
+            runtime.send_message(&run, text).by(operator()).await?;
             said(match runtime.run_record(&run).await?.status {
                 RunStatus::Queued => "sent; the model sees it when the run is resumed by a program that has its agent",
                 _ => "sent",
             })
         }
         RunsCommand::Close { run } => {
-            runtime.close(&RunId::new(run)).await?;
+            runtime.close(&RunId::new(run)).by(operator()).await?;
             said("closed")
         }
         RunsCommand::Delete { run } => {
@@ -186,7 +186,7 @@ async fn command(runtime: &Runtime, command: RunsCommand) -> Result<(), Stop> {
 
 /// Cancels a run, and says meanwhile which answer its undoing waits for, and then what is not undone.
 async fn cancel(runtime: &Runtime, run: &RunId, reason: &str) -> Result<(), Stop> {
-    let mut cancelled = pin!(runtime.cancel(run, reason));
+    let mut cancelled = pin!(runtime.cancel(run, reason).by(operator()).into_future());
     let mut asked = BTreeSet::new();
     let cancelled = loop {
         tokio::select! {

@@ -59,7 +59,7 @@ impl Tree {
             EventKind::ApprovalResolved { answer, by } => {
                 self.end(&path, format_args!("answered by {}: {}", short(by), short(answer.as_str())));
             }
-            EventKind::RunPaused { reason } => self.say(format_args!("{DIM}paused: {reason}{DIM:#}")),
+            EventKind::RunPaused { reason, .. } => self.say(format_args!("{DIM}paused: {reason}{DIM:#}")),
             EventKind::RunResumed { recovered: true, .. } => self.say(format_args!("{DIM}resumed{DIM:#}")),
             EventKind::RunResumed { .. } => self.say(format_args!("{DIM}continues{DIM:#}")),
             EventKind::ModelStarted { model, .. } => self.detail(event, format_args!("asks {}", short(model))),

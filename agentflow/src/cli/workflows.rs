@@ -8,6 +8,7 @@ use tokio::sync::oneshot;
 
 use super::args::{BeganArgs, GraphFormat, WorkflowRunArgs, WorkflowViewCommand};
 use super::print::{Answer, BOLD, DIM, Stop, json_line, line, note};
+use super::runs::operator;
 use super::tree::Tree;
 use super::workflow_as_task::named;
 use super::{ctrl_c, runs, validate, workflow_diff};
@@ -244,7 +245,7 @@ pub(super) async fn follow(handle: RunHandle<Encoded>, how: Follow<'_>) -> Resul
                         return Err(Stop::Interrupted);
                     }
                     // It may have ended meanwhile.
-                    let _ = handle.cancel("stopped by Ctrl-C").await;
+                    let _ = handle.cancel("stopped by Ctrl-C").by(operator()).await;
                 }
                 continue;
             }

@@ -59,6 +59,9 @@ pub enum EventKind {
     RunCancelled {
         /// Who or what stopped it.
         reason: Arc<str>,
+        /// The operator who cancelled it, as [`ControlCall::by`](crate::run::ControlCall::by) names them.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        by: Option<Arc<str>>,
     },
     /// A run failed or was cancelled and undoes the calls that it had completed, the last one first; it ends after
     /// that. The calls that undo are below those that they undo, at `undo#1`.
@@ -69,6 +72,9 @@ pub enum EventKind {
         /// Who or what stopped the run, when it was cancelled.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         cancelled: Option<Arc<str>>,
+        /// The operator who cancelled it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        by: Option<Arc<str>>,
     },
     /// What could be undone is undone.
     #[serde(rename = "run.compensated")]
@@ -84,6 +90,9 @@ pub enum EventKind {
     RunPaused {
         /// What it waits for.
         reason: PauseReason,
+        /// The operator who paused it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        by: Option<Arc<str>>,
     },
     /// A paused run was unpaused, or a run that its process left unfinished was resumed.
     #[serde(rename = "run.resumed")]
@@ -100,6 +109,9 @@ pub enum EventKind {
         /// No process executes the run: it continues when one resumes it.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         queued: bool,
+        /// The operator who unpaused it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        by: Option<Arc<str>>,
     },
     /// A live run takes no messages any more: it ends with its answer to those that it has.
     #[serde(rename = "run.closed")]
@@ -107,6 +119,9 @@ pub enum EventKind {
         /// Whether nobody had sent it a message for as long as it waits.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         idle: bool,
+        /// Who closed it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        by: Option<Arc<str>>,
     },
     /// A message for the agent was accepted while its run was unfinished; a model sees it at its next call.
     #[serde(rename = "message.received")]
@@ -117,6 +132,9 @@ pub enum EventKind {
         id: Arc<str>,
         /// What was sent.
         message: Arc<Message>,
+        /// Who sent it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        by: Option<Arc<str>>,
     },
     /// The messages up to a number are part of the conversation from here on.
     #[serde(rename = "message.delivered")]
@@ -423,12 +441,31 @@ impl EventKind {
     pub(crate) fn compensating_cancelled(reason: Arc<str>) -> Self {
         let message = format!("{RUN_CANCELLED}: {reason}");
         let error = Arc::new(Failure::new(FailureKind::Cancelled, message));
-        Self::RunCompensating { error, cancelled: Some(reason) }
+        Self::RunCompensating { error, cancelled: Some(reason), by: None }
+    }
+
+    /// Adds the operator who asked for a control request to the event that grants it.
+    pub(crate) fn asked_by(mut self, operator: Option<&Arc<str>>) -> Self {
+        if let Self::RunPaused { by, .. }
+        | Self::RunResumed { by, .. }
+        | Self::RunCancelled { by, .. }
+        | Self::RunCompensating { by, .. }
+        | Self::RunClosed { by, .. }
+        | Self::MessageReceived { by, .. } = &mut self
+        {
+            *by = operator.cloned();
+        }
+        self
+    }
+
+    /// Creates the event of a run that waits, such as for a person or a message.
+    pub(crate) const fn paused(reason: PauseReason) -> Self {
+        Self::RunPaused { reason, by: None }
     }
 
     /// A paused run, or a workflow in it, continues.
     pub(crate) const fn resumed() -> Self {
-        Self::RunResumed { recovered: false, redefined: None, waiting: None, queued: false }
+        Self::RunResumed { recovered: false, redefined: None, waiting: None, queued: false, by: None }
     }
 
     /// The beginning of a run, with the id of the definition that it goes by.
@@ -457,7 +494,7 @@ impl EventKind {
 
     /// A run is resumed from its journal.
     pub(crate) const fn recovered(redefined: Option<Arc<Redefined>>) -> Self {
-        Self::RunResumed { recovered: true, redefined, waiting: None, queued: false }
+        Self::RunResumed { recovered: true, redefined, waiting: None, queued: false, by: None }
     }
 
     /// Whether something begins that may not simply be done again.

@@ -55,8 +55,9 @@ impl fmt::Display for Written<'_> {
                 0 => write!(f, " {undone} undone"),
                 left => write!(f, " {undone} undone, {left} not"),
             },
-            EventKind::RunPaused { reason } => write!(f, " {reason}"),
-            EventKind::RunResumed { recovered, .. } => f.write_str(if *recovered { " from its journal" } else { "" }),
+            EventKind::RunPaused { reason, by } => write!(f, " {reason}{}", By(by.as_deref())),
+            EventKind::RunResumed { recovered: true, .. } => f.write_str(" from its journal"),
+            EventKind::RunResumed { by, .. } => write!(f, "{}", By(by.as_deref())),
             EventKind::NodeStarted { attempt: 1, .. } => Ok(()),
             EventKind::NodeStarted { attempt, .. } => write!(f, " attempt {attempt}"),
             EventKind::NodeCompleted { output, duration_ms, .. } => {
@@ -75,10 +76,11 @@ impl fmt::Display for Written<'_> {
                 write!(f, " {}: {}", Short(&request.message), Short(request.payload.as_str()))
             }
             EventKind::ApprovalResolved { answer, by } => write!(f, " by {by}: {}", Short(answer.as_str())),
-            EventKind::RunCancelled { reason } => write!(f, " {reason}"),
-            EventKind::RunClosed { idle } => f.write_str(if *idle { " without a message in time" } else { "" }),
-            EventKind::MessageReceived { number, message, .. } => {
-                write!(f, " {number}: {}", Short(&message.text()))
+            EventKind::RunCancelled { reason, by } => write!(f, " {reason}{}", By(by.as_deref())),
+            EventKind::RunClosed { idle: true, .. } => f.write_str(" without a message in time"),
+            EventKind::RunClosed { by, .. } => write!(f, "{}", By(by.as_deref())),
+            EventKind::MessageReceived { number, message, by, .. } => {
+                write!(f, " {number}{}: {}", By(by.as_deref()), Short(&message.text()))
             }
             EventKind::MessageDelivered { number } => write!(f, " {number}"),
             EventKind::ModelRetrying { error, delay_ms } => {
@@ -128,6 +130,15 @@ impl fmt::Display for Began<'_> {
             Some(message) => write!(f, ": {}", Short(&message.text())),
             None => Ok(()),
         }
+    }
+}
+
+/// The operator of a control request, if one is recorded.
+struct By<'a>(Option<&'a str>);
+
+impl fmt::Display for By<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.map_or(Ok(()), |by| write!(f, " by {by}"))
     }
 }
 

@@ -154,7 +154,7 @@ impl StepHost {
             // What becomes of the step itself is recorded where the run is.
             Subject::Node | Subject::Approval => path != step,
             Subject::Run => match kind {
-                EventKind::RunPaused { reason } => *reason != PauseReason::Operator,
+                EventKind::RunPaused { reason, .. } => *reason != PauseReason::Operator,
                 EventKind::RunResumed { recovered, redefined, .. } => !recovered && redefined.is_none(),
                 EventKind::RunStep { .. } => true,
                 _ => false,
@@ -268,7 +268,7 @@ impl HandedOut {
         if run.is_held() {
             let request = if run.is_draining() { ControlRequest::Drain } else { ControlRequest::Pause };
             // The receiver is here.
-            let _ = first.send(Asked { request, reply: None });
+            let _ = first.send(Asked { request, by: None, reply: None });
         }
         let host = StepHost(Arc::new(Inner {
             run: Arc::clone(run),

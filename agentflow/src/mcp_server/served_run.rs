@@ -250,7 +250,7 @@ impl Followed<'_, '_> {
                 tokio::select! {
                     biased;
                     Some(event) = events.next() => match &event.kind {
-                        EventKind::RunPaused { reason: PauseReason::Interrupted } if self.is_interrupted().await => {
+                        EventKind::RunPaused { reason: PauseReason::Interrupted, .. } if self.is_interrupted().await => {
                             return Ok(self.interrupted().into());
                         }
                         kind => shown.show(kind).await,

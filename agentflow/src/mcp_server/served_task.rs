@@ -20,6 +20,7 @@ use super::server_settings::Shared;
 use super::{served_answer, served_call, served_question, served_run};
 use crate::error::{ControlErrorKind, Error};
 use crate::event::PauseReason;
+use crate::run::ControlCall;
 use crate::runtime::{EntryKind, OpenQuestion};
 use crate::store::{RunRecord, RunStatus};
 use crate::text::head;
@@ -121,6 +122,7 @@ pub(super) async fn cancel(
         return Ok(());
     }
     let cancelling = shared.runtime.cancel(&record.run_id, CANCELLED);
+    let cancelling = served_call::caller(context).into_iter().fold(cancelling, ControlCall::by);
     match tokio::time::timeout(CANCELLING, cancelling).await {
         // It has ended meanwhile.
         Ok(Ok(()) | Err(Error::Control(_))) | Err(_) => Ok(()),

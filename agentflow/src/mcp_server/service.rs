@@ -29,7 +29,7 @@ use super::{
     given_answers, request_kind, served_answer, served_call, served_reads, served_run, served_task, unread_request,
 };
 use crate::mcp::Ending;
-use crate::run::RunHandle;
+use crate::run::{ControlCall, RunHandle};
 use crate::runtime::EntryKind;
 use crate::schema_check::SchemaCheck;
 use crate::text::{head, name_hint};
@@ -202,7 +202,8 @@ impl Service {
             () = context.ct.cancelled() => {
                 // One that went away cancels nothing: whoever has the store can still read the run.
                 if !self.has_ended(context) {
-                    let _ = run.cancel(CANCELLED).await;
+                    let cancelling = run.cancel(CANCELLED);
+                    let _ = served_call::caller(context).into_iter().fold(cancelling, ControlCall::by).await;
                 }
                 Ok(stopped)
             }

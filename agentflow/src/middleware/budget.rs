@@ -1,5 +1,5 @@
 //! `token_budget`: a limit on the tokens of an agent, a run, or several runs. It counts from the journal and the store's
-//! list of runs, and keeps no count of its own, so a crash loses nothing.
+//! list of runs, and stores no count, so a crash loses nothing.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -55,13 +55,13 @@ pub enum Scope {
     Run,
     /// Those of one invocation: of one agent of the run. The key is `temp:_token_count`.
     Invocation,
-    /// Those of all runs of the run's [session](crate::session). A run without a session is counted by itself. The key is
+    /// Counts all runs of the run's [session](crate::session). A run without a session is counted by itself. The key is
     /// `_token_count`.
     Session,
-    /// Those of all runs of the run's [caller](crate::agent::RunRequest::caller). A run without a caller is counted by itself.
+    /// Counts all runs of the run's [caller](crate::agent::RunRequest::caller). A run without a caller is counted by itself.
     /// The key is `user:_token_count`.
     Caller,
-    /// Those of all runs of the runtime's store. The key is `app:_token_count`.
+    /// Counts all runs of the runtime's store. The key is `app:_token_count`.
     App,
 }
 

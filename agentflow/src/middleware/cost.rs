@@ -79,8 +79,7 @@ impl Prices {
         self.0.get(&format!("{provider}/{model}")).or_else(|| self.0.get(model))
     }
 
-    /// Returns the cost of what was spent, such as that of
-    /// [`Runtime::spending`](crate::Runtime::spending) or [`RunHandle::spending`](crate::RunHandle::spending). A model
+    /// Returns the cost of rows from [`Runtime::spending`](crate::Runtime::spending) or [`RunHandle::spending`](crate::RunHandle::spending). A model
     /// without a price costs nothing.
     pub fn cost(&self, rows: &[Spending]) -> f64 {
         rows.iter().filter_map(|row| Some(self.get(&row.provider, &row.model)?.of(&row.usage))).sum()

@@ -114,7 +114,9 @@ fn outcome(shared: &Arc<RunShared>, end: EventKind) -> Result<Ended> {
             RunCompleted::Workflow(workflow) => Ended::Workflow(workflow.output.clone()),
         }),
         EventKind::RunFailed { error } => Err(Error::Recorded(error)),
-        EventKind::RunCancelled { reason } => Err(Error::Cancelled { reason }.with_not_undone(shared.log.not_undone())),
+        EventKind::RunCancelled { reason, .. } => {
+            Err(Error::Cancelled { reason }.with_not_undone(shared.log.not_undone()))
+        }
         _ => Err(Error::Lost { reason: "the run has no end".to_owned() }),
     }
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use super::attach::attach;
 use super::control_events::Recorder;
-use super::control_request::ControlRequest;
+use super::control_request::{ControlRequest, StoredRequest};
 use super::done_calls::{DoneCalls, NewerEvent, Undo};
 use super::host::Host;
 use super::live::Found;
@@ -26,7 +26,13 @@ const PATIENCE: Duration = Duration::from_secs(30);
 pub(super) const LOOK: (Duration, Duration) = (Duration::from_millis(20), Duration::from_millis(200));
 
 /// Does what is asked of a run, wherever it is executed, and returns when that is kept.
-pub(crate) async fn control(host: &Arc<Host>, run: &RunId, request: ControlRequest) -> Result<()> {
+/// `by` is the operator who asks, where the request does not name them.
+pub(crate) async fn control(
+    host: &Arc<Host>,
+    run: &RunId,
+    request: ControlRequest,
+    by: Option<Arc<str>>,
+) -> Result<()> {
     let store = host.require_store()?;
     let Some(here) = host.live.as_ref() else { return Err(StoreError::no_store().into()) };
     // Number of events in the journal when the process that executes the run was first asked. That process may record the
@@ -43,7 +49,7 @@ pub(crate) async fn control(host: &Arc<Host>, run: &RunId, request: ControlReque
                     }
                 }
                 let events = live.log.visible();
-                match live.ask(request.clone()).await {
+                match live.ask(request.clone(), by.clone()).await {
                     Some(outcome) => return Ok(outcome?),
                     // It stopped before the outcome was told: what it is now is looked at anew.
                     None => {
@@ -54,7 +60,7 @@ pub(crate) async fn control(host: &Arc<Host>, run: &RunId, request: ControlReque
             }
             Found::Free(reservation) => reservation,
         };
-        match control_at_rest(host, &store, run, &request, asked_after, &mut events_read).await {
+        match control_at_rest(host, &store, run, (&request, by.as_ref()), asked_after, &mut events_read).await {
             // Its journal grew meanwhile.
             Err(Error::Store(error)) if error.kind() == StoreErrorKind::Fenced => continue,
             Err(Error::Store(error)) if error.kind() == StoreErrorKind::Busy => {
@@ -67,7 +73,7 @@ pub(crate) async fn control(host: &Arc<Host>, run: &RunId, request: ControlReque
             Err(error) => return Err(error),
         }
         drop(reservation);
-        if let Some(outcome) = control_elsewhere(&store, run, &request).await? {
+        if let Some(outcome) = control_elsewhere(&store, run, &request, by.clone()).await? {
             return Ok(outcome?);
         }
     }
@@ -164,7 +170,7 @@ async fn control_at_rest(
     host: &Arc<Host>,
     store: &Arc<dyn Store>,
     run: &RunId,
-    request: &ControlRequest,
+    (request, by): (&ControlRequest, Option<&Arc<str>>),
     asked_after: Option<u64>,
     events_read: &mut u64,
 ) -> Result<Then> {
@@ -198,6 +204,7 @@ async fn control_at_rest(
     };
     let events_of = |new: Vec<(StepPath, EventKind)>, after: u64| -> Vec<Event> {
         let event = |(seq, (path, kind))| {
+            let kind = EventKind::asked_by(kind, by);
             let kind = if let Some(redactor) = &host.redactor { redactor.event(kind) } else { kind };
             Event { run_id: run.clone(), seq, part: 0, time, path, kind }
         };
@@ -237,7 +244,10 @@ fn end_without_undoing(events: &[Event], new: &[Event]) -> Option<Vec<(StepPath,
     let mut left: Vec<NotUndone> = undos.into_iter().filter_map(Undo::not_undone).collect();
     left.extend(newer.map(NewerEvent::not_undone));
     let root = StepPath::root;
-    Some(vec![(root(), EventKind::RunCompensated { undone: 0, left }), (root(), EventKind::RunCancelled { reason })])
+    Some(vec![
+        (root(), EventKind::RunCompensated { undone: 0, left }),
+        (root(), EventKind::RunCancelled { reason, by: None }),
+    ])
 }
 
 /// Leaves the request for the process that executes the run and waits for its outcome; `None` when that process no
@@ -246,8 +256,10 @@ async fn control_elsewhere(
     store: &Arc<dyn Store>,
     run: &RunId,
     request: &ControlRequest,
+    by: Option<Arc<str>>,
 ) -> Result<Option<Result<(), ControlError>>> {
-    let body = serde_json::to_string(request).map_err(|error| Error::value(&Arc::from("a control request"), &error))?;
+    let body = StoredRequest::new(request.clone(), by);
+    let body = serde_json::to_string(&body).map_err(|error| Error::value(&Arc::from("a control request"), &error))?;
     let message = match store.send(run, body).await {
         Ok(message) => message,
         Err(error) if error.kind() == StoreErrorKind::Ended => return Ok(None),
@@ -303,11 +315,11 @@ fn answers(request: &ControlRequest, answer: &Event, before: &[Event]) -> bool {
 fn is_done(request: &ControlRequest, event: &Event) -> bool {
     let is_of = |node: &str| event.path.to_string() == *node;
     match (request, &event.kind) {
-        (ControlRequest::Pause, EventKind::RunPaused { reason }) => *reason == PauseReason::Operator,
+        (ControlRequest::Pause, EventKind::RunPaused { reason, .. }) => *reason == PauseReason::Operator,
         (ControlRequest::Unpause, EventKind::RunResumed { recovered: false, .. }) => event.path.is_root(),
         (
             ControlRequest::Cancel { reason },
-            EventKind::RunCancelled { reason: of } | EventKind::RunCompensating { cancelled: Some(of), .. },
+            EventKind::RunCancelled { reason: of, .. } | EventKind::RunCompensating { cancelled: Some(of), .. },
         ) => **of == **reason,
         (ControlRequest::Retry { node, by }, EventKind::NodeReset { by: of }) => is_of(node) && **of == **by,
         (ControlRequest::Answer { node, answer, by, .. }, EventKind::ApprovalResolved { answer: given, by: of }) => {
@@ -351,7 +363,7 @@ mod tests {
         let answer = Encoded::from_json("{\"comment\":\"swordfish, please\"}".to_owned()).unwrap();
         let reason = "no swordfish".to_owned();
         let kinds = [
-            EventKind::RunCancelled { reason: reason.as_str().into() },
+            EventKind::RunCancelled { reason: reason.as_str().into(), by: None },
             EventKind::NodeReset { by: by.as_str().into() },
             EventKind::ApprovalResolved { answer: answer.clone(), by: by.as_str().into() },
         ];

@@ -46,7 +46,7 @@ impl Host {
             ControlRequest::Pause if paused_for == Some(PauseReason::Operator) => {
                 return Err(ControlError::state("paused", "paused already"));
             }
-            ControlRequest::Pause => vec![(StepPath::root(), EventKind::RunPaused { reason: PauseReason::Operator })],
+            ControlRequest::Pause => vec![(StepPath::root(), EventKind::paused(PauseReason::Operator))],
             ControlRequest::Unpause if paused_for == Some(PauseReason::Operator) => {
                 vec![resumed(StepPath::root(), state.waits_beside_the_operator(), recorder)]
             }
@@ -65,7 +65,7 @@ impl Host {
                 // What it had done is undone then, and it ends after that.
                 let end = match state.compensates {
                     true => EventKind::compensating_cancelled(reason),
-                    false => EventKind::RunCancelled { reason },
+                    false => EventKind::RunCancelled { reason, by: None },
                 };
                 events.push((StepPath::root(), end));
                 events
@@ -266,5 +266,5 @@ fn continues(state: &RunState, node: &StepPath, recorder: Recorder) -> Vec<(Step
 
 fn resumed(path: StepPath, waiting: Option<PauseReason>, recorder: Recorder) -> (StepPath, EventKind) {
     let queued = recorder == Recorder::AtRest && waiting.is_none();
-    (path, EventKind::RunResumed { recovered: false, redefined: None, waiting, queued })
+    (path, EventKind::RunResumed { recovered: false, redefined: None, waiting, queued, by: None })
 }

@@ -56,7 +56,7 @@ impl ControlRequest {
     /// The same as its record has it, where texts are taken out of records.
     pub(super) fn recorded_by(&self, redactor: &Redactor) -> Self {
         let recorded = match self {
-            Self::Cancel { reason } => EventKind::RunCancelled { reason: reason.as_str().into() },
+            Self::Cancel { reason } => EventKind::RunCancelled { reason: reason.as_str().into(), by: None },
             Self::Retry { by, .. } => EventKind::NodeReset { by: by.as_str().into() },
             Self::Answer { answer, by, .. } => {
                 EventKind::ApprovalResolved { answer: answer.clone(), by: by.as_str().into() }
@@ -64,7 +64,9 @@ impl ControlRequest {
             Self::Pause | Self::Unpause | Self::Drain | Self::Message { .. } | Self::Close => return self.clone(),
         };
         match (self, redactor.event(recorded)) {
-            (Self::Cancel { .. }, EventKind::RunCancelled { reason }) => Self::Cancel { reason: reason.to_string() },
+            (Self::Cancel { .. }, EventKind::RunCancelled { reason, .. }) => {
+                Self::Cancel { reason: reason.to_string() }
+            }
             (Self::Retry { node, .. }, EventKind::NodeReset { by }) => {
                 Self::Retry { node: node.clone(), by: by.to_string() }
             }
@@ -114,10 +116,37 @@ impl ControlRequest {
     }
 }
 
+/// A control request as it is left in the store for another process. One without an operator has the form of releases that
+/// recorded none.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(untagged)]
+pub(super) enum StoredRequest {
+    Plain(ControlRequest),
+    By { request: ControlRequest, by: Arc<str> },
+}
+
+impl StoredRequest {
+    pub(super) fn new(request: ControlRequest, by: Option<Arc<str>>) -> Self {
+        match by {
+            None => Self::Plain(request),
+            Some(by) => Self::By { request, by },
+        }
+    }
+
+    pub(super) fn asked(self, reply: Option<Reply>) -> Asked {
+        match self {
+            Self::Plain(request) => Asked { request, by: None, reply },
+            Self::By { request, by } => Asked { request, by: Some(by), reply },
+        }
+    }
+}
+
 /// A control request on its way to a run, with who waits for its outcome.
 #[derive(Debug)]
 pub(crate) struct Asked {
     pub(crate) request: ControlRequest,
+    /// The operator who asks.
+    pub(crate) by: Option<Arc<str>>,
     pub(crate) reply: Option<Reply>,
 }
 
@@ -128,4 +157,23 @@ pub(crate) enum Reply {
     Caller(oneshot::Sender<Result<(), ControlError>>),
     /// Another process, which left a message in the store.
     Message(MessageId),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stored_request_without_an_operator_has_its_former_form() {
+        let plain = serde_json::to_string(&StoredRequest::new(ControlRequest::Pause, None)).unwrap();
+        assert_eq!(plain, "\"pause\"");
+        let by = serde_json::to_string(&StoredRequest::new(ControlRequest::Pause, Some("ada".into()))).unwrap();
+        for (text, expected) in [(plain.as_str(), None), (by.as_str(), Some("ada"))] {
+            let asked = serde_json::from_str::<StoredRequest>(text).unwrap().asked(None);
+            assert_eq!((asked.request, asked.by.as_deref()), (ControlRequest::Pause, expected), "{text}");
+        }
+        let cancel = r#"{"cancel": {"reason": "too late"}}"#;
+        let asked = serde_json::from_str::<StoredRequest>(cancel).unwrap().asked(None);
+        assert_eq!(asked.request, ControlRequest::Cancel { reason: "too late".to_owned() });
+    }
 }

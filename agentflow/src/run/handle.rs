@@ -14,6 +14,7 @@ use tokio::task::{AbortHandle, JoinHandle};
 use super::approval::Approval;
 use super::attach::attach;
 use super::by_id;
+use super::control_call::ControlCall;
 use super::control_request::ControlRequest;
 use super::events::Events;
 use super::result::{RunEnd, RunResult};
@@ -182,8 +183,8 @@ impl<T> RunHandle<T> {
     /// # Errors
     /// [`Error::Control`] when the run has ended, also when it ended by itself meanwhile.
     #[doc(alias = "send_cancellation")]
-    pub async fn cancel(&self, reason: impl Into<String>) -> Result<()> {
-        self.ask(ControlRequest::Cancel { reason: reason.into() }).await
+    pub fn cancel(&self, reason: impl Into<String>) -> ControlCall<'_> {
+        self.control(Ok(ControlRequest::Cancel { reason: reason.into() }))
     }
 
     /// Stops the run here as if its process had ended: no end is recorded, and with a store it can be resumed. One that
@@ -201,16 +202,16 @@ impl<T> RunHandle<T> {
     ///
     /// # Errors
     /// [`Error::Control`] when the run is paused already, or has ended.
-    pub async fn pause(&self) -> Result<()> {
-        self.ask(ControlRequest::Pause).await
+    pub fn pause(&self) -> ControlCall<'_> {
+        self.control(Ok(ControlRequest::Pause))
     }
 
     /// Continues a run that an operator paused.
     ///
     /// # Errors
     /// [`Error::Control`] when it is not paused, or waits for something else.
-    pub async fn unpause(&self) -> Result<()> {
-        self.ask(ControlRequest::Unpause).await
+    pub fn unpause(&self) -> ControlCall<'_> {
+        self.control(Ok(ControlRequest::Unpause))
     }
 
     /// Runs a failed or interrupted node again, with what depends on it, as
@@ -220,7 +221,7 @@ impl<T> RunHandle<T> {
     /// # Errors
     /// [`Error::Control`] when there is no such node, or it has not failed.
     pub async fn retry(&self, node: &str, by: &str) -> Result<()> {
-        self.ask(ControlRequest::Retry { node: node.to_owned(), by: by.to_owned() }).await
+        self.ask(ControlRequest::Retry { node: node.to_owned(), by: by.to_owned() }, None).await
     }
 
     /// Answers the question of a gate, or of a node that needs approval, in the words of the usual question. `node` is as for
@@ -239,18 +240,25 @@ impl<T> RunHandle<T> {
     /// As [`Runtime::answer`](crate::Runtime::answer).
     pub async fn answer<A: Serialize + Sync + ?Sized>(&self, node: &str, answer: &A, by: &str) -> Result<()> {
         let answer = Encoded::new(answer).map_err(|error| Error::value(&Arc::from(node), &error))?;
-        self.ask(ControlRequest::answer(node, answer, by)).await
+        self.ask(ControlRequest::answer(node, answer, by), None).await
     }
 
-    pub(super) async fn ask(&self, request: ControlRequest) -> Result<()> {
+    pub(super) fn control(&self, request: Result<ControlRequest>) -> ControlCall<'_> {
+        ControlCall::new(request, |request, by| Box::pin(self.ask(request, by)))
+    }
+
+    async fn ask(&self, request: ControlRequest, by: Option<Arc<str>>) -> Result<()> {
         let (shared, is_executed) = {
             let life = self.life();
             (Arc::clone(&life.shared), life.task.is_some())
         };
+        if request == ControlRequest::Close && shared.log.was_closed() {
+            return Ok(());
+        }
         let done = request.done();
         if is_executed
             && !shared.log.is_closed()
-            && let Some(outcome) = shared.ask(request.clone()).await
+            && let Some(outcome) = shared.ask(request.clone(), by.clone()).await
         {
             return Ok(outcome?);
         }
@@ -262,7 +270,7 @@ impl<T> RunHandle<T> {
             .into());
         }
         let retried = matches!(request, ControlRequest::Retry { .. });
-        by_id::control(&shared.host, &self.run.id, request).await?;
+        by_id::control(&shared.host, &self.run.id, request, by).await?;
         if retried {
             // It has another life now, here or elsewhere.
             let life = attach(&shared.host, &self.run.id).await?;
@@ -271,7 +279,7 @@ impl<T> RunHandle<T> {
         Ok(())
     }
 
-    /// Returns the tokens that the run has spent so far, nested agents and workflows included. A run in a process of its own
+    /// Returns the tokens that the run has spent so far, nested agents and workflows included. A run of another process
     /// is read up to the last event that arrived here.
     pub fn usage(&self) -> Usage {
         self.spending().iter().fold(Usage::default(), |mut sum, row| {

@@ -12,7 +12,7 @@ use std::time::Duration;
 use tokio::runtime::{self, Handle};
 use tokio::sync::watch;
 
-use super::control_request::{Asked, ControlRequest, Reply};
+use super::control_request::{Reply, StoredRequest};
 use super::shared::RunShared;
 use crate::error::ControlError;
 use crate::event::RunId;
@@ -263,8 +263,8 @@ pub(crate) fn deliver(shared: &Arc<RunShared>, message: StoreMessage) {
     if !shared.take_message(message.id) {
         return;
     }
-    match serde_json::from_str::<ControlRequest>(&message.body) {
-        Ok(request) => shared.request(Asked { request, reply: Some(Reply::Message(message.id)) }),
+    match serde_json::from_str::<StoredRequest>(&message.body) {
+        Ok(request) => shared.request(request.asked(Some(Reply::Message(message.id)))),
         Err(error) => {
             let error = shared.host.redacted(error);
             tracing::warn!(run = %shared.id, error, "a message from another process is not understood");

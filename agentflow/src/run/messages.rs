@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use super::control_call::ControlCall;
 use super::control_request::{Asked, ControlRequest, Reply};
 use super::handle::RunHandle;
 use super::host::Host;
@@ -72,13 +73,13 @@ impl RunState {
                 over()?;
                 let number = self.sent.next()?;
                 let (id, message) = (id.as_str().into(), Arc::clone(message));
-                Ok(Some(EventKind::MessageReceived { number, id, message }))
+                Ok(Some(EventKind::MessageReceived { number, id, message, by: None }))
             }
             _ if self.sent.closed => Ok(None),
             _ => {
                 over()?;
                 match self.live {
-                    true => Ok(Some(EventKind::RunClosed { idle: false })),
+                    true => Ok(Some(EventKind::RunClosed { idle: false, by: None })),
                     false => Err(ControlError::state(request.done(), NOT_LIVE)),
                 }
             }
@@ -121,13 +122,13 @@ impl State {
                     return Err(ControlError::state(SENT, advice));
                 }
                 let (id, message) = (id.as_str().into(), Arc::clone(message));
-                Ok(Some(EventKind::MessageReceived { number, id, message }))
+                Ok(Some(EventKind::MessageReceived { number, id, message, by: None }))
             }
             _ if sent.closed => Ok(None),
             _ => {
                 over()?;
                 match live {
-                    true => Ok(Some(EventKind::RunClosed { idle: false })),
+                    true => Ok(Some(EventKind::RunClosed { idle: false, by: None })),
                     false => Err(ControlError::state(request.done(), NOT_LIVE)),
                 }
             }
@@ -169,11 +170,11 @@ impl EventLog {
             }
             return self.has_mail.store(true, Ordering::Release);
         }
-        let Asked { request, reply } = asked;
+        let Asked { request, by, reply } = asked;
         match state.mail_event(&request) {
             Ok(event) => {
                 if let Some(event) = event {
-                    self.put(&mut state, time, event);
+                    self.put(&mut state, time, event.asked_by(by.as_ref()));
                 }
                 self.settle(state, reply);
             }
@@ -234,11 +235,11 @@ impl EventLog {
         }
         let root = StepPath::root();
         if !state.rare().waits.are_of(&root) {
-            self.add(&mut state, now, root, EventKind::RunPaused { reason: PauseReason::Message });
+            self.add(&mut state, now, root, EventKind::paused(PauseReason::Message));
             self.recorded(state);
             return Some(now);
         }
-        let waits = |kind: &EventKind| matches!(kind, EventKind::RunPaused { reason: PauseReason::Message });
+        let waits = |kind: &EventKind| matches!(kind, EventKind::RunPaused { reason: PauseReason::Message, .. });
         state.all().filter(|record| waits(&record.kind)).map(|record| record.time).last()
     }
 
@@ -247,7 +248,7 @@ impl EventLog {
         let mut state = self.state();
         let mail = &mut state.rare().mail;
         if mail.fresh.is_empty() && !mail.sent.closed {
-            self.put(&mut state, time, EventKind::RunClosed { idle: true });
+            self.put(&mut state, time, EventKind::RunClosed { idle: true, by: None });
             self.recorded(state);
         }
     }
@@ -258,7 +259,7 @@ impl EventLog {
     }
 
     /// Whether it was a live run that was closed.
-    fn was_closed(&self) -> bool {
+    pub(super) fn was_closed(&self) -> bool {
         self.state().rare.as_ref().is_some_and(|rare| rare.mail.sent.closed)
     }
 }
@@ -342,9 +343,8 @@ impl<T> RunHandle<T> {
     /// [`Error::Control`](crate::Error::Control) when the run has ended, is one of a workflow, or was closed; when too many
     /// messages wait; when the message is empty, too large, or not of the user.
     #[doc(alias = "send_user_message")]
-    pub async fn send_message(&self, message: impl Into<Message>) -> Result<()> {
-        let request = ControlRequest::send(&self.shared().host, message)?;
-        self.ask(request).await
+    pub fn send_message(&self, message: impl Into<Message>) -> ControlCall<'_> {
+        self.control(ControlRequest::send(&self.shared().host, message))
     }
 
     /// Closes a [live run](crate::agent::RunRequest::live): it takes no messages any more, answers those that it has and
@@ -352,10 +352,7 @@ impl<T> RunHandle<T> {
     ///
     /// # Errors
     /// [`Error::Control`](crate::Error::Control) when the run is not a live one, or has ended without having been closed.
-    pub async fn close(&self) -> Result<()> {
-        if self.shared().log.was_closed() {
-            return Ok(());
-        }
-        self.ask(ControlRequest::Close).await
+    pub fn close(&self) -> ControlCall<'_> {
+        self.control(Ok(ControlRequest::Close))
     }
 }

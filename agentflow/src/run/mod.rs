@@ -7,6 +7,7 @@ mod approval;
 mod attach;
 mod by_id;
 mod call_keys;
+mod control_call;
 mod control_events;
 mod control_request;
 mod deadline;
@@ -62,6 +63,7 @@ pub(crate) use self::approval::{asks_approval, call_answer_schema, read_approval
 pub(crate) use self::attach::attach;
 pub(crate) use self::by_id::control as control_by_id;
 pub(crate) use self::call_keys::CallKeys;
+pub use self::control_call::ControlCall;
 pub(crate) use self::control_events::{NO_ARGUMENTS, check_question};
 pub(crate) use self::control_request::{Asked, ControlRequest, Reply};
 pub(crate) use self::deadline::within;

@@ -264,7 +264,7 @@ impl Redactor {
                 let blank = Redact { rules: Vec::new(), secrets: Vec::new() };
                 let blank = Self::from(blank.rule(|_| Some(REDACTED.to_owned())));
                 let json = blank.json(&json, Place::Event).unwrap_or_default();
-                Self::read(&json, &kind).unwrap_or(EventKind::RunCancelled { reason: REDACTED.into() })
+                Self::read(&json, &kind).unwrap_or(EventKind::RunCancelled { reason: REDACTED.into(), by: None })
             }
         }
     }

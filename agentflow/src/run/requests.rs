@@ -49,7 +49,7 @@ impl Listeners {
     pub(super) fn notify(&self, notice: &ControlRequest, nested: bool) {
         for (_, listener) in self.workflows.iter().filter(|(base, _)| !nested || !base.is_root()) {
             // A workflow that has just ended has nothing left to start.
-            let _ = listener.send(Asked { request: notice.clone(), reply: None });
+            let _ = listener.send(Asked { request: notice.clone(), by: None, reply: None });
         }
     }
 }
@@ -117,7 +117,7 @@ impl RunShared {
         }
         if let ControlRequest::Cancel { reason } = asked.request {
             drop(listeners);
-            return self.request_cancel(reason, asked.reply);
+            return self.request_cancel(reason, asked.by, asked.reply);
         }
         self.route(listeners, now, None, asked);
     }
@@ -145,14 +145,14 @@ impl RunShared {
     }
 
     /// Decides a request by the journal.
-    fn decide(&self, listeners: MutexGuard<'_, Listeners>, now: Timestamp, Asked { request, reply }: Asked) {
+    fn decide(&self, listeners: MutexGuard<'_, Listeners>, now: Timestamp, Asked { request, by, reply }: Asked) {
         let events = match request {
             // The state of the run is not needed.
             ControlRequest::Pause | ControlRequest::Unpause => self.hold_events(&request),
             _ => self.events_by_journal(&request),
         };
-        let events = match events {
-            Ok(events) => events,
+        let events: Vec<_> = match events {
+            Ok(events) => events.into_iter().map(|(path, kind)| (path, kind.asked_by(by.as_ref()))).collect(),
             Err(error) => {
                 drop(listeners);
                 return self.log.reply(reply, Err(error));
@@ -203,7 +203,7 @@ impl RunShared {
             (ControlRequest::Pause, Some(PauseReason::Operator)) => {
                 return Err(ControlError::state("paused", "paused already"));
             }
-            (ControlRequest::Pause, _) => EventKind::RunPaused { reason: PauseReason::Operator },
+            (ControlRequest::Pause, _) => EventKind::paused(PauseReason::Operator),
             (_, Some(PauseReason::Operator)) => EventKind::resumed(),
             _ => return Err(ControlError::not_paused(waits_for)),
         };
@@ -222,9 +222,9 @@ impl RunShared {
     }
 
     /// Makes a request and waits until its outcome is kept. Returns `None` if the run stops before that.
-    pub(crate) async fn ask(&self, request: ControlRequest) -> Option<Result<(), ControlError>> {
+    pub(crate) async fn ask(&self, request: ControlRequest, by: Option<Arc<str>>) -> Option<Result<(), ControlError>> {
         let (reply, outcome) = oneshot::channel();
-        self.request(Asked { request, reply: Some(Reply::Caller(reply)) });
+        self.request(Asked { request, by, reply: Some(Reply::Caller(reply)) });
         if self.log.has_uncommitted() && (self.log.is_agent() || self.is_undoing()) {
             // An agent that waits for its model or a tool would commit it later, and so would a compensation that waits for a
             // person. The run itself reports a failure of its store.

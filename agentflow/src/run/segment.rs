@@ -177,8 +177,9 @@ pub(crate) trait InSegment {
         let is_run = segment.is_run();
         self.close_steps_cancelled(reason);
         let reason = Arc::clone(reason);
+        let by = self.segment().shared.cancelled_by().cloned();
         self.record_own(match is_run {
-            true => EventKind::RunCancelled { reason },
+            true => EventKind::RunCancelled { reason, by },
             false => Self::Kind::failed(Arc::new(Failure::from(&Error::Cancelled { reason }))),
         });
     }

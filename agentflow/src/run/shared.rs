@@ -66,6 +66,8 @@ struct End {
 #[derive(Default)]
 pub(super) struct Operations {
     pub(super) cancel_reason: OnceLock<Arc<str>>,
+    /// The operator who gave that reason.
+    cancelled_by: OnceLock<Arc<str>>,
     /// What attempts at steps have begun, once one has.
     begun: OnceLock<Box<BegunBySteps>>,
     /// The workflows of the run that take control requests.
@@ -298,10 +300,17 @@ impl RunShared {
         tracing::info!(run = self.id.as_str(), name = ?name, error.type = error.kind().as_str(), error = ?sentence, "a run failed");
     }
 
-    pub(super) fn request_cancel(&self, reason: String, reply: Option<Reply>) {
-        if self.await_cancelled(reply) {
-            self.cancel(reason);
+    pub(super) fn request_cancel(&self, reason: String, by: Option<Arc<str>>, reply: Option<Reply>) {
+        if !self.await_cancelled(reply) {
+            return;
         }
+        let operations = self.operations();
+        operations.cancel_reason.get_or_init(|| {
+            // The operator belongs to the reason that counts.
+            by.into_iter().for_each(|by| drop(operations.cancelled_by.set(by)));
+            reason.into()
+        });
+        self.cancellation.cancel();
     }
 
     /// Gives the outcome of a cancellation with the end of the run; whether that is still to come.
@@ -463,6 +472,11 @@ impl RunShared {
     pub(crate) fn cancel(&self, reason: impl Into<Arc<str>>) {
         self.operations().cancel_reason.get_or_init(|| reason.into());
         self.cancellation.cancel();
+    }
+
+    /// Returns the operator who cancelled the run, if one did.
+    pub(crate) fn cancelled_by(&self) -> Option<&Arc<str>> {
+        self.operations.get()?.cancelled_by.get()
     }
 
     pub(crate) fn cancel_reason(&self) -> Arc<str> {

@@ -33,7 +33,7 @@ impl EventLog {
         let all = || state.kept().iter().filter(|_| after == 0).chain(state.records.iter().skip(after));
         let void = Void::of(all().map(|record| &record.kind));
         let matters = |Record { path, kind, .. }: &Record| match kind {
-            EventKind::RunPaused { reason: PauseReason::Operator } => true,
+            EventKind::RunPaused { reason: PauseReason::Operator, .. } => true,
             EventKind::RunResumed { .. } if path.is_root() => true,
             EventKind::NodeStarted { .. }
             | EventKind::NodeRetrying { .. }

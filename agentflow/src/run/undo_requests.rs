@@ -30,7 +30,7 @@ impl RunShared {
     }
 
     /// Gives a request its outcome.
-    pub(super) fn request_while_undoing(&self, Asked { request, reply }: Asked) {
+    pub(super) fn request_while_undoing(&self, Asked { request, reply, .. }: Asked) {
         let reason: Arc<str> = match &request {
             ControlRequest::Cancel { reason } => reason.as_str().into(),
             ControlRequest::Drain => return,

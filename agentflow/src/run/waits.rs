@@ -19,8 +19,8 @@ impl Waits {
     /// Takes in the next event.
     pub(crate) fn apply(&mut self, path: &StepPath, kind: &EventKind) {
         match kind {
-            EventKind::RunPaused { reason: PauseReason::Operator } => self.operator = true,
-            EventKind::RunPaused { reason } => drop(self.workflows.insert(path.clone(), *reason)),
+            EventKind::RunPaused { reason: PauseReason::Operator, .. } => self.operator = true,
+            EventKind::RunPaused { reason, .. } => drop(self.workflows.insert(path.clone(), *reason)),
             EventKind::RunResumed { recovered: false, .. } => {
                 self.operator &= !path.is_root();
                 self.workflows.remove(path);
@@ -99,8 +99,8 @@ mod tests {
         waits.apply(&path.parse().unwrap(), kind);
     }
 
-    const ASKS: EventKind = EventKind::RunPaused { reason: PauseReason::Approval };
-    const HELD: EventKind = EventKind::RunPaused { reason: PauseReason::Operator };
+    const ASKS: EventKind = EventKind::paused(PauseReason::Approval);
+    const HELD: EventKind = EventKind::paused(PauseReason::Operator);
 
     fn resumed() -> EventKind {
         EventKind::resumed()

@@ -13,7 +13,7 @@ use crate::event::RunId;
 use crate::message::Message;
 #[cfg(any(feature = "a2a-server", feature = "mcp-server"))]
 use crate::run::Events;
-use crate::run::{Approval, ControlRequest, control_by_id};
+use crate::run::{Approval, ControlCall, ControlRequest, control_by_id};
 use crate::value::Encoded;
 
 impl Runtime {
@@ -28,8 +28,8 @@ impl Runtime {
     /// [`Error::Control`] when the run is not running, or the process that executes it does not
     /// respond (`no_response`: the request is withdrawn, and has an effect only if that
     /// process had read it and was held up); [`Error::Store`] when there is no such run.
-    pub async fn pause(&self, run: &RunId) -> Result<()> {
-        self.control(run, ControlRequest::Pause).await
+    pub fn pause<'a>(&'a self, run: &'a RunId) -> ControlCall<'a> {
+        self.control_call(run, Ok(ControlRequest::Pause))
     }
 
     /// Lets a run continue that an operator paused. One that no process executes is `queued` then and continues when it
@@ -37,8 +37,8 @@ impl Runtime {
     ///
     /// # Errors
     /// [`Error::Control`] when the run is not paused by an operator.
-    pub async fn unpause(&self, run: &RunId) -> Result<()> {
-        self.control(run, ControlRequest::Unpause).await
+    pub fn unpause<'a>(&'a self, run: &'a RunId) -> ControlCall<'a> {
+        self.control_call(run, Ok(ControlRequest::Unpause))
     }
 
     /// Cancels a run, also one that no process executes, and waits until its end is kept. One that
@@ -55,8 +55,8 @@ impl Runtime {
     /// it had done, the first time; when another process undoes for longer than 30 seconds (`no_response`).
     /// [`Error::CompensationOwed`] when this program cannot undo what the run had done, since it lacks a tool, say: the run
     /// is `compensating` then, and a process that resumes it, or cancels it again, only undoes.
-    pub async fn cancel(&self, run: &RunId, reason: &str) -> Result<()> {
-        self.control(run, ControlRequest::Cancel { reason: reason.to_owned() }).await
+    pub fn cancel<'a>(&'a self, run: &'a RunId, reason: &str) -> ControlCall<'a> {
+        self.control_call(run, Ok(ControlRequest::Cancel { reason: reason.to_owned() }))
     }
 
     /// Lets a failed or interrupted node run again, with what depends on it; of an agent's run the model call with which
@@ -138,8 +138,8 @@ impl Runtime {
     ///
     /// # Errors
     /// As [`RunHandle::send_message`](crate::RunHandle::send_message); [`Error::Store`] when there is no such run.
-    pub async fn send_message(&self, run: &RunId, message: impl Into<Message>) -> Result<()> {
-        self.control(run, ControlRequest::send(self.host(), message)?).await
+    pub fn send_message<'a>(&'a self, run: &'a RunId, message: impl Into<Message>) -> ControlCall<'a> {
+        self.control_call(run, ControlRequest::send(self.host(), message))
     }
 
     /// Closes a [live run](crate::agent::RunRequest::live), wherever it is executed: see
@@ -148,11 +148,15 @@ impl Runtime {
     ///
     /// # Errors
     /// As [`RunHandle::close`](crate::RunHandle::close); [`Error::Store`] when there is no such run.
-    pub async fn close(&self, run: &RunId) -> Result<()> {
-        self.control(run, ControlRequest::Close).await
+    pub fn close<'a>(&'a self, run: &'a RunId) -> ControlCall<'a> {
+        self.control_call(run, Ok(ControlRequest::Close))
+    }
+
+    fn control_call<'a>(&'a self, run: &'a RunId, request: Result<ControlRequest>) -> ControlCall<'a> {
+        ControlCall::new(request, move |request, by| Box::pin(control_by_id(self.host(), run, request, by)))
     }
 
     async fn control(&self, run: &RunId, request: ControlRequest) -> Result<()> {
-        control_by_id(self.host(), run, request).await
+        control_by_id(self.host(), run, request, None).await
     }
 }

@@ -120,7 +120,7 @@ impl Runtime {
         let mut drained = Drained::default();
         for (run, shared) in runs {
             let into = match shared.log.end() {
-                Some(EventKind::RunCancelled { reason }) if *reason == *REASON => &mut drained.cancelled,
+                Some(EventKind::RunCancelled { reason, .. }) if *reason == *REASON => &mut drained.cancelled,
                 Some(_) => &mut drained.ended,
                 None if shared.log.is_durable() => &mut drained.left,
                 None => &mut drained.cancelled,

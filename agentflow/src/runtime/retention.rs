@@ -105,7 +105,7 @@ impl Runtime {
             part: 0,
             time: self.host().clock.now(),
             path: StepPath::root(),
-            kind: EventKind::RunCancelled { reason },
+            kind: EventKind::RunCancelled { reason, by: None },
         };
         store.amend(run, record.events, vec![end]).await?;
         store.delete(run).await?;

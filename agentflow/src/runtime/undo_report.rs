@@ -78,7 +78,7 @@ impl CompensationReport {
         let (mut why, mut left) = (None, Vec::new());
         for event in events.iter().filter(|event| event.path.is_root()) {
             match &event.kind {
-                EventKind::RunCompensating { error, cancelled } => why = Some((error, cancelled)),
+                EventKind::RunCompensating { error, cancelled, .. } => why = Some((error, cancelled)),
                 EventKind::RunCompensated { left: of, .. } => left.clone_from(of),
                 _ => {}
             }

@@ -107,7 +107,7 @@ pub struct RunRecord {
     /// Where it stands in the session that it is a run of.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session: Option<Box<SessionPlace>>,
-    /// Tokens of all model answers of the run so far, those of the agents and workflows in it included. `None` for a run that
+    /// Tokens of all model answers of the run so far, nested agents and workflows included. `None` for a run that
     /// began in a release which did not count them here; [`Runtime::usage`](crate::Runtime::usage) reads its journal.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub usage: Option<Usage>,
@@ -150,7 +150,7 @@ impl RunRecord {
         self.updated = event.time;
         self.events = event.seq;
         match &event.kind {
-            EventKind::RunPaused { reason } => {
+            EventKind::RunPaused { reason, .. } => {
                 // What undoes a call may ask a person.
                 if self.status != RunStatus::Compensating {
                     self.status = RunStatus::Paused;
@@ -183,7 +183,7 @@ impl RunRecord {
                 self.pause_reason = *waiting;
                 self.error = None;
             }
-            EventKind::RunCompensating { error, cancelled } => {
+            EventKind::RunCompensating { error, cancelled, .. } => {
                 let why = cancelled.as_ref().map_or_else(|| error.message.clone(), ToString::to_string);
                 self.end(RunStatus::Compensating, Some(why));
             }
@@ -202,7 +202,7 @@ impl RunRecord {
             EventKind::RunCancelled { .. } if self.status == RunStatus::Compensating => {
                 self.end(RunStatus::Cancelled, self.error.clone());
             }
-            EventKind::RunCancelled { reason } => self.end(RunStatus::Cancelled, Some(reason.to_string())),
+            EventKind::RunCancelled { reason, .. } => self.end(RunStatus::Cancelled, Some(reason.to_string())),
             _ => {}
         }
     }

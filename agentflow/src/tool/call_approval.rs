@@ -164,7 +164,7 @@ impl CallQuestion {
         let (request, since) = (Arc::new(request.asked_as(shared.host.question_bits())), shared.now());
         shared.log.record(since, path.clone(), EventKind::ApprovalRequested(Arc::clone(&request)));
         answered_instead(&shared, &path, &request);
-        shared.record(path.clone(), EventKind::RunPaused { reason: PauseReason::Approval });
+        shared.record(path.clone(), EventKind::paused(PauseReason::Approval));
         Self { shared, path, asked: Some((since, request)), open: true }
     }
 

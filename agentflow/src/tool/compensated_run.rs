@@ -29,7 +29,7 @@ impl BegunCompensation {
     /// What an earlier process recorded of the run itself, when that says so.
     fn of(kind: &EventKind) -> Option<Self> {
         match kind {
-            EventKind::RunCompensating { error, cancelled } => {
+            EventKind::RunCompensating { error, cancelled, .. } => {
                 Some(Self { error: Arc::clone(error), cancelled: cancelled.clone() })
             }
             _ => None,
@@ -76,7 +76,7 @@ impl Compensation {
 /// When the store fails, or the run stops in this process: another one continues.
 pub(crate) async fn compensated<R: InSegment>(run: &mut R, cx: Context, error: Error) -> Result<Error, StoreError> {
     let failure = Arc::new(Failure::from(&error));
-    run.record_own(EventKind::RunCompensating { error: failure, cancelled: None });
+    run.record_own(EventKind::RunCompensating { error: failure, cancelled: None, by: None });
     Ok(error.with_not_undone(undo(run, cx, false).await?))
 }
 
@@ -90,7 +90,7 @@ pub(crate) async fn compensated_cancelled<R: InSegment>(
     reason: &Arc<str>,
 ) -> Result<Error, StoreError> {
     run.close_steps_cancelled(reason);
-    run.record_own(EventKind::compensating_cancelled(Arc::clone(reason)));
+    run.record_own(EventKind::compensating_cancelled(Arc::clone(reason)).asked_by(cx.run().cancelled_by()));
     let left = undo(run, cx, true).await?;
     Ok(Error::Cancelled { reason: Arc::clone(reason) }.with_not_undone(left))
 }

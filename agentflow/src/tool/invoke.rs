@@ -187,7 +187,7 @@ async fn traced(tool: &dyn Tool, cx: &Context, call: &ToolCall, granted: &[Arc<s
         return invoke(tool, cx, call, granted, seen_to).await;
     }
     let content = cx.host().trace_content && cx.host().redactor.is_none();
-    let span = telemetry::tool_span(call, Some(tool.definition()), content);
+    let span = telemetry::tool_span(call, Some(tool.definition()), cx.run(), content);
     let result = invoke(tool, cx, call, granted, seen_to).instrument(span.clone()).await;
     telemetry::record_tool(&span, &result, content);
     result
@@ -236,7 +236,7 @@ fn approval_remedy(tool: &str) -> String {
     )
 }
 
-/// Logs a warning for each tool that needs a person, since the run has no store in which anybody could find the question.
+/// Logs a warning for each tool that needs a person, since a run without a store cannot ask one.
 pub(crate) fn warn_unanswerable<'t>(
     agent: &str,
     run: &RunId,

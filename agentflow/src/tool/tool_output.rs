@@ -242,7 +242,7 @@ impl ToolError {
     }
 }
 
-/// Creates the sentence for a model in the place of one that advises the program's authors. Returns `None` for an error
+/// Creates the sentence for a model that replaces advice for the program's authors. Returns `None` for an error
 /// without such advice.
 fn sentence_for_model(error: &Error) -> Option<String> {
     Some(match error {

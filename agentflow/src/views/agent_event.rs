@@ -127,7 +127,7 @@ impl AgentEvents {
                 view.is_final = true;
                 view.error = Some(error.message.clone());
             }
-            EventKind::RunCancelled { reason } => {
+            EventKind::RunCancelled { reason, .. } => {
                 view.is_final = true;
                 view.error = Some(Error::Cancelled { reason: Arc::clone(reason) }.to_string());
             }

@@ -3,10 +3,13 @@
 use std::collections::HashSet;
 use std::fmt;
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
-use crate::event::{Event, EventKind, RunCompleted};
+use crate::event::{Edge, Event, EventKind, RunCompleted};
 use crate::path::StepPath;
+use crate::run::state_of;
+use crate::state::is_reserved;
+use crate::value::Encoded;
 
 /// A server-sent event of a run, for a screen that shows a workflow: `node_start`, `awaiting_approval`, `node_complete`,
 /// `node_failed`, `workflow_complete`, and those that [`is_added`](Self::is_added) says. Shown with `{}` it is what is
@@ -46,7 +49,9 @@ pub struct ScreenEvent {
     pub id: u64,
     /// The name, such as `node_start`.
     pub name: &'static str,
-    /// The data: an object.
+    /// The data: an object, whose `event` is the name. `awaiting_approval` has the `id` of the question, for
+    /// [`Runtime::answer`](crate::Runtime::answer), and `workflow_complete` the `output` of the run. [`ScreenEvents`] adds the
+    /// `state` of the run to `workflow_complete`.
     pub data: Value,
 }
 
@@ -71,22 +76,31 @@ impl ScreenEvent {
                 json!({"node_id": node_id(), "attempt": attempt, "error": error.message, "delay_ms": delay_ms}),
             ),
             EventKind::ApprovalRequested(request) => {
-                ("awaiting_approval", json!({"node_id": node_id(), "comment": request.message}))
+                let id = request.id_at(&event.path);
+                ("awaiting_approval", json!({"node_id": node_id(), "id": id, "comment": request.message}))
             }
             EventKind::ApprovalResolved { answer, by } => {
                 ("approval_resolved", json!({"node_id": node_id(), "answer": answer, "by": by}))
             }
             EventKind::RunCompleted(completed) => match &**completed {
-                RunCompleted::Workflow(workflow) => ("workflow_complete", json!({"state": workflow.output})),
-                RunCompleted::Agent(answer) => ("workflow_complete", json!({"state": answer.text()})),
+                RunCompleted::Workflow(workflow) => ("workflow_complete", json!({"output": workflow.output})),
+                RunCompleted::Agent(answer) => ("workflow_complete", json!({"output": answer.text()})),
             },
             EventKind::RunFailed { error } => ("workflow_failed", json!({"error": error.message})),
-            EventKind::RunPaused { reason } => ("run_paused", json!({"reason": reason})),
+            EventKind::RunPaused { reason, .. } => ("run_paused", json!({"reason": reason})),
             EventKind::RunResumed { .. } => ("run_resumed", json!({})),
-            EventKind::RunCancelled { reason } => ("run_cancelled", json!({"reason": reason})),
+            EventKind::RunCancelled { reason, .. } => ("run_cancelled", json!({"reason": reason})),
             _ => return None,
         };
-        Some(Self { id: event.seq, name, data })
+        Some(Self { id: event.seq, name, data }.with("event", name))
+    }
+
+    /// Adds a field to the data.
+    fn with(mut self, key: &str, value: impl Into<Value>) -> Self {
+        if let Value::Object(data) = &mut self.data {
+            data.insert(key.to_owned(), value.into());
+        }
+        self
     }
 
     /// Whether it is not one of the five that each client knows.
@@ -102,13 +116,16 @@ impl fmt::Display for ScreenEvent {
 }
 
 /// Maps the events of a run, from the first one on, so that each node that is shown has one start and one end for each
-/// attempt. Values that the workflow computes between its steps are not shown.
+/// attempt. Values that the workflow computes between its steps are not shown. `workflow_complete` has the
+/// [state](crate::state) of the run, since the events before it are known.
 ///
 /// Map all events of the run, from the first one. To a client that reconnects with `Last-Event-ID`, send the results with a
 /// greater [`id`](ScreenEvent::id).
 #[derive(Debug, Default)]
 pub struct ScreenEvents {
     begun: HashSet<StepPath>,
+    /// The events that the state of the run follows from.
+    saved: Vec<Event>,
 }
 
 impl ScreenEvents {
@@ -123,6 +140,33 @@ impl ScreenEvents {
             }
             _ => {}
         }
-        ScreenEvent::of(event)
+        if self.is_of_state(event) {
+            self.saved.push(event.clone());
+        }
+        let shown = ScreenEvent::of(event)?;
+        match &event.kind {
+            EventKind::RunCompleted(_) => Some(shown.with("state", self.state())),
+            _ => Some(shown),
+        }
+    }
+
+    fn is_of_state(&self, Event { path, kind, .. }: &Event) -> bool {
+        let saves = |kind: &EventKind| kind.saved().is_some();
+        match kind {
+            EventKind::RunStarted(_) | EventKind::RunCompleted(_) | EventKind::RunResumed { .. } => true,
+            // A step that runs again has not saved anything yet.
+            kind if kind.shape().edge == Edge::Opens => {
+                self.saved.iter().any(|before| before.path == *path && saves(&before.kind))
+            }
+            kind => saves(kind),
+        }
+    }
+
+    /// Returns the state after the events so far, as an object. The library's own keys are left out.
+    fn state(&self) -> Value {
+        let values = state_of(&self.saved);
+        let shown = values.iter().filter(|(key, _)| !is_reserved(key));
+        let read = |value: &Encoded| serde_json::from_str(value.as_str()).unwrap_or_default();
+        shown.map(|(key, value)| (key.to_owned(), read(value))).collect::<Map<_, _>>().into()
     }
 }

@@ -4,7 +4,7 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::Rfc3339;
-use crate::event::{Event, EventKind, ModelDelta, RunCompleted};
+use crate::event::{ApprovalRequest, Event, EventKind, ModelDelta, RunCompleted};
 use crate::value::Encoded;
 
 /// What a piece of a task's stream is.
@@ -16,9 +16,10 @@ pub enum TaskChunkKind {
     Processing,
     /// A tool is called.
     ToolCallRequest,
-    /// A person is asked whether something may be done.
+    /// A person is asked whether something may be done. The `id` of the content is the
+    /// [id](crate::runtime::OpenQuestion::id) that [`Runtime::answer`](crate::Runtime::answer) takes.
     ToolApprovalRequest,
-    /// A person is asked for something else.
+    /// A person is asked for something else; the `id` is one for an answer as well.
     UserInputRequest,
     /// A piece of the answer.
     Response,
@@ -92,13 +93,16 @@ impl TaskChunks {
             // The questions are pieces of their own, and what the tool continues by is nobody's business.
             EventKind::ModelDelta(_) | EventKind::ToolWaiting(_) => return None,
             EventKind::ToolStarted { .. } => (TaskChunkKind::ToolCallRequest, payload(&event.kind)),
-            EventKind::ApprovalRequested(request) => match asks_for_approval(&request.answer) {
-                true => (TaskChunkKind::ToolApprovalRequest, payload(&event.kind)),
-                false => (TaskChunkKind::UserInputRequest, payload(&event.kind)),
-            },
+            EventKind::ApprovalRequested(request) => {
+                let kind = match asks_for_approval(&request.answer) {
+                    true => TaskChunkKind::ToolApprovalRequest,
+                    false => TaskChunkKind::UserInputRequest,
+                };
+                (kind, question(event, request))
+            }
             EventKind::RunCompleted(completed) => (TaskChunkKind::Complete, result(completed)),
             EventKind::RunFailed { error } => (TaskChunkKind::Error, text(&error.message)),
-            EventKind::RunCancelled { reason } => (TaskChunkKind::Cancelled, text(reason)),
+            EventKind::RunCancelled { reason, .. } => (TaskChunkKind::Cancelled, text(reason)),
             kind => (TaskChunkKind::Progress, payload(kind)),
         };
         self.given += 1;
@@ -126,6 +130,17 @@ fn payload(kind: &EventKind) -> TaskContent {
     match written.get("payload") {
         Some(Value::Object(payload)) => TaskContent::Json(payload.clone()),
         _ => TaskContent::Json(Map::new()),
+    }
+}
+
+/// What a person is asked, with the id by which [`Runtime::answer`](crate::Runtime::answer) takes the answer.
+fn question(event: &Event, request: &ApprovalRequest) -> TaskContent {
+    match payload(&event.kind) {
+        TaskContent::Json(mut content) => {
+            content.insert("id".to_owned(), request.id_at(&event.path).into());
+            TaskContent::Json(content)
+        }
+        text @ TaskContent::Text(_) => text,
     }
 }
 

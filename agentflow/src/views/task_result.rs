@@ -133,7 +133,7 @@ impl TaskResult {
                 };
                 self.error_message = Some(error.message.clone());
             }
-            EventKind::RunCancelled { reason } => {
+            EventKind::RunCancelled { reason, .. } => {
                 self.status = TaskStatus::Cancelled;
                 self.error_message = Some(reason.to_string());
             }

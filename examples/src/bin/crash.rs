@@ -140,7 +140,7 @@ async fn crash_and_resume(file: PathBuf) -> Done {
             EventKind::NodeFailed { error, .. } if error.kind == "interrupted" => {
                 undecided.push(event.path.to_string());
             }
-            EventKind::RunPaused { reason: PauseReason::Interrupted } => {
+            EventKind::RunPaused { reason: PauseReason::Interrupted, .. } => {
                 for node in &undecided {
                     println!(
                         "  {node}: nobody knows whether it had its effect; here a person would look, and says: again"

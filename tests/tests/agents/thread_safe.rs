@@ -67,7 +67,7 @@ fn public_types_are_send_and_sync() {
         StepPath, StepPathError,
         Choice, Pipeline, PipelineError, Until,
         Inject<String>, ResourceKey, Resources,
-        Approval, Events, Redact, Redactor, RunHandle<RunResult>, RunResult<String>, RunStream<String>,
+        Approval, ControlCall<'static>, Events, Redact, Redactor, RunHandle<RunResult>, RunResult<String>, RunStream<String>,
         AttemptReport, BootError, BootPhase, CallReport, Catalogue, CatalogueEntry, CompensationReport,
         A2aAgentSettings, AlertSettings, ApiToolSettings, ConfigError, ConfigProblem, HttpRequestSettings,
         McpServerSettings, ProviderSettings, StorageSettings, ToolSettings, Deleted, DocumentWatch, Drained, EntryKind, Health, NodeReport, NodeStatus, OpenQuestion,

@@ -4,6 +4,7 @@
 use std::fmt::Write;
 
 use agentflow::prelude::*;
+use agentflow::state::StateKey;
 use agentflow::views::{
     AgentEvents, Rfc3339, ScreenEvent, ScreenEvents, TaskChunks, TaskResult, TaskStatus, final_text,
 };
@@ -138,6 +139,58 @@ async fn every_node_with_an_end_on_a_screen_has_a_start() {
         [("awaiting_approval", "word"), ("run_paused", ""), ("approval_resolved", "word"), ("run_resumed", "")];
     let done = [("node_start", "sum"), ("node_complete", "sum"), ("workflow_complete", "")];
     assert_eq!(shown, [&awaited[..], &done[..]].concat());
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_id_of_a_question_in_each_stream_is_one_for_its_answer() {
+    let asking = async || {
+        let run = test_runtime().build().start(views_sized::workflow(), "text".to_owned()).await.unwrap();
+        run.asked().await.unwrap().unwrap();
+        run
+    };
+    let run = asking().await;
+    let chunks = TaskChunks::of(&run.recorded());
+    let asked = chunks.iter().find(|chunk| chunk.metadata["event"] == "approval.requested").unwrap();
+    let asked = serde_json::to_value(asked).unwrap();
+    let id = asked["content"]["id"].as_str().unwrap();
+    assert!(id.starts_with("word@"), "{id}");
+    run.approve(id, Approval::granted(), "ada").await.unwrap();
+    assert_eq!(run.result().await.unwrap(), 18);
+
+    let run = asking().await;
+    let screen: Vec<_> = run.recorded().iter().filter_map(ScreenEvent::of).collect();
+    let asked = screen.iter().find(|event| event.name == "awaiting_approval").unwrap();
+    run.approve(asked.data["id"].as_str().unwrap(), Approval::granted(), "ada").await.unwrap();
+    assert_eq!(run.result().await.unwrap(), 18);
+}
+
+/// Keeps a word in the state.
+#[tool]
+async fn views_keep(cx: &Context, word: String) -> Result<u32> {
+    cx.set(&StateKey::<String>::session("word"), &word)?;
+    cx.set(&StateKey::<u32>::session("letters"), &7)?;
+    Ok(1)
+}
+
+#[workflow]
+async fn views_kept(cx: &Context, word: String) -> Result<u32> {
+    let kept = views_keep(cx, word).await?;
+    Ok(kept)
+}
+
+#[tokio::test(start_paused = true)]
+async fn events_for_a_screen_have_their_name_and_the_state_at_the_end() {
+    let run = test_runtime().build().start(views_kept::workflow(), "letters".to_owned()).await.unwrap();
+    run.result().await.unwrap();
+    let events = run.recorded();
+    let mut screen = ScreenEvents::default();
+    let shown: Vec<_> = events.iter().filter_map(|event| screen.next(event)).collect();
+    assert!(shown.iter().all(|event| event.data["event"] == event.name), "{shown:#?}");
+    let end = shown.last().unwrap();
+    let state = json!({"letters": 7, "word": "letters"});
+    assert_eq!(end.data, json!({"event": "workflow_complete", "output": 1, "state": state}));
+    let alone = ScreenEvent::of(events.last().unwrap()).unwrap();
+    assert_eq!(alone.data, json!({"event": "workflow_complete", "output": 1}));
 }
 
 #[test]

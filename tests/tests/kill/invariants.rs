@@ -188,7 +188,7 @@ fn kept(word: &Word, events: &[Event]) -> Result<(), String> {
         EventKind::NodeReset { by } => word.kind == "retry" && **by == *word.token,
         // Of two who cancel at the same time the first one's reason counts.
         EventKind::RunCancelled { .. } => word.kind == "cancel" && event.seq > word.seen,
-        EventKind::RunPaused { reason: PauseReason::Operator } => word.kind == "pause" && event.seq > word.seen,
+        EventKind::RunPaused { reason: PauseReason::Operator, .. } => word.kind == "pause" && event.seq > word.seen,
         EventKind::RunResumed { recovered: false, .. } => word.kind == "unpause" && event.seq > word.seen,
         _ => false,
     };

@@ -29,7 +29,8 @@ impl Cancel {
     async fn cancelled<T: Send + Sync + 'static>(&self, run: RunHandle<T>) -> Vec<Event> {
         let of = run.clone();
         // Nobody waits for the outcome.
-        let cancel = move || assert!(of.cancel("enough").now_or_never().is_none_or(|outcome| outcome.is_ok()));
+        let cancel =
+            move || assert!(of.cancel("enough").into_future().now_or_never().is_none_or(|outcome| outcome.is_ok()));
         assert!(self.0.set(Box::new(cancel)).is_ok());
         let Err(error) = run.result().await else { panic!("it was cancelled") };
         assert!(matches!(&error, Error::Cancelled { reason } if &**reason == "enough"), "{error}");

@@ -472,7 +472,9 @@ fn check(scenario: &Scenario, places: &Places, plan: &Plan) -> Result<(), String
             Action::Cancel if matches!(outcomes.get(&number), Some(Ok(()))) => {
                 count(&|kind| matches!(kind, EventKind::RunCancelled { .. }))
             }
-            Action::Cancel => count(&|kind| matches!(kind, EventKind::RunCancelled { reason } if **reason == *name)),
+            Action::Cancel => {
+                count(&|kind| matches!(kind, EventKind::RunCancelled { reason, .. } if **reason == *name))
+            }
             Action::Message => {
                 count(&|kind| matches!(kind, EventKind::MessageReceived { message, .. } if *message.text() == *name))
             }
@@ -494,7 +496,7 @@ fn check(scenario: &Scenario, places: &Places, plan: &Plan) -> Result<(), String
         of_kind.filter(|(number, _)| matches!(outcomes.get(number), Some(Ok(())))).count()
     };
     let pauses = count(
-        &|kind| matches!(kind, EventKind::RunPaused { reason } if *reason == agentflow::event::PauseReason::Operator),
+        &|kind| matches!(kind, EventKind::RunPaused { reason, .. } if *reason == agentflow::event::PauseReason::Operator),
     );
     // A pause has no name: a second request for it may be granted by the record of the first.
     if pauses > acknowledged(Action::Pause) || pauses == 0 && acknowledged(Action::Pause) > 0 {

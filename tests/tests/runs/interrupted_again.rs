@@ -101,7 +101,7 @@ async fn paid(workflow: &Workflow<(u32,), u32>, bank: &Bank, granted: Approval) 
         let drive = async {
             let mut events = handle.events();
             while let Some(event) = within("the next event", events.next()).await {
-                let EventKind::RunPaused { reason } = &event.kind else { continue };
+                let EventKind::RunPaused { reason, .. } = &event.kind else { continue };
                 match reason {
                     PauseReason::Approval => {
                         for question in runtime.approvals(RunFilter::new()).await.unwrap() {

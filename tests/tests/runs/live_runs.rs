@@ -174,7 +174,7 @@ async fn its_idle_timeout_closes_it() {
     assert!(began.elapsed() < Duration::from_secs(1), "{:?}", began.elapsed());
     let events = journal(&store).await;
     check_events(&events).unwrap();
-    assert!(events.iter().any(|event| matches!(event.kind, EventKind::RunClosed { idle: true })));
+    assert!(events.iter().any(|event| matches!(event.kind, EventKind::RunClosed { idle: true, .. })));
 }
 
 #[tokio::test(start_paused = true)]

@@ -17,6 +17,7 @@ mod compensation_checks;
 mod compensation_control;
 mod compensation_forms;
 mod compensation_nested;
+mod control_operators;
 mod control_requests;
 mod crash;
 mod deeds;

@@ -159,7 +159,7 @@ async fn a_run_that_nobody_executes_can_be_paused_and_cancelled() {
     assert_eq!(status(&store).await.0, RunStatus::Cancelled);
     let all = events(&store).await;
     check_events(&all).unwrap();
-    let EventKind::RunCancelled { reason } = &all.last().unwrap().kind else { panic!("{all:?}") };
+    let EventKind::RunCancelled { reason, .. } = &all.last().unwrap().kind else { panic!("{all:?}") };
     assert_eq!(&**reason, "not wanted");
     refused(second.cancel(&id(), "again").await, WrongState, "the run cannot be cancelled: it is over (cancelled)");
     refused(second.resume(&id()).await.map(drop), WrongState, "the run cannot be resumed: it is over (cancelled)");

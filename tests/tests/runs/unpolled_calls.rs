@@ -1,7 +1,6 @@
 //! A call that a step holds and no longer polls while its write is on the way to a slow store: whatever else the run has to
 //! record does not wait for it. Also a call that is dropped there, and an undoing that is given up there.
 
-use std::future::Future;
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -191,7 +190,7 @@ fn runtime(store: &Arc<dyn Store>, held: &Held) -> Runtime {
     test_runtime().store(slow).resource(held.clone()).model(model()).build()
 }
 
-async fn in_time<T>(what: &str, waits: impl Future<Output = T>) -> T {
+async fn in_time<T>(what: &str, waits: impl IntoFuture<Output = T>) -> T {
     tokio::time::timeout(Duration::from_secs(30), waits).await.unwrap_or_else(|_| panic!("{what}: it waits for ever"))
 }
 

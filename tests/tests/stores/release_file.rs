@@ -97,7 +97,7 @@ async fn make_the_file() {
     // There may be none.
     let _ = std::fs::remove_file(path);
     let (store, runtime) = runtime(path).await;
-    let asked = |kind: &EventKind| matches!(kind, EventKind::RunPaused { reason: PauseReason::Approval });
+    let asked = |kind: &EventKind| matches!(kind, EventKind::RunPaused { reason: PauseReason::Approval, .. });
 
     let done = started(runtime.start(release_file_order::workflow(), 1), "done").await;
     until(&store, "done", asked).await;

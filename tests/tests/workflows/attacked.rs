@@ -1009,7 +1009,7 @@ async fn an_answer_that_meets_the_end_of_its_process_is_not_refused() {
 async fn a_pause_that_meets_the_end_of_its_process_is_not_refused() {
     asked_while_it_stops(
         |runtime, run| async move { runtime.pause(&run).await },
-        |kind| matches!(kind, EventKind::RunPaused { reason: PauseReason::Operator }),
+        |kind| matches!(kind, EventKind::RunPaused { reason: PauseReason::Operator, .. }),
         false,
     )
     .await;

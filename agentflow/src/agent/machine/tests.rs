@@ -332,13 +332,9 @@ fn operated(events: Vec<Event>, at: &[(usize, u8)]) -> Vec<Event> {
     for (n, mut event) in events.into_iter().enumerate() {
         for (_, what) in at.iter().filter(|(at, _)| *at == n && n > 0) {
             let kinds = match what % 3 {
-                0 => vec![
-                    EventKind::RunPaused { reason: PauseReason::Operator },
-                    EventKind::recovered(None),
-                    EventKind::resumed(),
-                ],
+                0 => vec![EventKind::paused(PauseReason::Operator), EventKind::recovered(None), EventKind::resumed()],
                 1 => vec![EventKind::recovered(None)],
-                _ => vec![EventKind::RunPaused { reason: PauseReason::Operator }, EventKind::resumed()],
+                _ => vec![EventKind::paused(PauseReason::Operator), EventKind::resumed()],
             };
             for kind in kinds {
                 later += 10 + u64::from(*what);

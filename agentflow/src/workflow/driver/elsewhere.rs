@@ -233,11 +233,11 @@ async fn past_the_deadline(shared: &RunShared) {
 /// Does what the run says to its step.
 fn told(shared: &RunShared, said: StepSignal) {
     let asks = |request: u64, asked| {
-        shared.request(Asked { request: asked, reply: Some(Reply::Message(MessageId(request))) });
+        shared.request(Asked { request: asked, by: None, reply: Some(Reply::Message(MessageId(request))) });
     };
     match said {
         StepSignal::Pause => {
-            shared.record(StepPath::root(), EventKind::RunPaused { reason: PauseReason::Operator });
+            shared.record(StepPath::root(), EventKind::paused(PauseReason::Operator));
             shared.hold(true);
         }
         StepSignal::Unpause => {

@@ -487,7 +487,7 @@ impl WorkflowRun {
                 self.record(unit, EventKind::NodeFailed { attempt, error });
             }
             Command::Cancel { unit, reason } => self.cancel(unit, reason),
-            Command::Pause(reason) => self.record_own(EventKind::RunPaused { reason }),
+            Command::Pause(reason) => self.record_own(EventKind::paused(reason)),
             Command::Finish(outcome) => return Some(outcome),
         }
         None

@@ -15,15 +15,15 @@ use crate::workflow::machine::{Phase, Unit};
 
 impl WorkflowRun {
     /// Does what was asked; the outcome is given when it is kept.
-    pub(super) fn requested(&mut self, Asked { request, reply }: Asked) {
+    pub(super) fn requested(&mut self, Asked { request, by, reply }: Asked) {
         let shared = Arc::clone(&self.segment.shared);
         // A workflow below one of its nodes may have begun since the request arrived.
         if request.node().is_some_and(|node| self.is_of_a_step(node)) {
-            return shared.request_below(&self.segment.base, Asked { request, reply });
+            return shared.request_below(&self.segment.base, Asked { request, by, reply });
         }
         shared.log.replying(reply, || match &request {
-            ControlRequest::Pause => self.pause(),
-            ControlRequest::Unpause => self.unpause(),
+            ControlRequest::Pause => self.pause(by.as_ref()),
+            ControlRequest::Unpause => self.unpause(by.as_ref()),
             // What begins is looked at next.
             ControlRequest::Drain => Ok(()),
             // A run of a workflow refuses them before they come here.
@@ -40,7 +40,7 @@ impl WorkflowRun {
         });
     }
 
-    fn pause(&mut self) -> Result<(), ControlError> {
+    fn pause(&mut self, by: Option<&Arc<str>>) -> Result<(), ControlError> {
         if !self.segment.is_run() {
             self.machine.set_paused(true);
             return Ok(());
@@ -48,12 +48,12 @@ impl WorkflowRun {
         if self.machine.is_paused() {
             return Err(ControlError::state("paused", "paused already"));
         }
-        self.record_own(EventKind::RunPaused { reason: PauseReason::Operator });
+        self.record_own(EventKind::paused(PauseReason::Operator).asked_by(by));
         self.segment.shared.hold(true);
         Ok(())
     }
 
-    fn unpause(&mut self) -> Result<(), ControlError> {
+    fn unpause(&mut self, by: Option<&Arc<str>>) -> Result<(), ControlError> {
         // An operator's pause is the run's: a workflow that is a step follows it and records nothing.
         if !self.segment.is_run() {
             self.machine.set_paused(false);
@@ -62,7 +62,7 @@ impl WorkflowRun {
         if !self.machine.is_paused() {
             return Err(ControlError::not_paused(self.machine.pause_reason()));
         }
-        self.record_own(EventKind::resumed());
+        self.record_own(EventKind::resumed().asked_by(by));
         self.segment.shared.hold(false);
         Ok(())
     }

@@ -448,7 +448,7 @@ impl Machine {
     /// Takes in that the run was paused, or continues.
     pub(crate) fn apply_run(&mut self, kind: &EventKind) {
         match kind {
-            EventKind::RunPaused { reason } => {
+            EventKind::RunPaused { reason, .. } => {
                 self.paused |= *reason == PauseReason::Operator;
                 self.announced = Some(*reason);
             }

@@ -162,7 +162,7 @@ async fn follow(arguments: Arguments, pr: PullRequest) -> Result<Option<Verdict>
                 unanswered = !answer(&run, &arguments, &event.path.to_string(), &question).await?;
             }
             // Nothing else is running any more.
-            EventKind::RunPaused { reason: PauseReason::Approval } => waits = unanswered,
+            EventKind::RunPaused { reason: PauseReason::Approval, .. } => waits = unanswered,
             _ => {}
         }
     }

@@ -342,7 +342,7 @@ async fn recorded_end(kept: &dyn Store, id: &RunId) -> Outcome {
                 Some(Ok(completed.workflow().map(|workflow| workflow.output.to_string()).unwrap_or_default()))
             }
             EventKind::RunFailed { error } => Some(Err(error.message.to_string())),
-            EventKind::RunCancelled { reason } => Some(Err(reason.to_string())),
+            EventKind::RunCancelled { reason, .. } => Some(Err(reason.to_string())),
             _ => None,
         })
         .unwrap_or_else(|| Err("its journal has no end".to_owned()))
@@ -393,7 +393,7 @@ impl<'a> Driven<'a> {
                 }
             }
             EventKind::NodeReset { .. } | EventKind::NodeStarted { .. } => drop(self.interrupted.remove(&path)),
-            EventKind::RunPaused { reason: PauseReason::Interrupted } => drop(self.waits.insert(path)),
+            EventKind::RunPaused { reason: PauseReason::Interrupted, .. } => drop(self.waits.insert(path)),
             EventKind::RunResumed { recovered: false, .. } => drop(self.waits.remove(&path)),
             _ => {}
         }
