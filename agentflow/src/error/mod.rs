@@ -63,7 +63,7 @@ pub enum Error {
     /// An agent or a workflow cannot be built as it is described; nothing was started.
     #[error("the {what} `{name}` cannot be built: {problem}")]
     Build {
-        /// `agent` or `workflow`.
+        /// `agent`, `workflow` or `tool`.
         what: &'static str,
         /// Its name.
         name: Arc<str>,

@@ -10,8 +10,9 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::parameters::{given, names_in, unknown_argument, with_integers};
-use super::{Tool, ToolDefinition, ToolError, ToolFuture, ToolOutput, ToolPolicy, ToolReturn};
+use super::{Tool, ToolDefinition, ToolError, ToolFuture, ToolHost, ToolOutput, ToolPolicy, ToolRef, ToolReturn};
 use crate::context::Context;
+use crate::error::Error;
 use crate::future::Exclusive;
 use crate::message::ToolStatus;
 use crate::schema::without_nulls;
@@ -52,6 +53,8 @@ pub struct FnTool {
     /// Whether the arguments are read into a type, which checks them.
     is_typed: bool,
     output_schema: Option<Value>,
+    /// A mistake in its settings: no agent is built with it.
+    problem: Option<Arc<str>>,
 }
 
 impl FnTool {
@@ -176,6 +179,7 @@ impl FnTool {
             }),
             is_typed,
             output_schema: None,
+            problem: None,
         }
     }
 
@@ -183,6 +187,13 @@ impl FnTool {
     #[must_use]
     pub fn output_schema(mut self, schema: impl Into<Value>) -> Self {
         self.output_schema = Some(schema.into());
+        self
+    }
+
+    /// Keeps agents with the tool from being built, if there is a mistake in its settings.
+    #[cfg_attr(not(feature = "tool-http"), allow(dead_code, reason = "no tool of ours has settings"))]
+    pub(crate) fn unusable(mut self, problem: Option<String>) -> Self {
+        self.problem = problem.map(Arc::from);
         self
     }
 
@@ -262,6 +273,12 @@ impl Tool for FnTool {
 
     fn checks_arguments(&self) -> bool {
         self.is_typed
+    }
+
+    fn within(&self, _: ToolHost<'_>) -> Option<Result<ToolRef, Error>> {
+        let problem = self.problem.as_deref()?;
+        let name = Arc::clone(&self.definition.name);
+        Some(Err(Error::Build { what: "tool", name, problem: problem.to_owned() }))
     }
 
     fn output_schema(&self) -> Option<Value> {

@@ -101,7 +101,7 @@ impl Alert {
             let alert = Arc::clone(&alert);
             async move { alert.access.within_time(alert.sent(asked, &cx.idempotency_key())).await }
         });
-        tool.policy(ToolPolicy::default().effects(Effects::Write))
+        tool.policy(ToolPolicy::default().effects(Effects::Write)).unusable(self.access.targets.problem())
     }
 
     async fn sent(&self, asked: Asked, step_key: &str) -> Result<Sent, ToolError> {

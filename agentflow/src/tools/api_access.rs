@@ -70,9 +70,10 @@ impl ApiAccess {
     /// The hosts that are called: names such as `api.example.org`, `*.example.org` for all below one, and addresses; with a port,
     /// as in `api.example.org:8443`, that port alone. Default: any. The guard counts for them, too. The key of a tool whose
     /// address the program did not write goes to the default port of the scheme, unless the host is named with another one.
+    /// A tool is not built with any other text, such as an address.
     #[must_use]
     pub fn hosts<H: Into<String>>(mut self, hosts: impl IntoIterator<Item = H>) -> Self {
-        self.targets.hosts = Some(hosts.into_iter().map(Into::into).collect());
+        self.targets.name_hosts(hosts);
         self
     }
 

@@ -204,6 +204,9 @@ impl ApiTool {
         let described = self.described.clone();
         let failed = |problems| ApiToolError::new(format!("the tool `{}`", self.described.name), problems);
         let checked = CheckedApi::new(described).map_err(failed)?;
+        if let Some(problem) = self.access.targets.problem() {
+            return Err(failed(vec![problem]));
+        }
         let base = self.access.targets.url(checked.template.base().as_str(), None);
         let base = base.map_err(|error| failed(vec![error.message().to_owned()]))?;
         if self.is_read && self.described.auth.is_some() {

@@ -165,7 +165,7 @@ impl GraphqlTool {
     /// # Errors
     /// All that is wrong with the description.
     pub fn tool(&self) -> Result<FnTool, ApiToolError> {
-        let mut problems = Vec::new();
+        let mut problems: Vec<String> = self.access.targets.problem().into_iter().collect();
         let described = &self.described;
         check_name(&described.name, &described.description, &mut problems);
         check_headers(&described.headers, &[], described.auth.as_ref(), &mut problems);

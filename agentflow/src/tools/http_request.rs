@@ -101,10 +101,11 @@ impl HttpRequest {
     }
 
     /// The hosts that are requested: names such as `api.example.org`, `*.example.org` for all below one, and addresses; with a
-    /// port, as in `api.example.org:8443`, that port alone. Default: any. The guard counts for them, too.
+    /// port, as in `api.example.org:8443`, that port alone. Default: any. The guard counts for them, too. With any other text,
+    /// such as an address, an agent with the tool is not [built](crate::Error::Build).
     #[must_use]
     pub fn hosts<H: Into<String>>(mut self, hosts: impl IntoIterator<Item = H>) -> Self {
-        self.targets.hosts = Some(hosts.into_iter().map(Into::into).collect());
+        self.targets.name_hosts(hosts);
         self
     }
 
@@ -122,7 +123,8 @@ impl HttpRequest {
     /// TLS as well.
     #[must_use]
     pub fn secret_header(mut self, host: impl Into<String>, name: impl Into<String>, value: Secret) -> Self {
-        self.secrets.push(SecretHeader { host: host.into(), name: name.into(), value });
+        let host = self.targets.read_host(host.into());
+        self.secrets.push(SecretHeader { host, name: name.into(), value });
         self
     }
 
@@ -200,7 +202,7 @@ impl HttpRequest {
                 answered.unwrap_or_else(late).map_err(|error| request.without_secrets(&error))
             }
         });
-        tool.policy(ToolPolicy::default().effects(effects))
+        tool.policy(ToolPolicy::default().effects(effects)).unusable(self.targets.problem())
     }
 
     async fn answer(&self, asked: Asked) -> Result<Answer, ToolError> {

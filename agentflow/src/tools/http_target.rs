@@ -27,6 +27,8 @@ pub(super) struct Targets {
     pub(super) guard: AddressGuard,
     /// In place of that of the operating system.
     pub(super) resolver: Option<Resolver>,
+    /// Mistakes in the names of hosts: a tool with one is not built.
+    problems: Vec<String>,
     /// Hosts whose certificates come from other authorities than those of the platform.
     roots: Vec<(String, TrustedRoots)>,
 }
@@ -38,8 +40,28 @@ impl Targets {
         Self { guard, ..Self::default() }
     }
 
+    /// Sets the hosts that are requested. Notes the names that no request can have.
+    pub(super) fn name_hosts<H: Into<String>>(&mut self, hosts: impl IntoIterator<Item = H>) {
+        let hosts: Vec<String> = hosts.into_iter().map(|named| self.read_host(named.into())).collect();
+        self.hosts = Some(hosts);
+    }
+
+    /// Returns the name of a host as requests have it. Notes a mistake in it.
+    pub(super) fn read_host(&mut self, named: String) -> String {
+        host_name(&named).unwrap_or_else(|problem| {
+            self.problems.push(problem);
+            named
+        })
+    }
+
+    /// Returns the mistakes in the names of hosts, if there are any.
+    pub(super) fn problem(&self) -> Option<String> {
+        (!self.problems.is_empty()).then(|| self.problems.join("; "))
+    }
+
     /// Has the certificates of a host come from the authorities of a PEM text. What is said last of a host counts.
     pub(super) fn trust(&mut self, host: String, pem: &[u8]) -> io::Result<()> {
+        let host = host_name(&host).map_err(|problem| io::Error::new(io::ErrorKind::InvalidInput, problem))?;
         let roots =
             TrustedRoots::from_pem(pem).map_err(|problem| io::Error::new(io::ErrorKind::InvalidData, problem))?;
         self.roots.push((host, roots));
@@ -48,8 +70,7 @@ impl Targets {
 
     /// The authorities for the host of a URL, where they are not those of the platform.
     pub(super) fn roots_of(&self, url: &Url) -> Option<&TrustedRoots> {
-        let host = host_of(url);
-        self.roots.iter().rev().find(|(of, _)| is_of(&host, of)).map(|(_, roots)| roots)
+        self.roots.iter().rev().find(|(named, _)| is_named(url, named)).map(|(_, roots)| roots)
     }
 
     /// An address of the web, by its text or relative to the one that leads to it.
@@ -113,6 +134,35 @@ pub(super) fn host_of(url: &Url) -> String {
     host.trim_start_matches('[').trim_end_matches(']').trim_end_matches('.').to_ascii_lowercase()
 }
 
+/// Reads the name of a host as it is configured: `api.example.org`, `*.example.org`, an address, each with a port or without.
+/// Gives it as the URLs of requests have it, such as `xn--caf-dma.example` for `café.example`.
+///
+/// # Errors
+/// When no request can lead there, as a sentence.
+pub(super) fn host_name(named: &str) -> Result<String, String> {
+    let example = "give a name such as `api.example.org`, `*.example.org` or `api.example.org:8443`";
+    let wrong = |problem: &str| Err(format!("`{named}` is not the name of a host: {problem}; {example}"));
+    if named.contains(['/', '?', '#', '@', '\\']) {
+        return wrong("it is an address");
+    }
+    let (host, port) = named_port(named);
+    let (below, host) = host.strip_prefix("*.").map_or(("", host), |host| ("*.", host));
+    if host.is_empty() || host.contains(['*', '%']) || host.contains(char::is_whitespace) {
+        return wrong("it has no host, or a sign that no host has");
+    }
+    let is_v6 = host.parse::<std::net::Ipv6Addr>().is_ok();
+    let url = if is_v6 { format!("http://[{host}]/") } else { format!("http://{host}/") };
+    let Some(read) = url.parse::<Url>().ok().filter(|url| url.port().is_none()) else {
+        return wrong("its host or its port cannot be read");
+    };
+    let host = host_of(&read);
+    Ok(match port {
+        Some(port) if is_v6 => format!("[{host}]:{port}"),
+        Some(port) => format!("{below}{host}:{port}"),
+        None => format!("{below}{host}"),
+    })
+}
+
 /// Returns true if a URL leads to a host that was named, and to its port where one was named with it.
 fn is_named(url: &Url, named: &str) -> bool {
     let (host, port) = named_port(named);
@@ -165,7 +215,40 @@ async fn of_system(host: String, port: u16) -> io::Result<Vec<IpAddr>> {
 
 #[cfg(test)]
 mod tests {
-    use super::{is_named, is_of, may_have_key};
+    use super::{host_name, is_named, is_of, may_have_key};
+
+    #[test]
+    fn names_of_hosts_are_those_that_a_request_can_have() {
+        for (named, read) in [
+            ("api.example.org", "api.example.org"),
+            ("API.Example.org.", "api.example.org"),
+            ("*.example.org:8443", "*.example.org:8443"),
+            ("127.0.0.1:8081", "127.0.0.1:8081"),
+            ("::1", "::1"),
+            ("[::1]", "::1"),
+            ("[::1]:81", "[::1]:81"),
+            ("localhost", "localhost"),
+            ("café.example", "xn--caf-dma.example"),
+        ] {
+            assert_eq!(host_name(named).as_deref(), Ok(read), "{named}");
+        }
+        for named in [
+            "",
+            "*",
+            "*.",
+            "a.*.example.org",
+            "https://api.example.org",
+            "api.example.org/v1",
+            "user@example.org",
+            "example.org:99999",
+            "example.org:",
+            "example.org:http",
+            "ex ample.org",
+        ] {
+            let problem = host_name(named).unwrap_err();
+            assert!(problem.starts_with(&format!("`{named}` is not the name of a host: ")), "{problem}");
+        }
+    }
 
     #[test]
     fn a_key_belongs_to_a_host_and_a_port() {

@@ -9,9 +9,9 @@ use agentflow::message::{ToolCall, ToolResult, ToolStatus};
 use agentflow::model::Secret;
 use agentflow::serde_json::{Value, json};
 use agentflow::tool::Effects;
-use agentflow::tools::{AddressGuard, HttpRequest};
-use agentflow::{Runtime, Tool};
-use agentflow_testing::test_runtime;
+use agentflow::tools::{AddressGuard, Alert, ApiAccess, ApiTool, HttpRequest};
+use agentflow::{Agent, Runtime, Tool};
+use agentflow_testing::{ScriptedModel, test_runtime};
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpListener;
 
@@ -357,4 +357,35 @@ async fn a_server_that_misbehaves_is_an_error_in_bounded_time_and_memory() {
     }
     let free = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
     refused(&request, json!({"url": format!("http://{free}/")}), "`127.0.0.1` did not answer").await;
+}
+
+#[tokio::test]
+async fn a_port_of_a_host_counts_and_a_name_that_no_request_can_have_is_refused_at_once() {
+    let server = Server::start(|_| json_of(&json!({"n": 1}))).await;
+    let address = server.url("/");
+    let port: u16 = address.rsplit(':').next().unwrap().trim_end_matches('/').parse().unwrap();
+    let named = loopback().hosts([format!("127.0.0.1:{port}")]);
+    assert_eq!(read_json(&ask(&named, json!({"url": address})).await)["body"]["n"], 1);
+    let other = loopback().hosts([format!("127.0.0.1:{}", port ^ 1)]);
+    refused(&other, json!({"url": address}), "the host `127.0.0.1` is not requested").await;
+
+    for host in ["https://api.example.org", "api.example.org/v1", "example.org:99999", ""] {
+        let says = format!("`{host}` is not the name of a host");
+        let secret = || Secret::new("key");
+        for tool in [
+            HttpRequest::new().hosts([host]).tool(),
+            HttpRequest::new().secret_header(host, "x-key", secret()).tool(),
+            Alert::new("ADDRESS_OF_A_TEST").access(ApiAccess::new().hosts([host])).tool(),
+        ] {
+            let error = Agent::new(ScriptedModel::new([])).tools(tool.clone()).build().unwrap_err().to_string();
+            assert!(error.contains(&says), "{error}");
+            let call = ToolCall::new("1", tool.name(), r#"{"url": "https://api.example.org/", "message": "a"}"#);
+            let error = test_runtime().tools(tool).build().invoke(&call, &[]).await.unwrap_err().to_string();
+            assert!(error.contains(&says), "{error}");
+        }
+        let described = ApiTool::new("issues", "Lists issues.", "GET", "https://api.example.org/issues");
+        let error = described.access(ApiAccess::new().hosts([host])).tool().unwrap_err().to_string();
+        assert!(error.contains(&says), "{error}");
+        assert!(HttpRequest::new().root_certificate(host, "").unwrap_err().to_string().contains(&says));
+    }
 }
