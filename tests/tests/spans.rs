@@ -8,9 +8,13 @@ use std::fmt::Debug;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use agentflow::agent::RunRequest;
 use agentflow::message::ToolCall;
+use agentflow::middleware::redact;
 use agentflow::model::{ModelError, ModelErrorKind, ModelSettings, Usage};
 use agentflow::prelude::*;
+use agentflow::session::Session;
+use agentflow::store::MemoryStore;
 use agentflow::tool::{FnTool, ToolDefinition};
 use agentflow_testing::{ScriptedModel, Turn, test_runtime};
 use serde_json::{Value, json};
@@ -22,7 +26,7 @@ use tracing_subscriber::{Layer, Registry, registry::LookupSpan};
 #[derive(Clone, Default)]
 struct Collected(Arc<Mutex<BTreeMap<u64, Span>>>);
 
-#[derive(Clone, Default)]
+#[derive(Clone, Debug, Default)]
 struct Span {
     parent: Option<u64>,
     fields: BTreeMap<&'static str, String>,
@@ -156,6 +160,68 @@ async fn each_tool_call_has_one_span_whoever_makes_it() {
     let expected =
         [("call_1", true), ("mine", false), ("node", false), ("node", true), (within, false), (within, true)];
     assert_eq!(ended, expected.map(|(id, failed)| (id.to_owned(), failed)));
+}
+
+async fn spanned_function(n: u32) -> Result<u32, String> {
+    if n == 0 { Err("nothing".to_owned()) } else { Ok(n) }
+}
+
+#[workflow]
+async fn joined(cx: &Context, n: u32) -> Result<String, Box<dyn std::error::Error + Send + Sync>> {
+    let read = spanned_function(n).await?;
+    let called = calls_spanned(read).await?;
+    let said = joined_agent(cx, called).await?;
+    Ok(said)
+}
+
+/// Say {n}.
+#[agent(tools = [calls_spanned])]
+async fn joined_agent(cx: &Context, n: u32) -> Result<String>;
+
+#[tokio::test(flavor = "current_thread", start_paused = true)]
+async fn spans_are_joined_by_session_caller_run_and_tags() {
+    let collected = Collected::default();
+    let _guard = tracing::subscriber::set_default(Registry::default().with(collected.clone()));
+    let script = || {
+        ScriptedModel::new([Turn::call("calls_spanned", json!({"n": 1})), Turn::text("Done.")]).named("gemini", "g-2")
+    };
+    let runtime = test_runtime().store(MemoryStore::new()).with(redact().secret("swordfish")).build();
+    let agent = Agent::new(script()).name("joined_one").tools(tools![calls_spanned]).runtime(&runtime);
+    let request = RunRequest::new("Hi").session(Session::new("chat-7")).caller("ada");
+    agent.run(request.tag("desk", "north").tag("word", "swordfish")).await.unwrap();
+    let tags = r#"{"desk":"north","word":"[redacted]"}"#;
+    let expected = [
+        ("gen_ai.conversation.id", "chat-7"),
+        ("agentflow.run.id", "run-1"),
+        ("user.id", "ada"),
+        ("agentflow.tags", tags),
+    ];
+    for name in ["invoke_agent joined_one", "chat g-2", "execute_tool calls_spanned"] {
+        for (_, span) in collected.named(name) {
+            for (field, value) in expected {
+                assert_eq!(span.fields.get(field).map(String::as_str), Some(value), "{name} {field}");
+            }
+        }
+    }
+
+    // The steps of a workflow, functions among them, have the same; without a session the run is the conversation.
+    let runtime = test_runtime().model(script()).build();
+    runtime.start(joined::workflow(), (2,)).caller("bob").await.unwrap().result().await.unwrap();
+    let workflow = collected.named("invoke_workflow joined")[0].0;
+    for name in
+        ["invoke_workflow joined", "execute_step read", "execute_tool calls_spanned", "invoke_agent joined_agent"]
+    {
+        let of_bob = |span: &&(u64, Span)| span.1.fields.get("user.id").is_some_and(|user| user == "bob");
+        let spans = collected.named(name);
+        let (_, span) = spans.iter().find(of_bob).unwrap_or_else(|| panic!("{name}: {spans:?}"));
+        assert_eq!(span.fields["gen_ai.conversation.id"], "run-1", "{name}");
+        assert_eq!(span.fields["agentflow.run.id"], "run-1", "{name}");
+        assert!(!span.fields.contains_key("agentflow.tags"), "{name}");
+    }
+    let steps = collected.named("execute_step read");
+    assert_eq!((steps.len(), steps[0].1.parent, &*steps[0].1.fields["agentflow.step"]), (1, Some(workflow), "read"));
+    runtime.start(joined::workflow(), (0,)).await.unwrap().result().await.unwrap_err();
+    assert!(collected.named("execute_step read").iter().any(|(_, span)| span.fields.contains_key("error.type")));
 }
 
 #[tokio::test(flavor = "current_thread", start_paused = true)]

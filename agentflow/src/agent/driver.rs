@@ -230,6 +230,7 @@ impl Run {
         }
         let compensation = Compensation::new(terms.compensate && segment.is_run());
         let mut machine = AgentMachine::new(base.clone(), limits, output);
+        machine.in_round(StepPlace::round(&segment.step).is_some());
         let hooks = hooks_of(plan, shared);
         let resources = plan.resources_in(shared, &options.resources);
         let team = InTeam::of(plan, &options.resources, &terms.scopes, &hooks);
@@ -323,7 +324,7 @@ impl Run {
 
     /// Runs to the end, whatever it is.
     pub(super) fn run_through(mut self) -> impl Future<Output = Result<RunEnd>> + Send {
-        let span = telemetry::agent_span(&self.plan.name, &self.segment.shared.id, self.plan.model.info());
+        let span = telemetry::agent_span(&self.plan.name, &self.segment.shared, self.plan.model.info());
         // A block and not an `async fn`, which would keep room for `self` twice.
         async move {
             if let Some(begun) = self.compensation.take_begun() {

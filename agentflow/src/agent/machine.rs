@@ -93,6 +93,8 @@ pub(crate) struct AgentMachine {
     instructed: bool,
     /// Whether its answers have a type.
     has_type: bool,
+    /// Whether it is a round of a repetition, which `exit_loop` ends without an answer.
+    in_round: bool,
     usage: Usage,
     /// The current turn, from 1.
     turn: u32,
@@ -152,6 +154,7 @@ impl AgentMachine {
             request: Conversation::new(),
             instructed: false,
             has_type: false,
+            in_round: false,
             usage: Usage::default(),
             turn: 0,
             model_calls: 0,
@@ -178,6 +181,11 @@ impl AgentMachine {
             machine.replay_one(&event.path, &event.kind);
         }
         machine
+    }
+
+    /// Lets the agent end without an answer with a type, in a round of a repetition that its model ends.
+    pub(super) fn in_round(&mut self, in_round: bool) {
+        self.in_round = in_round;
     }
 
     /// The bounds of the run.

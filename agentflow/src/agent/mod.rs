@@ -72,6 +72,7 @@ use self::typed_output::Output;
 use crate::context::Context;
 use crate::definition::Known;
 use crate::error::{Error, Failure, Result};
+use crate::event::AnswerForm;
 
 use crate::middleware::Middleware;
 use crate::model::{ModelSettings, ModelSource};
@@ -425,7 +426,16 @@ impl<O: 'static> Agent<O> {
         let around = Around::enter(cx.host().max_nesting, cx.depth())?;
         let step = cx.is_step().then_some(cx);
         let request = plan.asked(request).granted_as(cx.grants());
-        around.poll(driver::Run::start(&plan, request, step)?).await
+        let end = around.poll(driver::Run::start(&plan, request, step)?).await?;
+        if self.output.form() != AnswerForm::Text
+            && end.completed.ends_loop_without_answer()
+            && let Some(round) = StepPlace::round(cx.path())
+        {
+            // There is no value of the type: whoever polls the round drops this.
+            round.end_without_output();
+            return std::future::pending().await;
+        }
+        Ok(end)
     }
 
     fn result(&self, end: crate::run::RunEnd) -> Result<RunResult<O>> {

@@ -264,7 +264,7 @@ impl Run {
     ) -> impl Future<Output = Outcome> + Send + use<'r> {
         // Spans hold no contents where something is removed from events.
         let content = self.plan.host.trace_content && self.segment.shared.host.redactor.is_none();
-        let span = telemetry::chat_span(model.info(), &self.segment.shared.id, &request, content);
+        let span = telemetry::chat_span(model.info(), &self.segment.shared, &request, content);
         let mut asked = request.stream.then(|| self.segment.shared.now());
         let mut stream = span.in_scope(|| model.stream(request));
         async move {

@@ -18,7 +18,7 @@ impl Run {
     /// [`Error::InvalidOutput`] when the answer, which a hook may have given, is not JSON although a value is expected;
     /// [`Error::State`] when it is too large.
     pub(super) fn saved_with_answer(&self, completed: Arc<AgentCompleted>) -> Result<Arc<AgentCompleted>> {
-        if !self.segment.is_run() && ends_without_answer(&completed) {
+        if !self.segment.is_run() && completed.ends_loop_without_answer() {
             return Ok(self.without_output(completed));
         }
         let Some(key) = self.plan.output_key.as_ref().map(|output_key| &output_key.key) else { return Ok(completed) };
@@ -84,7 +84,9 @@ impl Run {
     }
 }
 
-/// Returns true if the model ended the repetition around its agent and gave no text with it.
-fn ends_without_answer(completed: &AgentCompleted) -> bool {
-    completed.text().is_empty() && completed.message.tool_calls().any(|call| call.name == EXIT_TOOL)
+impl AgentCompleted {
+    /// Returns true if the model ended the repetition around its agent and gave no answer with it.
+    pub(super) fn ends_loop_without_answer(&self) -> bool {
+        self.text().is_empty() && self.message.tool_calls().any(|call| call.name == EXIT_TOOL)
+    }
 }

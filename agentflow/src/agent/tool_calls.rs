@@ -348,7 +348,7 @@ impl ToolRun {
         };
         let tool = offered.tools.get(&*call.name);
         let content = plan.host.trace_content && cx.host().redactor.is_none();
-        let span = telemetry::tool_span(&call, tool.map(|tool| &**tool.definition()), content);
+        let span = telemetry::tool_span(&call, tool.map(|tool| &**tool.definition()), cx.run(), content);
         let (result, too_deep) = match tool {
             Some(tool) => {
                 // One that took too long can panic as it is dropped.

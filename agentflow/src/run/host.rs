@@ -55,6 +55,8 @@ pub(crate) struct Host {
     pub(crate) secrets: Arc<dyn SecretProvider>,
     /// Providers of the host's own, by name.
     pub(crate) models: BTreeMap<String, ModelFactory>,
+    /// Providers by the beginnings of their models' names, beside those that the library knows.
+    pub(crate) model_prefixes: BTreeMap<String, String>,
     pub(crate) app: BTreeMap<String, Value>,
     pub(crate) store: Option<Arc<dyn Store>>,
     /// The runs of the store that this process executes; there is one when there is a store.
@@ -64,6 +66,8 @@ pub(crate) struct Host {
     /// How many calls of one tool run at once, shared by all that was made of this host.
     pub(crate) slots: Arc<Slots>,
     pub(crate) trace_content: bool,
+    /// A tool call that is all of a node is recorded below the node, with its arguments.
+    pub(crate) records_calls: bool,
     pub(crate) redactor: Option<Redactor>,
     pub(crate) max_llm_calls: u32,
     pub(crate) max_output_bytes: usize,
@@ -88,12 +92,14 @@ impl Default for Host {
             sinks: Arc::new([]),
             secrets: Arc::new(EnvSecrets),
             models: BTreeMap::new(),
+            model_prefixes: BTreeMap::new(),
             app: BTreeMap::new(),
             store: None,
             live: None,
             running: Arc::default(),
             slots: Arc::default(),
             trace_content: false,
+            records_calls: false,
             redactor: None,
             max_llm_calls: Self::MAX_LLM_CALLS,
             max_output_bytes: 16 << 20,
@@ -204,9 +210,20 @@ impl Host {
         made.map_err(|problem| ModelRefError::unusable(model, problem))
     }
 
+    /// Reads the name of a model. A bare name belongs to the provider with the longest of the host's prefixes that it begins
+    /// with; without one, to a provider that the library knows.
+    fn model_ref(&self, name: &str) -> Result<ModelRef, ModelRefError> {
+        let bare = name.trim();
+        let prefixes = self.model_prefixes.iter().filter(|(prefix, _)| bare.starts_with(&**prefix));
+        match prefixes.max_by_key(|(prefix, _)| prefix.len()) {
+            Some((_, provider)) if !bare.contains(['/', ':']) => Ok(ModelRef::new(provider, bare)),
+            _ => name.parse(),
+        }
+    }
+
     /// Returns a sentence if the provider in a model's name is not known here.
     pub(crate) fn problem_of_provider(&self, source: &ModelSource) -> Option<String> {
-        let name: ModelRef = source.given_or_named().err()?.parse().ok()?;
+        let name = self.model_ref(source.given_or_named().err()?).ok()?;
         crate::model::problem_of_provider(name.provider(), self.models.keys().map(String::as_str))
     }
 
@@ -214,7 +231,7 @@ impl Host {
     pub(crate) fn open(&self, source: &ModelSource) -> Result<Arc<dyn Model>, ModelRefError> {
         match source.given_or_named() {
             Ok(model) => Ok(Arc::clone(model)),
-            Err(name) => self.model(&name.parse()?),
+            Err(name) => self.model(&self.model_ref(name)?),
         }
     }
 

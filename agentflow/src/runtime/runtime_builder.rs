@@ -138,6 +138,44 @@ impl RuntimeBuilder {
         self
     }
 
+    /// Records the arguments of each tool call that is all of a workflow's node: the call has `tool.started` and its end below
+    /// the node, as any other call, and [`redact`](crate::middleware::redact) takes secrets out of them. Views of the run, such
+    /// as `AgentEvents`, then show the call. A run that is resumed keeps the calls that it has. Default: the events of the
+    /// node are those of the call, without the arguments.
+    ///
+    /// ```
+    /// use agentflow::event::EventKind;
+    /// use agentflow::prelude::*;
+    ///
+    /// /// Take money.
+    /// #[tool]
+    /// async fn charge(cents: u32) -> String {
+    ///     format!("receipt of {cents}")
+    /// }
+    ///
+    /// #[workflow]
+    /// async fn order(cents: u32) -> Result<String> {
+    ///     let receipt = charge(cents).await;
+    ///     Ok(receipt)
+    /// }
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<()> {
+    /// let run = Runtime::builder().record_calls(true).build().start(order::workflow(), 500).await?;
+    /// run.result().await?;
+    /// let call = run.recorded().into_iter().find_map(|event| match event.kind {
+    ///     EventKind::ToolStarted { call, .. } => Some(call),
+    ///     _ => None,
+    /// });
+    /// assert_eq!(call.unwrap().arguments, r#"{"cents":500}"#);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn record_calls(mut self, records: bool) -> Self {
+        self.host.records_calls = records;
+        self
+    }
+
     /// What is done with a run whose workflow or agent has changed since it began. Default:
     /// [`Changes::AcceptCompatible`].
     pub fn changes(mut self, changes: Changes) -> Self {
@@ -161,6 +199,36 @@ impl RuntimeBuilder {
         let provider = provider.into();
         self.given.providers.push((provider.as_str().into(), Origin::given(Location::caller())));
         self.host.models.insert(provider, Arc::new(factory));
+        self
+    }
+
+    /// Looks up models whose bare names begin with one of these at a provider: `Agent::new("acme-large")` then means
+    /// `acme/acme-large`. The longest prefix counts, and comes before those of the providers that agentflow knows. The names of
+    /// models in `#[agent(model = ..)]`, in documents and in settings name their provider all the same.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    ///
+    /// use agentflow::prelude::*;
+    /// use agentflow_testing::{ScriptedModel, Turn};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<()> {
+    /// let runtime = Runtime::builder()
+    ///     .model_provider("acme", |model, _| Ok(Arc::new(ScriptedModel::new([Turn::text(model.model())]))))
+    ///     .model_prefixes("acme", ["acme-"])
+    ///     .build();
+    /// assert_eq!(Agent::new("acme-large").runtime(&runtime).run("Hi").await?.output(), "acme-large");
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn model_prefixes<P: Into<String>>(
+        mut self,
+        provider: impl Into<String>,
+        prefixes: impl IntoIterator<Item = P>,
+    ) -> Self {
+        let provider = provider.into();
+        self.host.model_prefixes.extend(prefixes.into_iter().map(|prefix| (prefix.into(), provider.clone())));
         self
     }
 

@@ -19,14 +19,16 @@ use tracing::field::Empty;
 #[cfg(feature = "metrics")]
 pub use self::metrics::MetricsSink;
 use crate::error::Error;
-use crate::event::{AgentCompleted, RunId};
+use crate::event::AgentCompleted;
 use crate::message::{ToolCall, ToolResult};
 use crate::model::{ModelError, ModelInfo, ModelRequest, ModelResponse, Usage, telemetry_name};
+use crate::path::StepPath;
+use crate::run::RunShared;
 use crate::tool_definition::ToolDefinition;
 
 /// The span of an agent, be it a run or a step of one.
-pub(crate) fn agent_span(agent: &str, run: &RunId, info: &ModelInfo) -> Span {
-    tracing::info_span!(
+pub(crate) fn agent_span(agent: &str, run: &RunShared, info: &ModelInfo) -> Span {
+    let span = tracing::info_span!(
         "invoke_agent",
         otel.name = format_args!("invoke_agent {agent}"),
         otel.kind = "internal",
@@ -36,14 +38,38 @@ pub(crate) fn agent_span(agent: &str, run: &RunId, info: &ModelInfo) -> Span {
         gen_ai.provider.name = telemetry_name(&info.provider),
         gen_ai.request.model = &*info.model,
         gen_ai.agent.name = agent,
-        gen_ai.conversation.id = run.as_str(),
+        gen_ai.conversation.id = Empty,
+        user.id = Empty,
+        agentflow.run.id = Empty,
+        agentflow.tags = Empty,
         gen_ai.response.finish_reasons = Empty,
         gen_ai.usage.input_tokens = Empty,
         gen_ai.usage.output_tokens = Empty,
         gen_ai.usage.cache_read.input_tokens = Empty,
         gen_ai.usage.cache_creation.input_tokens = Empty,
         gen_ai.usage.reasoning.output_tokens = Empty,
-    )
+    );
+    record_run(&span, run);
+    span
+}
+
+/// Adds what joins a span to others: the session of its run, or the run where it has none, as the conversation; the caller;
+/// the run and its tags. A runtime that takes texts out of records takes them out of tags, too.
+fn record_run(span: &Span, run: &RunShared) {
+    if span.is_disabled() {
+        return;
+    }
+    let began = run.own().map(|own| &own.began);
+    let session = began.and_then(|began| began.session());
+    span.record("gen_ai.conversation.id", session.unwrap_or(run.id.as_str()));
+    span.record("agentflow.run.id", run.id.as_str());
+    let Some(began) = began else { return };
+    if let Some(caller) = began.caller() {
+        span.record("user.id", caller);
+    }
+    if !began.tags().is_empty() {
+        span.record("agentflow.tags", run.host.redacted(content::json(began.tags())));
+    }
 }
 
 /// Adds the outcome of an agent.
@@ -61,8 +87,8 @@ pub(crate) fn record_agent(span: &Span, ended: Result<&AgentCompleted, &Error>) 
 }
 
 /// The span of a workflow, be it a run or a step of one.
-pub(crate) fn workflow_span(workflow: &str, run: &RunId) -> Span {
-    tracing::info_span!(
+pub(crate) fn workflow_span(workflow: &str, run: &RunShared) -> Span {
+    let span = tracing::info_span!(
         "invoke_workflow",
         otel.name = format_args!("invoke_workflow {workflow}"),
         otel.kind = "internal",
@@ -70,8 +96,34 @@ pub(crate) fn workflow_span(workflow: &str, run: &RunId) -> Span {
         error.type = Empty,
         gen_ai.operation.name = "invoke_workflow",
         gen_ai.workflow.name = workflow,
-        gen_ai.conversation.id = run.as_str(),
-    )
+        gen_ai.conversation.id = Empty,
+        user.id = Empty,
+        agentflow.run.id = Empty,
+        agentflow.tags = Empty,
+    );
+    record_run(&span, run);
+    span
+}
+
+/// The span of a step of a workflow that is a function of the program. The conventions have no name for it.
+pub(crate) fn step_span(step: &StepPath, run: &RunShared) -> Span {
+    if !tracing::enabled!(tracing::Level::INFO) {
+        return Span::none();
+    }
+    let span = tracing::info_span!(
+        "execute_step",
+        otel.name = format_args!("execute_step {step}"),
+        otel.kind = "internal",
+        otel.status_code = Empty,
+        error.type = Empty,
+        agentflow.step = %step,
+        gen_ai.conversation.id = Empty,
+        user.id = Empty,
+        agentflow.run.id = Empty,
+        agentflow.tags = Empty,
+    );
+    record_run(&span, run);
+    span
 }
 
 /// Adds why a workflow failed.
@@ -80,7 +132,7 @@ pub(crate) fn record_failure(span: &Span, error: &Error) {
 }
 
 /// The span of a model call. An adapter adds the server to it.
-pub(crate) fn chat_span(info: &ModelInfo, run: &RunId, request: &ModelRequest, content: bool) -> Span {
+pub(crate) fn chat_span(info: &ModelInfo, run: &RunShared, request: &ModelRequest, content: bool) -> Span {
     let settings = &*request.settings;
     let span = tracing::info_span!(
         "chat",
@@ -92,7 +144,10 @@ pub(crate) fn chat_span(info: &ModelInfo, run: &RunId, request: &ModelRequest, c
         server.port = Empty,
         gen_ai.operation.name = "chat",
         gen_ai.provider.name = telemetry_name(&info.provider),
-        gen_ai.conversation.id = run.as_str(),
+        gen_ai.conversation.id = Empty,
+        user.id = Empty,
+        agentflow.run.id = Empty,
+        agentflow.tags = Empty,
         gen_ai.output.type = if request.output.is_some() { "json" } else { "text" },
         gen_ai.request.model = &*info.model,
         gen_ai.request.stream = request.stream,
@@ -118,6 +173,7 @@ pub(crate) fn chat_span(info: &ModelInfo, run: &RunId, request: &ModelRequest, c
     if span.is_disabled() {
         return span;
     }
+    record_run(&span, run);
     match settings.stop.as_slice() {
         [] => {}
         [one] => drop(span.record("gen_ai.request.stop_sequences", one.as_str())),
@@ -164,7 +220,7 @@ pub(crate) fn record_chat(span: &Span, ended: Result<&ModelResponse, &ModelError
 }
 
 /// The span of a tool call.
-pub(crate) fn tool_span(call: &ToolCall, definition: Option<&ToolDefinition>, content: bool) -> Span {
+pub(crate) fn tool_span(call: &ToolCall, definition: Option<&ToolDefinition>, run: &RunShared, content: bool) -> Span {
     let span = tracing::info_span!(
         "execute_tool",
         otel.name = format_args!("execute_tool {}", call.name),
@@ -178,7 +234,12 @@ pub(crate) fn tool_span(call: &ToolCall, definition: Option<&ToolDefinition>, co
         gen_ai.tool.r#type = "function",
         gen_ai.tool.call.arguments = Empty,
         gen_ai.tool.call.result = Empty,
+        gen_ai.conversation.id = Empty,
+        user.id = Empty,
+        agentflow.run.id = Empty,
+        agentflow.tags = Empty,
     );
+    record_run(&span, run);
     if content {
         span.record("gen_ai.tool.call.arguments", call.arguments.as_str());
     }
@@ -186,11 +247,11 @@ pub(crate) fn tool_span(call: &ToolCall, definition: Option<&ToolDefinition>, co
 }
 
 /// The span of a step that consists of a call of a tool's function, whose arguments only the function sees.
-pub(crate) fn tool_span_of_step(definition: &ToolDefinition, id: impl FnOnce() -> String) -> Span {
+pub(crate) fn tool_span_of_step(definition: &ToolDefinition, run: &RunShared, id: impl FnOnce() -> String) -> Span {
     if !tracing::enabled!(tracing::Level::INFO) {
         return Span::none();
     }
-    tool_span(&ToolCall::new(id(), &*definition.name, ""), Some(definition), false)
+    tool_span(&ToolCall::new(id(), &*definition.name, ""), Some(definition), run, false)
 }
 
 /// Adds the outcome of a tool call.

@@ -149,10 +149,11 @@ impl CallInStep {
     }
 }
 
-/// Returns true if a call that is all of its node has events of its own: for middleware, a replacement, or the arguments of
-/// its compensation, which a node does not record.
+/// Returns true if a call that is all of its node has events of its own: for middleware, a replacement, the arguments of
+/// its compensation, which a node does not record, or since the runtime records all calls.
 pub(crate) fn call_has_events(host: &Host, definition: &ToolDefinition) -> bool {
-    definition.policy.compensate.is_some()
+    host.records_calls
+        || definition.policy.compensate.is_some()
         || ToolHooks::of_host(host).is_some()
         || StandIn::of(host, ReplacedKind::Tool, &definition.name).is_some()
 }
@@ -429,7 +430,7 @@ impl KnownCall {
             true => Span::none(),
             false => {
                 let content = host.trace_content && host.redactor.is_none();
-                telemetry::tool_span(&open.call(), Some(&self.definition), content)
+                telemetry::tool_span(&open.call(), Some(&self.definition), self.place.cx.run(), content)
             }
         }
     }

@@ -239,7 +239,8 @@ pub(crate) async fn invoke_undoable(
     seen_to: SeenTo,
 ) -> Result<ToolResult, StoreError> {
     let definition = tool.definition();
-    if tool.announces_itself() || definition.policy.compensate.is_none() {
+    let is_recorded = definition.policy.compensate.is_some() || cx.host().records_calls;
+    if tool.announces_itself() || !is_recorded {
         return Ok(hooked(tool, cx, call, granted, seen_to).await);
     }
     let path = cx.claim_base(None).tool(1, Arc::clone(&definition.name), 0);

@@ -61,6 +61,8 @@ pub(crate) struct Covered {
     pub(crate) once: bool,
     /// The question about the call that the node consists of. The call asks it.
     pub(crate) question: Option<Arc<NodeQuestion>>,
+    /// It is a round of a repetition, which can end without an output.
+    pub(crate) is_round: bool,
 }
 
 /// Where a value is computed: a call that has no effect and that nobody watches is a plain call there, and any other is
@@ -75,6 +77,8 @@ pub(crate) struct ValuePlace {
 /// The calls at a place and, at that of a step, what calls say of the step as a whole, however deep in it they are.
 #[derive(Default)]
 struct Said {
+    /// The round ends without an output: that of the round before is the output of the repetition.
+    without_output: AtomicBool,
     calls: Mutex<Option<Calls>>,
     failure: Mutex<Option<Failure>>,
     /// The last failure of a call of ours, whose kind an error type of the program's own may hide.
@@ -260,6 +264,21 @@ impl StepPlace {
         if let Some(place) = Self::current() {
             place.end_step(Failure::from(error));
         }
+    }
+
+    /// Returns the place of the caller if it is a round of a repetition, and the round is the step at a path.
+    pub(crate) fn round(path: &StepPath) -> Option<Arc<Self>> {
+        Self::current().filter(|place| place.covered.is_round && !place.is_call() && place.cx.path() == path)
+    }
+
+    /// Ends the round without an output. Whoever calls this must not continue the step.
+    pub(crate) fn end_without_output(&self) {
+        self.said().without_output.store(true, Ordering::Relaxed);
+    }
+
+    /// Returns true if the round has ended without an output.
+    pub(crate) fn is_without_output(&self) -> bool {
+        self.said.get().is_some_and(|said| said.without_output.load(Ordering::Relaxed))
     }
 
     /// What a call has ended the step with.

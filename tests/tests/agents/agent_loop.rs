@@ -328,6 +328,33 @@ async fn a_host_adds_a_provider_of_its_own() {
     assert_eq!(result.run_id().as_str(), "run-1");
 }
 
+#[tokio::test]
+async fn bare_names_of_models_lead_to_a_provider_of_the_host() {
+    let named = |provider: &'static str| {
+        move |model: &ModelRef, _: &_| -> Result<Arc<dyn agentflow::Model>, String> {
+            Ok(Arc::new(ScriptedModel::new([Turn::text(format!("{provider} {}", model.model()))])))
+        }
+    };
+    let runtime = test_runtime()
+        .model_provider("house", named("house"))
+        .model_provider("lab", named("lab"))
+        .model_prefixes("house", ["house-", "gpt-house"])
+        .model_prefixes("lab", ["house-lab-"])
+        .build();
+    for (name, expected) in [
+        ("house-small", "house house-small"),
+        ("house-lab-small", "lab house-lab-small"),
+        // It comes before the prefixes of known providers.
+        ("gpt-house", "house gpt-house"),
+        ("lab/house-small", "lab house-small"),
+    ] {
+        let result = Agent::new(name).runtime(&runtime).run("Who are you?").await.unwrap();
+        assert_eq!(result.output(), expected, "{name}");
+    }
+    let error = Agent::new("houses-small").runtime(&runtime).build().unwrap_err();
+    assert!(error.to_string().contains("name its provider too"), "{error}");
+}
+
 #[tokio::test(start_paused = true)]
 async fn many_runs_of_one_agent_at_once() {
     let model = ScriptedModel::from_fn(|request| {

@@ -106,21 +106,58 @@ async fn a_round_that_ends_without_a_text_keeps_the_previous_output() {
     assert_eq!(exit_polished::workflow().run(&elsewhere, "x".to_owned()).await.unwrap(), "xxx");
 }
 
+/// Judges a text with points until it ends the repetition: with the calls of its last turn, and what it says when it is
+/// asked once more.
+fn judge(last: fn() -> Turn) -> ScriptedModel {
+    ScriptedModel::from_fn(move |request| {
+        let asked = request.messages.messages().iter().find(|message| message.role() == Role::User).unwrap();
+        assert!(
+            request.messages.messages().iter().all(|message| message.results().next().is_none()),
+            "asked once more"
+        );
+        let points: u8 = asked.text().trim().parse().unwrap();
+        if points == 3 { last() } else { Turn::text(format!("{{\"value\": {}}}", points + 1)) }
+    })
+}
+
+/// {points}
+#[agent(tools = [agentflow::exit_loop])]
+async fn exit_judge(cx: &Context, points: u8) -> Result<u8>;
+
+#[workflow]
+async fn exit_judged(cx: &Context, points: u8) -> Result<u8> {
+    let points = repeat!(points, |points| exit_judge(cx, points), max = 9).await?;
+    Ok(points)
+}
+
 #[tokio::test(start_paused = true)]
-async fn an_answer_with_a_type_is_asked_for_after_the_end_of_the_repetition() {
-    async fn round(cx: &Context, points: u8) -> Result<u8> {
-        let model = ScriptedModel::new([Turn::call("exit_loop", json!({})), Turn::text(r#"{"value": 7}"#)]);
-        let judge = Agent::new(model).name("typed_judge").tools(tools![agentflow::exit_loop]).output::<u8>();
-        Ok(judge.run_in(cx, RunRequest::new(points.to_string())).await?.into_output())
+async fn an_answer_with_a_type_is_not_asked_for_after_the_end_of_the_repetition() {
+    // Beside the call an answer, nothing, and a text that is none.
+    let turns: [(fn() -> Turn, u8); 3] = [
+        (|| Turn::text("{\"value\": 7}").and_call("exit_loop", json!({})), 7),
+        (|| Turn::call("exit_loop", json!({})), 3),
+        (|| Turn::text("I am done.").and_call("exit_loop", json!({})), 3),
+    ];
+    for (last, expected) in turns {
+        let runtime = test_runtime().store(MemoryStore::new()).model(judge(last)).build();
+        let run = runtime.start(exit_judged::workflow(), 1).await.unwrap();
+        assert_eq!(run.result().await.unwrap(), expected);
+        check_events(&run.recorded()).unwrap();
+        let report = CrashTest::new(&exit_judged::workflow(), || 1)
+            .runtime(move |runtime| runtime.model(judge(last)))
+            .twice()
+            .run()
+            .await;
+        assert!(report.crashes() > 30, "{report}");
+        let there = Runtime::builder().model(judge(last)).workflow(&exit_judged::workflow()).build();
+        let elsewhere = test_runtime().model(judge(last)).executor(Elsewhere::on_task(there)).build();
+        assert_eq!(exit_judged::workflow().run(&elsewhere, 1).await.unwrap(), expected);
     }
 
-    #[workflow]
-    async fn exit_typed(cx: &Context, points: u8) -> Result<u8> {
-        let points = repeat!(points, |points| round(cx, points), max = 9).await?;
-        Ok(points)
-    }
-
-    assert_eq!(exit_typed::workflow().run(&test_runtime().build(), 1).await.unwrap(), 7);
+    // Outside of a repetition there is no round before: the answer is asked for.
+    let model = ScriptedModel::new([Turn::call("exit_loop", json!({})), Turn::text(r#"{"value": 7}"#)]);
+    let judge = Agent::new(model).name("typed_judge").tools(tools![agentflow::exit_loop]).output::<u8>();
+    assert_eq!(*judge.run("1").await.unwrap().output(), 7);
 }
 
 /// Counts up, and asks for the end at a number.

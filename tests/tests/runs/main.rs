@@ -48,6 +48,7 @@ mod messages;
 mod messages_crash;
 mod misbehaving;
 mod purged;
+mod recorded_calls;
 mod recorded_errors;
 mod redacted_identities;
 mod redacted_logs;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::{AgentMachine, Outcome, Phase};
 use crate::error::Error;
 use crate::event::{ANSWER_TOOL, AgentCompleted, answer_text};
-use crate::message::Message;
+use crate::message::{Message, Part};
 use crate::model::{ModelResponse, StopReason};
 
 #[derive(Clone, Debug)]
@@ -24,6 +24,14 @@ impl Answer {
     /// Creates the answer from a message with tool calls: of the answer tool, or of `exit_loop` if `exits`.
     pub(super) fn by_call(message: &Arc<Message>, exits: bool) -> Self {
         Self { message: Arc::clone(message), stop_reason: StopReason::Stop, exits }
+    }
+
+    /// The end of a repetition whose text is not the answer.
+    fn without_text(message: &Message) -> Self {
+        let is_text = |part: &&Part| matches!(part, Part::Text { .. });
+        let parts: Vec<Part> = message.parts().iter().filter(|part| !is_text(part)).cloned().collect();
+        let message = Arc::new(Message::new(message.role(), parts));
+        Self { message, stop_reason: StopReason::Stop, exits: true }
     }
 }
 
@@ -49,15 +57,19 @@ impl AgentMachine {
         }
     }
 
-    /// The answer of a turn that ended the repetition around the agent: its text. An answer with a type is still asked
-    /// for, unless the text is one.
+    /// The answer of a turn that ended the repetition around the agent: its text. An answer with a type is none if the text
+    /// does not fit, where the agent is in a round: the output of the round before counts. Anywhere else it is still asked
+    /// for.
     pub(super) fn answer_of_exit(&self) -> Option<Answer> {
         let asked = self.request.messages().last()?;
         let is_answer = match &self.output {
             Some(rule) => (rule.check)(&asked.text()).is_ok(),
             None => !self.has_type,
         };
-        is_answer.then(|| Answer::by_call(asked, true))
+        match is_answer {
+            true => Some(Answer::by_call(asked, true)),
+            false => self.in_round.then(|| Answer::without_text(asked)),
+        }
     }
 
     /// Returns the outcome of a run that ends with this answer.

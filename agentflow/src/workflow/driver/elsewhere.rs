@@ -38,7 +38,7 @@ const GRACE: Duration = Duration::from_secs(1);
 pub(crate) async fn execute(spec: &Arc<Spec>, call: &StepCall, run: FarRun, recorder: &dyn StepRecorder) -> StepEnd {
     match begun(spec, call, run) {
         Ok(step) => {
-            let span = telemetry::workflow_span(&spec.name, &call.run);
+            let span = telemetry::workflow_span(&spec.name, step.run.shared());
             step.run(recorder).instrument(span).await
         }
         Err(error) => failed(Failure::from(&error)),

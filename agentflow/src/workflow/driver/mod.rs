@@ -316,7 +316,7 @@ impl WorkflowRun {
             self.segment.shared.close_below(&self.segment.base, "the workflow has changed");
             return Err(error.into());
         }
-        let span = telemetry::workflow_span(&self.machine.spec().name, &self.segment.shared.id);
+        let span = telemetry::workflow_span(&self.machine.spec().name, &self.segment.shared);
         let shared = Arc::clone(&self.segment.shared);
         let is_run = self.segment.is_run();
         let (time, base) = (self.time, self.segment.base.clone());

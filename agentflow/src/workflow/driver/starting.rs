@@ -77,7 +77,7 @@ impl WorkflowRun {
         let tool = node.called.as_ref()?;
         let has_events = match node.callee {
             Some(_) => call_has_events(&self.segment.shared.host, tool),
-            None => tool.policy.compensate.is_some(),
+            None => self.segment.shared.host.records_calls || tool.policy.compensate.is_some(),
         };
         (!has_events).then_some(tool)
     }
@@ -103,7 +103,8 @@ pub(super) fn question_of_call(
 pub(super) fn covered(node: &NodeSpec, question: Option<Arc<NodeQuestion>>) -> Covered {
     // The question before a node with items or rounds does not show the arguments of their calls.
     let approved = node.asks_first() && matches!(node.body, Body::Step(_));
-    Covered { approved, once: !node.policy.repeatable.unwrap_or(true), question }
+    let is_round = matches!(node.body, Body::Repeat { .. });
+    Covered { approved, once: !node.policy.repeatable.unwrap_or(true), question, is_round }
 }
 
 /// The step of a node, or of one of its items, rounds or branches. None of its code has run.

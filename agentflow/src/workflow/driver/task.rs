@@ -19,6 +19,7 @@ use crate::telemetry;
 use crate::time::Timestamp;
 use crate::tool::{StepPlace, TimeLimit, ToolDefinition, late_text, slot};
 use crate::value::Encoded;
+use crate::workflow::callee;
 use crate::workflow::machine::Unit;
 use crate::workflow::spec::{NodeSpec, StepFuture};
 use crate::workflow::step_error::{StepError, caught};
@@ -101,7 +102,13 @@ impl Step {
     /// A step that consists of a call of a tool waits for its turn when only so many calls run at once; the call of a
     /// function has its span here.
     pub(super) fn at_its_turn(mut self, node: &NodeSpec) -> Self {
-        let Some(tool) = &node.called else { return self };
+        let Some(tool) = &node.called else {
+            // An agent or a workflow has a span of its own.
+            if node.does.is_none() && node.callee.and_then(callee::word).is_none() {
+                self.span = telemetry::step_span(self.place.cx.path(), self.place.cx.run());
+            }
+            return self;
+        };
         if tool.policy.concurrency.is_some() {
             let (cx, tool, future) = (self.place.cx.clone(), Arc::clone(tool), self.future);
             self.future = Box::pin(async move {
@@ -110,7 +117,7 @@ impl Step {
             });
         }
         if node.callee.is_some() {
-            self.span = telemetry::tool_span_of_step(tool, || self.place.cx.call_key());
+            self.span = telemetry::tool_span_of_step(tool, self.place.cx.run(), || self.place.cx.call_key());
         }
         self.called = Some(Arc::clone(tool));
         self
@@ -122,6 +129,9 @@ impl Step {
         let polled = std::panic::catch_unwind(AssertUnwindSafe(poll));
         if let Some(failure) = self.place.ended() {
             return Poll::Ready(Err(StepError::recorded(failure)));
+        }
+        if self.place.is_without_output() {
+            return Poll::Ready(Encoded::new("").map_err(|error| StepError::value("an output", &error)));
         }
         let name = self.called.as_ref().map(|tool| &**tool.catalogue_name());
         let polled = polled.unwrap_or_else(|panic| Poll::Ready(Err(StepError::panicked_in(name, &*panic))));
