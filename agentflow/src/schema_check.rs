@@ -68,7 +68,7 @@ impl SchemaCheck {
             Err(problem) => problem,
         };
         match Tolerated::new(schema) {
-            Ok(Tolerated { schema, unchecked }) if !unchecked.is_empty() => Self::read(&schema, unchecked),
+            Some(Tolerated { schema, unchecked }) if !unchecked.is_empty() => Self::read(&schema, unchecked),
             _ => Err(problem),
         }
     }

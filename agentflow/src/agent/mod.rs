@@ -202,8 +202,8 @@ impl<O: 'static> Agent<O> {
     }
 
     /// Describes the agent to those who call it: in the [catalogue](crate::Runtime::catalogue), to clients of a server, and to
-    /// models that have it as a tool or in a team. Default: nothing of what it does, in the catalogue and for clients, who are
-    /// never shown its instructions; the beginning of its instructions, for models of this program.
+    /// models that have it as a tool or in a team. Default: in the catalogue and for clients its name alone, since they
+    /// never see its instructions; for models of this program the beginning of its instructions.
     pub fn description(self, description: impl Into<Arc<str>>) -> Self {
         self.changed(|agent| agent.purpose = Some(description.into()))
     }

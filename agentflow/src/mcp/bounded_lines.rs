@@ -1,5 +1,5 @@
 //! A reader that fails when a line has more bytes than allowed. It keeps no bytes and changes none; `stray_lines.rs`
-//! notes what is no message.
+//! notes lines that are no messages.
 
 use std::io;
 use std::pin::Pin;
@@ -21,7 +21,7 @@ pub(crate) struct BoundedLines<R> {
     /// The bytes since the last end of a line.
     line: usize,
     ending: Ending,
-    /// Where lines are noted that are no messages, and what is known of the one that is read.
+    /// Notes of lines that are no messages, and the scan of the current line.
     strays: Option<(StrayLines, LineScan)>,
 }
 

@@ -18,7 +18,7 @@ use crate::text_file;
 /// An entry has `command`, `args`, `env` and `cwd`, or with the feature `mcp-http` a `url` and `headers`; `disabled: true`
 /// leaves it out, and `connection_timeout` is in seconds. In all texts `${NAME}` is a variable of
 /// this program's environment, and `${NAME:-else}` has a text for when that is not set. Fields that are not known, such as
-/// those of other programs, are ignored. A mistake in an entry is an error of that server alone, when it is asked for.
+/// those of other programs, are ignored. A mistake in an entry is an error of that server alone, when the program uses it.
 ///
 /// The forms of other programs are read too: `servers` in place of `mcpServers`, as VS Code has it, or the entries without
 /// either; `httpUrl` or `endpoint` in place of `url`; `transport_type` and `transport` in place of `type`; a `command` that is

@@ -320,7 +320,7 @@ impl ServerHandler for Service {
         self.updates.listen(&self.shared, &context).await
     }
 
-    /// The tool as it was listed last; its schema says which headers repeat arguments.
+    /// The tool as it was listed last; its schema names the headers that repeat arguments.
     fn get_tool(&self, name: &str) -> Option<Tool> {
         self.shared.last_offer(name).map(|offer| offer.tool.clone())
     }

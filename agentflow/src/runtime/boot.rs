@@ -166,7 +166,7 @@ impl Runtime {
                 let toolsets = given(self.host(), |given| &given.toolsets);
                 let checked = toolsets.iter().map(|(toolset, _)| async move {
                     toolset.tools().await?;
-                    // Tools that were fetched before say nothing of their server now.
+                    // Fetched tools do not show that their server is still there.
                     toolset.check().await
                 });
                 for checked in join_all(checked).await {

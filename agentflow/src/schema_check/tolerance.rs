@@ -27,13 +27,12 @@ pub(super) struct Tolerated {
 }
 
 impl Tolerated {
-    /// # Errors
-    /// A sentence when the schema is nested too deeply.
-    pub(super) fn new(schema: &Value) -> Result<Self, String> {
-        let references = References::new(schema)?;
+    /// `None` for a schema that is nested too deeply.
+    pub(super) fn new(schema: &Value) -> Option<Self> {
+        let references = References::new(schema).ok()?;
         let mut removal = Removal { references, unchecked: Vec::new() };
         let made = removal.without(schema, "", 0);
-        Ok(Self { schema: made, unchecked: removal.unchecked })
+        Some(Self { schema: made, unchecked: removal.unchecked })
     }
 }
 

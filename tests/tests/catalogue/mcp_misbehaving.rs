@@ -3,7 +3,7 @@
 use agentflow::mcp::{McpClient, McpClientBuilder, McpError};
 use agentflow::message::{ToolCall, ToolResult, ToolStatus};
 use agentflow::prelude::*;
-use agentflow::runtime::{BootPhase, EntryKind};
+use agentflow::runtime::BootPhase;
 use agentflow::serde_json::{Value, json};
 use agentflow::tool::{Effects, ToolPolicy};
 use agentflow_testing::{McpAnswer, ScriptedMcp, ScriptedModel, Turn};
@@ -300,44 +300,6 @@ async fn a_log_among_messages_is_tolerated_before_a_slow_answer() {
         near
     });
     assert_eq!(&*called(&runtime(&client.build().unwrap())).await.text(), "one");
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_schema_is_checked_as_far_as_it_can_be() {
-    let with = |name: &str, schema: Value| json!({"name": name, "inputSchema": schema});
-    let mail = json!({"type": "string", "pattern": "^(?!noreply).+@.+$"});
-    let server = ScriptedMcp::from_fn(
-        [
-            with("mail", json!({"type": "object", "properties": {"to": mail}, "required": ["to"]})),
-            with("elsewhere", json!({"type": "object", "properties": {"a": {"$ref": "http://127.0.0.1:1/schema"}}})),
-            with("empty", json!({})),
-            json!({"name": "answers", "inputSchema": {"type": "object"},
-                "outputSchema": {"type": "object", "properties": {"to": mail}}}),
-        ],
-        |_: &str, _: &Value| McpAnswer::text("sent"),
-    );
-    let client = client(&server).build().unwrap();
-    let runtime = runtime(&client);
-    let catalogue = runtime.catalogue().await.check().unwrap();
-    assert_eq!(client.health().left_out, []);
-    for (name, unchecked) in [
-        ("mail", Some("`/properties/to/pattern`")),
-        ("elsewhere", Some("leads to no schema")),
-        ("empty", None),
-        ("answers", None),
-    ] {
-        let entry = catalogue.get(EntryKind::Tool, &format!("mcp.notes.{name}")).unwrap();
-        let said = entry.unchecked.join("\n");
-        assert_eq!(said.is_empty(), unchecked.is_none(), "{name}: {said}");
-        assert!(said.contains(unchecked.unwrap_or_default()), "{name}: {said}");
-    }
-    let call = async |name: &str, arguments: Value| {
-        let call = ToolCall::new("c", format!("mcp.notes.{name}"), arguments.to_string());
-        runtime.invoke(&call, &[]).await.unwrap().status
-    };
-    assert_eq!(call("mail", json!({"to": "noreply@example.com"})).await, ToolStatus::Success);
-    assert_eq!(call("mail", json!({"to": 7})).await, ToolStatus::InvalidArguments);
-    assert_eq!(call("empty", json!({})).await, ToolStatus::Success);
 }
 
 #[tokio::test(start_paused = true)]

@@ -49,6 +49,44 @@ async fn they_are_in_the_catalogue_under_the_name_of_their_server() {
 }
 
 #[tokio::test]
+async fn a_schema_is_checked_as_far_as_it_can_be() {
+    let with = |name: &str, schema: Value| json!({"name": name, "inputSchema": schema});
+    let mail = json!({"type": "string", "pattern": "^(?!noreply).+@.+$"});
+    let server = ScriptedMcp::from_fn(
+        [
+            with("mail", json!({"type": "object", "properties": {"to": mail}, "required": ["to"]})),
+            with("elsewhere", json!({"type": "object", "properties": {"a": {"$ref": "http://127.0.0.1:1/schema"}}})),
+            with("empty", json!({})),
+            json!({"name": "answers", "inputSchema": {"type": "object"},
+                "outputSchema": {"type": "object", "properties": {"to": mail}}}),
+        ],
+        |_: &str, _: &Value| McpAnswer::text("sent"),
+    );
+    let client = client(&server).build().unwrap();
+    let runtime = Runtime::builder().toolset(client.clone()).build();
+    let catalogue = runtime.catalogue().await.check().unwrap();
+    assert_eq!(client.health().left_out, []);
+    for (name, unchecked) in [
+        ("mail", Some("`/properties/to/pattern`")),
+        ("elsewhere", Some("leads to no schema")),
+        ("empty", None),
+        ("answers", None),
+    ] {
+        let entry = catalogue.get(EntryKind::Tool, &format!("mcp.notes.{name}")).unwrap();
+        let said = entry.unchecked.join("\n");
+        assert_eq!(said.is_empty(), unchecked.is_none(), "{name}: {said}");
+        assert!(said.contains(unchecked.unwrap_or_default()), "{name}: {said}");
+    }
+    let call = async |name: &str, arguments: Value| {
+        let call = ToolCall::new("c", format!("mcp.notes.{name}"), arguments.to_string());
+        runtime.invoke(&call, &[]).await.unwrap().status
+    };
+    assert_eq!(call("mail", json!({"to": "noreply@example.com"})).await, ToolStatus::Success);
+    assert_eq!(call("mail", json!({"to": 7})).await, ToolStatus::InvalidArguments);
+    assert_eq!(call("empty", json!({})).await, ToolStatus::Success);
+}
+
+#[tokio::test]
 async fn a_null_for_an_optional_argument_is_left_out_unless_the_schema_allows_it() {
     let properties =
         json!({"query": {"type": "string"}, "limit": {"type": "integer"}, "after": {"type": ["string", "null"]}});

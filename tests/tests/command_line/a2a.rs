@@ -43,6 +43,7 @@ fn agent_with(fields: &Value) -> String {
             reader.read_exact(&mut body).unwrap();
             let answer = match (head.starts_with("GET "), head.contains("/tasks/t-2")) {
                 (true, true) => approval()["task"].clone(),
+                (true, false) if head.contains("/tasks/t-3") => mute()["task"].clone(),
                 (true, false) => card.clone(),
                 (false, _) => answer(&head, &serde_json::from_slice(&body).unwrap()),
             };
@@ -66,6 +67,11 @@ fn approval() -> Value {
     }}})
 }
 
+/// A task that does not show its question.
+fn mute() -> Value {
+    json!({"task": {"id": "t-3", "contextId": "c-3", "status": {"state": "TASK_STATE_INPUT_REQUIRED"}}})
+}
+
 fn answer(head: &str, request: &Value) -> Value {
     let message = &request["message"];
     if let Some(response) = message["parts"][0]["data"].as_object() {
@@ -77,7 +83,7 @@ fn answer(head: &str, request: &Value) -> Value {
         if head.contains("Bearer sesame-street") || head.contains("bearer sesame-street") { " with a key" } else { "" };
     match text {
         "refund" => approval(),
-        "mute" => json!({"task": {"id": "t-3", "status": {"state": "TASK_STATE_INPUT_REQUIRED"}}}),
+        "mute" => mute(),
         "ask" => json!({"task": {"id": "t-1", "contextId": "c-1", "status": {
             "state": "TASK_STATE_INPUT_REQUIRED",
             "message": {"messageId": "m", "role": "ROLE_AGENT", "parts": [{"text": "Which?"}]},
@@ -145,6 +151,10 @@ fn a_task_that_waits_and_an_agent_that_is_not_there_are_exit_code_1() {
     assert_eq!((asks.code, &asks.line()["task"]["id"]), (Some(1), &json!("t-1")));
     let mute = agentwf(&["a2a", "send", &url, "mute"]);
     assert!(mute.stderr.contains("its question cannot be shown") && mute.stderr.contains("`t-3`"), "{}", mute.stderr);
+    let unknown = agentwf(&["a2a", "send", &url, "--task", "t-3", "yes"]);
+    assert_eq!((unknown.code, unknown.stderr.contains("--data")), (Some(1), true), "{}", unknown.stderr);
+    let data = agentwf(&["a2a", "send", &url, "--task", "t-3", "--data", r#"{"response": {"confirmed": true}}"#]);
+    assert_eq!(data.stdout, "{\"confirmed\":true} in null\n", "{}", data.stderr);
     let gone = agentwf(&["a2a", "card", "http://127.0.0.1:1"]);
     assert_eq!((gone.code, gone.stderr.contains("cannot be reached")), (Some(1), true), "{}", gone.stderr);
     let unset = agentwf(&["a2a", "card", &url, "--key-from", "NO_SUCH_VARIABLE_HERE"]);

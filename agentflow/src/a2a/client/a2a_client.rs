@@ -117,9 +117,9 @@ impl A2aClient {
         asked(&self.peer, message, |_| {}).await
     }
 
-    /// Builds the message that answers what a task asks with a text, in the form that its server expects: a function response
+    /// Builds the message that answers the question of a task with a text, in the form that its server expects: a function response
     /// for google-adk, a value to resume with for LangGraph, text for others. The task is fetched, and the message is not sent
-    /// yet. Where an approval is asked for, the text is `yes` or `no`; of several questions it is a JSON array of answers.
+    /// yet. For an approval, the text is `yes` or `no`; of several questions it is a JSON array of answers.
     ///
     /// # Errors
     /// [`A2aError::Question`] when the question cannot be answered, or not with this text.

@@ -82,7 +82,7 @@ pub enum A2aError {
         /// Its own words, shortened.
         message: String,
     },
-    /// Its task asks something that this program cannot show or answer.
+    /// Its task asks a question that this program cannot show or answer.
     #[error("the A2A agent `{agent}` {problem}")]
     Question {
         /// The name that the program gave it.

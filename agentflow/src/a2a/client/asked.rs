@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use tokio::time::{sleep, timeout};
 
-use super::super::{A2aAnswer, A2aMessage, A2aTask, A2aTaskState, A2aUpdate};
+use super::super::{A2aAnswer, A2aMessage, A2aRole, A2aTask, A2aTaskState, A2aUpdate};
 use super::a2a_error::A2aError;
 use super::operation::Operation;
 use super::peer::Peer;
-use super::task_question::{NO_QUESTION, parts_from_text, questions_of};
+use super::task_question::{NO_QUESTION, NOT_SHOWN, parts_from_text, questions_of};
 use super::update_stream::Following;
 
 /// The pause between two looks at a task: at first, and at most.
@@ -121,7 +121,7 @@ async fn polled(
 /// sent the text as it is.
 ///
 /// # Errors
-/// When the server cannot be reached, or what it asks cannot be answered with this text.
+/// When the server cannot be reached or does not show its question, or that cannot be answered with this text.
 pub(super) async fn answer_message(peer: &Peer, task: &str, text: String) -> Result<A2aMessage, A2aError> {
     let plain = || A2aMessage::user_text(text.as_str()).task(task);
     let shown = match peer.ask::<A2aTask>(&Operation::get(task, None)).await {
@@ -130,12 +130,24 @@ pub(super) async fn answer_message(peer: &Peer, task: &str, text: String) -> Res
         Err(error) => return Err(error),
     };
     // Not every server shows its question a second time.
-    let asking = if questions_of(&shown) == Err(NO_QUESTION) { peer.remembered(task) } else { Some(shown) };
-    let Some(asking) = asking else { return Ok(plain()) };
+    let asking = match questions_of(&shown) {
+        Err(NO_QUESTION) => match peer.remembered(task) {
+            Some(asking) => asking,
+            None if has_said(&shown) => return Ok(plain()),
+            None => return Err(peer.unanswerable(NOT_SHOWN)),
+        },
+        _ => shown,
+    };
     let parts = parts_from_text(&asking, &text).map_err(|problem| peer.unanswerable(problem))?;
     let mut message = A2aMessage::user(parts).task(task);
     message.context_id = asking.context_id;
     Ok(message)
+}
+
+/// Returns true if the newest message of the agent in the history has text, which may be its question.
+fn has_said(task: &A2aTask) -> bool {
+    let newest = task.history.iter().rfind(|message| message.role == A2aRole::Agent);
+    newest.is_some_and(|message| !message.text().trim().is_empty())
 }
 
 fn is_settled(task: &A2aTask) -> bool {

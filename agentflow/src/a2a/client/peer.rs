@@ -111,7 +111,7 @@ impl Peer {
         }
     }
 
-    /// The newest question of a task, as far as it was kept.
+    /// The newest question of a task, if it was kept.
     pub(super) fn remembered(&self, task: &str) -> Option<A2aTask> {
         let asking = self.asking.lock().unwrap_or_else(PoisonError::into_inner);
         asking.iter().find(|asking| asking.id == task).cloned()

@@ -63,7 +63,7 @@ impl RemoteCall {
         Err(ToolError::new(format!("the A2A agent `{name}` asked {MOST_ROUNDS} times in one call, which is the most")))
     }
 
-    /// The message of a model; one that answers a task, in the form that its server expects.
+    /// The message of a model. If it answers a task, it gets the form that the server expects.
     async fn in_form(&self, message: A2aMessage) -> Result<A2aMessage, A2aError> {
         let Some(task) = &message.task_id else { return Ok(message) };
         let mut answer = answer_message(&self.peer, task, message.text()).await?.id(message.message_id);
@@ -89,12 +89,12 @@ impl RemoteCall {
         is_so(cx, &wire_name(&in_catalogue)) || is_so(cx, &in_catalogue)
     }
 
-    /// The error of a node whose agent asks, in a run whose questions nobody finds. The task is cancelled.
+    /// The error of a node whose agent asks in a run without a store, which lists no questions. Cancels the task.
     fn unasked(&self, task: &A2aTask) -> ToolError {
         drop(Unfinished::of(&self.peer, task.id.clone()));
         let question = task.question().unwrap_or_default();
         ToolError::new(format!(
-            "the A2A agent `{}` asks, and nobody can be asked in a run without a store; give the runtime one: {question}",
+            "the A2A agent `{}` asks, and a run without a store cannot ask a person; give the runtime a store: {question}",
             self.peer.name
         ))
     }

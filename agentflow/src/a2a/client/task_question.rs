@@ -70,6 +70,10 @@ pub(super) type Unanswerable = &'static str;
 pub(super) const NO_QUESTION: Unanswerable =
     "asks for input without a question that can be shown: its message has neither text nor data";
 
+/// The reason of a task whose question is not shown a second time.
+pub(super) const NOT_SHOWN: Unanswerable = "does not show its question again, so the form of the answer is not known; send a \
+                                            message with the parts that it expects (`agentwf a2a send --data`)";
+
 /// The questions of a task that waits for input.
 ///
 /// # Errors
