@@ -28,7 +28,7 @@ const SCHEMAS: [&str; 16] = [
 const NAMED: [&str; 6] =
     ["properties", "patternProperties", "dependentSchemas", "dependencies", "$defs", "definitions"];
 
-/// All other keywords, also those of OpenAPI, whose value is no schema.
+/// All other keywords, also those of OpenAPI. Their values are not schemas.
 const OTHERS: [&str; 47] = [
     "$anchor",
     "$comment",

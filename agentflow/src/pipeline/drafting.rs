@@ -307,7 +307,7 @@ impl<'n> Drafting<'n> {
     }
 
     /// Adds a router and its arms, each with the part that it has or the value as it is, and a node where they meet. The arms
-    /// are given the value at the first place, and the router stands at the second.
+    /// are given the value at the first place, and the router is added at the second.
     fn arms(
         &mut self,
         graph: &mut GraphInWork,

@@ -89,7 +89,7 @@ impl Pipeline {
 
     /// A question that a person must agree to before what follows begins. It is a [template](crate::template) over `input` and
     /// `state`, as in `"Transfer {input.amount}?"`. The person sees the value that is given, which is also the output. A denial
-    /// fails the run, unless [`otherwise`](Self::otherwise) says what runs then.
+    /// fails the run, unless there is an [`otherwise`](Self::otherwise).
     #[doc(alias = "GateNode")]
     #[doc(alias = "interrupt")]
     pub fn gate(question: impl Into<Arc<str>>) -> Self {

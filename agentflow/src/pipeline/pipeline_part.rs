@@ -29,7 +29,7 @@ pub(super) struct Part {
     pub(super) output: NodeSchema,
     /// Which part of a document it is.
     pub(super) written: Option<usize>,
-    /// `otherwise` was said of a part that is no gate.
+    /// `true` if a part other than a gate was given an `otherwise`.
     pub(super) otherwise: bool,
 }
 

@@ -45,13 +45,15 @@ const METHODS: [&str; 8] = ["get", "put", "post", "delete", "options", "head", "
 /// ```
 ///
 /// - **Where it leads** is the host's to say, and not the document's: a [`base_url`](Self::base_url), or
-///   [hosts](ApiAccess::hosts); the document must name one of them among its `servers`. Every request stays below that address: a
-///   path with a part `.` or `..` is refused, also in an encoded form, and so is a next page elsewhere.
-/// - **Read are** parameters in the path, the query and headers in the default style; a request body of JSON, which is the
-///   argument `body`; `$ref` within the document; security schemes by a [key](Self::key). The tool has the name of the operation,
+///   [hosts](ApiAccess::hosts) of which the document names one among its `servers`. Every request stays below that address: a
+///   path with a part `.` or `..` is refused, also where it is encoded, and so is a next page elsewhere.
+/// - **Read are** parameters in the path, the query and headers in the default style; a request body of JSON, also of a media
+///   type such as `application/merge-patch+json`, which is the argument `body`; `$ref` within the document, merged with the
+///   keywords beside it; security schemes by a [key](Self::key). The tool has the name of the operation,
 ///   with `_` for what no name has, and its summary and description.
-/// - **Refused**, with a sentence about it, is what would be sent in another way than the document says: other styles, cookies,
-///   other bodies, several schemes at once, references out of the document. What an answer looks like is not read.
+/// - **Left out** are optional parameters that a tool cannot send: those of other styles, cookies, objects, lists in headers.
+/// - **Refused**, with a sentence about it, are required ones of these kinds, other bodies, several schemes at once, and
+///   references out of the document. What an answer looks like is not read.
 /// - A document has at most 4 MiB and 2,000 operations; a schema at most 5,000 parts without its references.
 #[derive(Clone)]
 pub struct OpenApi {

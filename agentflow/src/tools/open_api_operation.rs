@@ -57,7 +57,7 @@ pub(super) fn parameters(
     arguments
 }
 
-/// A parameter as an argument; `None` for an optional one that a tool cannot send.
+/// Converts a parameter to an argument; `None` if it is optional and a tool cannot send it.
 ///
 /// # Errors
 /// The mistake in its schema, or why a required parameter cannot be sent.

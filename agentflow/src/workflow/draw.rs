@@ -240,7 +240,7 @@ impl Graph {
         keys
     }
 
-    /// Returns true if a node is not one that the author wrote: where arms meet, and the nodes that the forms `edges` and
+    /// Returns true for a node that the author did not write: a place where arms meet, or a node that the forms `edges` and
     /// `steps` add.
     fn is_helper(&self, node: &GraphNode) -> bool {
         is_join(node) || self.begin_of(node).is_some() || self.is_context(node) || self.is_after_skipped(node)
