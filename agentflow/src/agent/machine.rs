@@ -93,7 +93,7 @@ pub(crate) struct AgentMachine {
     instructed: bool,
     /// Whether its answers have a type.
     has_type: bool,
-    /// Whether it is a round of a repetition, which `exit_loop` ends without an answer.
+    /// `true` in a round of a repetition, which `exit_loop` ends without an answer.
     in_round: bool,
     usage: Usage,
     /// The current turn, from 1.

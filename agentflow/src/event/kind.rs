@@ -119,7 +119,7 @@ pub enum EventKind {
         /// Whether nobody had sent it a message for as long as it waits.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         idle: bool,
-        /// Who closed it.
+        /// The operator who closed it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         by: Option<Arc<str>>,
     },
@@ -132,7 +132,7 @@ pub enum EventKind {
         id: Arc<str>,
         /// What was sent.
         message: Arc<Message>,
-        /// Who sent it.
+        /// The sender.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         by: Option<Arc<str>>,
     },

@@ -73,7 +73,7 @@ pub(crate) async fn control(
             Err(error) => return Err(error),
         }
         drop(reservation);
-        if let Some(outcome) = control_elsewhere(&store, run, &request, by.clone()).await? {
+        if let Some(outcome) = control_elsewhere(&store, run, &request, by.as_deref()).await? {
             return Ok(outcome?);
         }
     }
@@ -256,9 +256,9 @@ async fn control_elsewhere(
     store: &Arc<dyn Store>,
     run: &RunId,
     request: &ControlRequest,
-    by: Option<Arc<str>>,
+    by: Option<&str>,
 ) -> Result<Option<Result<(), ControlError>>> {
-    let body = StoredRequest::new(request.clone(), by);
+    let body = StoredRequest::new(request, by);
     let body = serde_json::to_string(&body).map_err(|error| Error::value(&Arc::from("a control request"), &error))?;
     let message = match store.send(run, body).await {
         Ok(message) => message,

@@ -21,7 +21,7 @@ type Ask<'a> = Box<dyn FnOnce(ControlRequest, Option<Arc<str>>) -> BoxFuture<'a,
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<()> {
-/// let run = Agent::new(ScriptedModel::new([Turn::waits()])).start("Go on.")?;
+/// let run = Agent::new(ScriptedModel::new([Turn::stall()])).start("Write a letter.")?;
 /// run.cancel("no longer needed").by("ada").await?;
 /// let Some(EventKind::RunCancelled { by, .. }) = run.recorded().pop().map(|event| event.kind) else { panic!() };
 /// assert_eq!(by.as_deref(), Some("ada"));

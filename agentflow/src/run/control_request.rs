@@ -118,25 +118,35 @@ impl ControlRequest {
 
 /// A control request as it is left in the store for another process. One without an operator has the form of releases that
 /// recorded none.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Serialize)]
 #[serde(untagged)]
-pub(super) enum StoredRequest {
-    Plain(ControlRequest),
-    By { request: ControlRequest, by: Arc<str> },
+pub(super) enum StoredRequest<'a> {
+    Plain(&'a ControlRequest),
+    By { request: &'a ControlRequest, by: &'a str },
 }
 
-impl StoredRequest {
-    pub(super) fn new(request: ControlRequest, by: Option<Arc<str>>) -> Self {
+impl<'a> StoredRequest<'a> {
+    pub(super) fn new(request: &'a ControlRequest, by: Option<&'a str>) -> Self {
         match by {
             None => Self::Plain(request),
             Some(by) => Self::By { request, by },
         }
     }
 
-    pub(super) fn asked(self, reply: Option<Reply>) -> Asked {
-        match self {
-            Self::Plain(request) => Asked { request, by: None, reply },
-            Self::By { request, by } => Asked { request, by: Some(by), reply },
+    /// Reads such a request. Each form is tried on the text, since an answer is read from the text alone.
+    ///
+    /// # Errors
+    /// When it has neither form.
+    pub(super) fn read(text: &str, reply: Option<Reply>) -> Result<Asked, serde_json::Error> {
+        #[derive(Deserialize)]
+        struct ByOperator {
+            request: ControlRequest,
+            by: Arc<str>,
+        }
+        match (serde_json::from_str(text), serde_json::from_str(text)) {
+            (Ok(request), _) => Ok(Asked { request, by: None, reply }),
+            (Err(_), Ok(ByOperator { request, by })) => Ok(Asked { request, by: Some(by), reply }),
+            (Err(error), Err(_)) => Err(error),
         }
     }
 }
@@ -165,15 +175,19 @@ mod tests {
 
     #[test]
     fn a_stored_request_without_an_operator_has_its_former_form() {
-        let plain = serde_json::to_string(&StoredRequest::new(ControlRequest::Pause, None)).unwrap();
-        assert_eq!(plain, "\"pause\"");
-        let by = serde_json::to_string(&StoredRequest::new(ControlRequest::Pause, Some("ada".into()))).unwrap();
-        for (text, expected) in [(plain.as_str(), None), (by.as_str(), Some("ada"))] {
-            let asked = serde_json::from_str::<StoredRequest>(text).unwrap().asked(None);
-            assert_eq!((asked.request, asked.by.as_deref()), (ControlRequest::Pause, expected), "{text}");
+        let requests = [
+            ControlRequest::Pause,
+            ControlRequest::Cancel { reason: "too late".to_owned() },
+            ControlRequest::answer("gate", Encoded::from_json(r#"{"a": 1.0}"#.to_owned()).unwrap(), "ada"),
+        ];
+        for request in requests {
+            for by in [None, Some("bob")] {
+                let text = serde_json::to_string(&StoredRequest::new(&request, by)).unwrap();
+                assert_eq!(text == serde_json::to_string(&request).unwrap(), by.is_none(), "{text}");
+                let asked = StoredRequest::read(&text, None).unwrap();
+                assert_eq!((&asked.request, asked.by.as_deref()), (&request, by), "{text}");
+            }
         }
-        let cancel = r#"{"cancel": {"reason": "too late"}}"#;
-        let asked = serde_json::from_str::<StoredRequest>(cancel).unwrap().asked(None);
-        assert_eq!(asked.request, ControlRequest::Cancel { reason: "too late".to_owned() });
+        assert!(StoredRequest::read("\"sleep\"", None).is_err());
     }
 }

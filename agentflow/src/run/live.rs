@@ -263,8 +263,8 @@ pub(crate) fn deliver(shared: &Arc<RunShared>, message: StoreMessage) {
     if !shared.take_message(message.id) {
         return;
     }
-    match serde_json::from_str::<StoredRequest>(&message.body) {
-        Ok(request) => shared.request(request.asked(Some(Reply::Message(message.id)))),
+    match StoredRequest::read(&message.body, Some(Reply::Message(message.id))) {
+        Ok(asked) => shared.request(asked),
         Err(error) => {
             let error = shared.host.redacted(error);
             tracing::warn!(run = %shared.id, error, "a message from another process is not understood");

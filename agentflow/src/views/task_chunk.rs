@@ -133,7 +133,7 @@ fn payload(kind: &EventKind) -> TaskContent {
     }
 }
 
-/// What a person is asked, with the id by which [`Runtime::answer`](crate::Runtime::answer) takes the answer.
+/// Returns the content of a question, with the id by which [`Runtime::answer`](crate::Runtime::answer) takes the answer.
 fn question(event: &Event, request: &ApprovalRequest) -> TaskContent {
     match payload(&event.kind) {
         TaskContent::Json(mut content) => {
