@@ -2,6 +2,7 @@
 //! comma, so that a mistake in one option does not hide one in the next. What a value means is left to each attribute.
 
 mod option_tables;
+mod other_names;
 
 use proc_macro2::{Delimiter, Group, Ident, TokenStream, TokenTree};
 use quote::ToTokens;
@@ -12,6 +13,7 @@ use syn::{Expr, Lit, LitInt, LitStr, Path, Token};
 
 pub(crate) use self::option_tables::{AGENT, NODE, TOOL, TOOL_PARAMETER, WORKFLOW};
 use self::option_tables::{Form, OptionSpec, OptionTable};
+use self::other_names::{Meant, meant};
 use crate::errors::{Errors, nearest};
 
 /// One option as it was given.
@@ -76,9 +78,15 @@ fn option(input: ParseStream<'_>, table: &OptionTable, errors: &mut Errors) -> s
         });
     };
     let Some(spec) = table.specs.iter().find(|spec| name == spec.name) else {
-        let hint = match nearest(&name.to_string(), table.specs.iter().map(|spec| spec.name)) {
-            Some(near) => format!("did you mean `{near}`?"),
-            None => format!("the options are {}", names(table.specs)),
+        let given = name.to_string();
+        let near = nearest(&given, table.specs.iter().map(|spec| spec.name));
+        // A word of another library says more than a name that looks alike: `max_turns` is not `max_tokens`.
+        let hint = match (meant(&given, table), near) {
+            (Some(Meant::Elsewhere(remedy)), _) => remedy.to_owned(),
+            (Some(Meant::Option(spec)), _) if spec.example == spec.name => format!("did you mean `{}`?", spec.name),
+            (Some(Meant::Option(spec)), _) => format!("did you mean `{}`, as in `{}`?", spec.name, spec.example),
+            (None, Some(near)) => format!("did you mean `{near}`?"),
+            (None, None) => format!("the options are {}", names(table.specs)),
         };
         errors.at(&name, format!("`{}` has no option `{name}` here; {hint}", table.attribute));
         until_comma(input)?;

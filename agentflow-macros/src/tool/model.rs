@@ -78,10 +78,16 @@ fn param(input: &PatType, attrs: Attrs, index: usize, errors: &mut Errors) -> Op
             return None;
         }
         pattern => {
-            errors.at(
-                pattern,
-                "this parameter needs a name, since the model sees it; name it, and destructure it in the body",
-            );
+            let message = match resource_name(pattern, &input.ty) {
+                Some(name) => {
+                    let ty = &input.ty;
+                    let ty = quote::quote!(#ty).to_string().replace(' ', "");
+                    format!("a resource is taken whole; write `{name}: {ty}`, which dereferences to the resource")
+                }
+                None => "this parameter needs a name, since the model sees it; name it, and destructure it in the body"
+                    .to_owned(),
+            };
+            errors.at(pattern, message);
             return None;
         }
     };
@@ -98,6 +104,17 @@ fn param(input: &PatType, attrs: Attrs, index: usize, errors: &mut Errors) -> Op
         description: attrs.description,
         default: attrs.options.default,
     })
+}
+
+/// The name in a pattern such as `Inject(db)`, as extractors of web frameworks are written.
+fn resource_name(pattern: &Pat, ty: &Type) -> Option<String> {
+    let (Pat::TupleStruct(taken), Type::Path(ty)) = (pattern, bare(ty)) else { return None };
+    let is_inject = |path: &Path| path.segments.last().is_some_and(|last| last.ident == "Inject");
+    let name = match taken.elems.first() {
+        Some(Pat::Ident(name)) if taken.elems.len() == 1 => name.ident.to_string(),
+        _ => "resource".to_owned(),
+    };
+    (is_inject(&taken.path) || is_inject(&ty.path)).then_some(name)
 }
 
 /// Our attributes of one parameter, and its documentation.
