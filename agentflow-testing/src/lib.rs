@@ -12,6 +12,7 @@ mod hold_time;
 mod memory;
 mod mocks;
 mod model;
+mod run_error;
 mod scripted_a2a;
 mod scripted_mcp;
 mod scripted_mcp_answer;

@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, ready};
 
+use agentflow::__private::watch_errors;
 use agentflow::Model;
 use agentflow::message::Role;
 use agentflow::model::{
@@ -19,6 +20,7 @@ use agentflow::model::{
 use futures_util::Stream;
 
 use crate::expect::without_panic;
+use crate::run_error::panic_when_dropped;
 use crate::show::request_text;
 use crate::turn::{Ending, Turn};
 
@@ -34,8 +36,8 @@ use crate::turn::{Ending, Turn};
 /// The first two also end the run, with a model error that is not retryable. All three are remembered:
 /// [`finish`](Self::finish) panics with every one, and so does dropping the last clone, so that no failure is lost when
 /// the code under test swallows errors. The last clone should be dropped on the test's own thread, or `finish` be
-/// called: a panic on another thread is not always seen. When a test returns an error with `?` before the script is at
-/// its end, the panic that is shown is the one of the turns that are left; `unwrap` shows the error itself.
+/// called: a panic on another thread is not always seen. When a test returns the error of a run with `?` before the script
+/// is at its end, the panic has that error first, and then the turns that are left.
 ///
 /// Turns are played in the order of the calls. For agents that run at the same time give each its own model, or one
 /// script in lanes: [`keyed`](Self::keyed).
@@ -133,6 +135,7 @@ impl ScriptedModel {
     }
 
     fn from_lanes(mut lanes: Vec<Lane>, endless: Option<Box<Rule>>) -> Self {
+        watch_errors();
         let mut ids = 0;
         for turn in lanes.iter_mut().flat_map(|lane| &mut lane.turns) {
             turn.number_calls(&mut || next_id(&mut ids));
@@ -355,7 +358,8 @@ impl Drop for Shared {
             return;
         }
         if let Some(problems) = self.problems() {
-            panic!("{problems}");
+            let are_left_over = self.state().failures.is_empty();
+            panic_when_dropped(&problems, are_left_over);
         }
     }
 }

@@ -5,8 +5,11 @@ use std::collections::{BTreeMap, VecDeque};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use agentflow::__private::watch_errors;
 use futures_util::stream::{self, Stream, StreamExt};
 use serde_json::{Map, Value, json};
+
+use crate::run_error::panic_when_dropped;
 
 /// The responses to one request, of a stream one for each event.
 type Responses = Pin<Box<dyn Stream<Item = Value> + Send>>;
@@ -162,6 +165,7 @@ struct Task {
 impl ScriptedA2a {
     /// An agent of a name, with its turns. It streams.
     pub fn new(name: impl Into<String>, turns: impl IntoIterator<Item = A2aTurn>) -> Self {
+        watch_errors();
         let state = Mutex::new(State { turns: turns.into_iter().collect(), ..State::default() });
         Self(Arc::new(Script { name: name.into(), streams: true, state }))
     }
@@ -412,7 +416,7 @@ impl Drop for Script {
         let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
         let failures = state.all_failures();
         if !state.is_forgiven && !failures.is_empty() && !std::thread::panicking() {
-            panic!("{}", failures.join("\n"));
+            panic_when_dropped(&failures.join("\n"), state.failures.is_empty());
         }
     }
 }

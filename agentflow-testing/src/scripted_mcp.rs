@@ -5,10 +5,12 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use agentflow::__private::watch_errors;
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream};
 use tokio::sync::Notify;
 
+use crate::run_error::panic_when_dropped;
 use crate::scripted_mcp_answer::McpAnswer;
 
 /// A server of the Model Context Protocol with tools and with the answers to their calls, in their order; it may have
@@ -84,6 +86,7 @@ struct Asked {
 impl ScriptedMcp {
     /// A server with these tools, each as `tools/list` gives it.
     pub fn new(tools: impl IntoIterator<Item = Value>) -> Self {
+        watch_errors();
         let state = State { tools: tools.into_iter().collect(), ..State::default() };
         Self(Arc::new(Script {
             state: Mutex::new(state),
@@ -326,7 +329,7 @@ impl Drop for Script {
         let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
         let failures = state.all_failures();
         if !state.is_forgiven && !failures.is_empty() && !std::thread::panicking() {
-            panic!("{}", failures.join("\n"));
+            panic_when_dropped(&failures.join("\n"), state.failures.is_empty());
         }
     }
 }

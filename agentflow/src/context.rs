@@ -12,12 +12,11 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
-pub(crate) use self::artifact_access::gone as artifact_gone;
 use crate::error::{Error, Result};
 use crate::event::{EventKind, RunId};
 use crate::failure::Failure;
 use crate::path::StepPath;
-use crate::resource::{Inject, ResourceKey, Resources};
+use crate::resource::{Inject, ResourceKey, Resources, UnusedResources};
 use crate::run::{Around, HOOKS, Host, NestedCall, RunShared};
 use crate::time::Timestamp;
 use crate::value::Encoded;
@@ -341,9 +340,11 @@ impl Context {
     /// [`Error::MissingResource`](crate::Error::MissingResource) when neither the run's runtime nor whoever began this
     /// has one.
     pub fn inject<T: ?Sized + Send + Sync + 'static>(&self) -> Result<Inject<T>> {
+        let key = ResourceKey::of::<T>();
         match self.resource::<T>() {
             Some(resource) => Ok(resource.into()),
-            None => Err(Error::MissingResource { resource: self.resources.missing(ResourceKey::of::<T>()) }),
+            None if self.host().part::<UnusedResources>().is_some_and(|unused| (unused.0)(key)) => Ok(Inject::absent()),
+            None => Err(Error::MissingResource { resource: self.resources.missing(key) }),
         }
     }
 

@@ -82,6 +82,10 @@ pub mod choosing {}
 pub mod configuration {}
 #[doc = include_str!("docs/limits.md")]
 pub mod limits {}
+#[doc = include_str!("docs/operation.md")]
+pub mod operation {}
+#[doc = include_str!("docs/overview.md")]
+pub mod overview {}
 
 #[doc = include_str!("docs/agent.md")]
 pub use agentflow_macros::agent;

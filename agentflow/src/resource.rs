@@ -30,26 +30,51 @@ use crate::text::nearest;
 /// assert_eq!(order_state(Inject::new(Orders(vec!["sent"])), 0).as_deref(), Some("sent"));
 /// ```
 pub struct Inject<T: ?Sized> {
-    resource: Arc<T>,
+    /// `None` where only replaced tools take it, in a test.
+    resource: Option<Arc<T>>,
 }
 
 impl<T> Inject<T> {
     /// Wraps a value, for calling a tool's function directly.
     pub fn new(value: T) -> Self {
-        Self { resource: Arc::new(value) }
+        Self { resource: Some(Arc::new(value)) }
     }
 }
 
 impl<T: ?Sized> Inject<T> {
     /// The resource itself, to keep it beyond the call.
+    ///
+    /// # Panics
+    /// In a test that did not give the resource, since it replaces the tools that take it.
     pub fn into_shared(self) -> Arc<T> {
-        self.resource
+        match self.resource {
+            Some(resource) => resource,
+            None => absent::<T>(),
+        }
+    }
+
+    /// Makes a placeholder for a resource that is missing and that only replaced tools take.
+    pub(crate) fn absent() -> Self {
+        Self { resource: None }
     }
 }
 
+/// Code beside the replaced tool uses a resource that is not there.
+#[cold]
+fn absent<T: ?Sized>() -> ! {
+    panic!(
+        "there is no resource of type `{}`: it was left out since a tool that takes it is replaced, and other code uses it; \
+         give the runtime one with `.resource(value)`",
+        type_name::<T>()
+    )
+}
+
+/// Returns true for a resource that may be missing, since replaced tools take it. A part of the host of a test.
+pub(crate) struct UnusedResources(pub(crate) Box<dyn Fn(ResourceKey) -> bool + Send + Sync>);
+
 impl<T: ?Sized> From<Arc<T>> for Inject<T> {
     fn from(resource: Arc<T>) -> Self {
-        Self { resource }
+        Self { resource: Some(resource) }
     }
 }
 
@@ -57,19 +82,25 @@ impl<T: ?Sized> Deref for Inject<T> {
     type Target = T;
 
     fn deref(&self) -> &T {
-        &self.resource
+        match &self.resource {
+            Some(resource) => resource,
+            None => absent::<T>(),
+        }
     }
 }
 
 impl<T: ?Sized> Clone for Inject<T> {
     fn clone(&self) -> Self {
-        Self { resource: Arc::clone(&self.resource) }
+        Self { resource: self.resource.clone() }
     }
 }
 
 impl<T: ?Sized + fmt::Debug> fmt::Debug for Inject<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Inject").field(&&*self.resource).finish()
+        match &self.resource {
+            Some(resource) => f.debug_tuple("Inject").field(&&**resource).finish(),
+            None => f.write_str("Inject(absent)"),
+        }
     }
 }
 

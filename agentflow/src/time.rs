@@ -56,3 +56,55 @@ impl Clock for SystemClock {
         SystemTime::now().into()
     }
 }
+
+/// Durations in JSON: whole milliseconds, rounded up, so that a limit is never shorter than it was given.
+///
+/// Earlier versions wrote `{"secs": 5, "nanos": 0}`, which is read, too.
+pub(crate) mod milliseconds {
+    use std::time::Duration;
+
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    #[derive(Deserialize)]
+    #[serde(untagged, expecting = "a number of milliseconds")]
+    enum Written {
+        Milliseconds(u64),
+        Earlier(Duration),
+    }
+
+    impl Written {
+        fn duration(self) -> Duration {
+            match self {
+                Self::Milliseconds(milliseconds) => Duration::from_millis(milliseconds),
+                Self::Earlier(duration) => duration,
+            }
+        }
+    }
+
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]
+    pub(crate) fn serialize<S: Serializer>(duration: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
+        let milliseconds = duration.as_nanos().div_ceil(1_000_000);
+        u64::try_from(milliseconds).unwrap_or(u64::MAX).serialize(serializer)
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
+        Written::deserialize(deserializer).map(Written::duration)
+    }
+
+    /// Durations that may be absent.
+    pub(crate) mod optional {
+        use super::{Deserialize, Deserializer, Duration, Serialize, Serializer, Written};
+
+        #[expect(clippy::ref_option, reason = "serde calls it so")]
+        pub(crate) fn serialize<S: Serializer>(duration: &Option<Duration>, serializer: S) -> Result<S::Ok, S::Error> {
+            match duration {
+                Some(duration) => super::serialize(duration, serializer),
+                None => None::<u64>.serialize(serializer),
+            }
+        }
+
+        pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Duration>, D::Error> {
+            Ok(Option::<Written>::deserialize(deserializer)?.map(Written::duration))
+        }
+    }
+}

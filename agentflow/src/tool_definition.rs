@@ -6,13 +6,14 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::on_timeout::OnTimeout;
 #[cfg(feature = "dynamic")]
 use crate::schema::has_limits;
 #[cfg(feature = "dynamic")]
 use crate::schema_check::SchemaCheck;
+use crate::time::milliseconds;
 use crate::wire::WireCache;
 
 /// Everything about a tool but its body.
@@ -183,8 +184,13 @@ pub(crate) fn is_valid_name(name: &str) -> bool {
 #[serde(default)]
 #[non_exhaustive]
 pub struct ToolPolicy {
-    /// The longest a call may take; `None` leaves it to the run's own time limit.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    /// The longest a call may take, in JSON as whole `timeout_ms`; `None` leaves it to the run's own time limit.
+    #[serde(
+        rename = "timeout_ms",
+        alias = "timeout",
+        with = "milliseconds::optional",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub timeout: Option<Duration>,
     /// How often a failed call is retried, whoever makes it, with growing pauses: what its arguments, its grants or a
     /// cancellation decided is not.
@@ -193,11 +199,16 @@ pub struct ToolPolicy {
     pub idempotent: bool,
     /// What it does to the world; decides what happens to a call that a crash interrupted.
     pub effects: Effects,
-    /// Whether a person must agree before it runs: a run calls it only when it was granted `approve:NAME`. To ask the
-    /// person is up to the host.
+    /// A person must agree before it runs. A run that was granted `approve:NAME` calls it at once; any other run asks, and
+    /// waits for the [answer](crate::Runtime::answer).
     pub approve: bool,
-    /// How long a person's answer is waited for; `None`: for ever.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    /// How long a person's answer is waited for, in JSON as whole `approve_timeout_ms`; `None`: for ever.
+    #[serde(
+        rename = "approve_timeout_ms",
+        alias = "approve_timeout",
+        with = "milliseconds::optional",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub approve_timeout: Option<Duration>,
     /// What happens when nobody has answered by then.
     #[serde(skip_serializing_if = "OnTimeout::is_default")]
@@ -288,6 +299,21 @@ impl ToolPolicy {
     pub fn compensate(mut self, tool: impl Into<Arc<str>>) -> Self {
         self.compensate = Some(tool.into());
         self
+    }
+
+    /// Returns the form that is hashed for a tool's definition. It never changes: the hash is compared with hashes in
+    /// journals of earlier versions, which wrote durations in another form.
+    pub(crate) fn hashed_form(&self) -> Value {
+        let mut form = serde_json::to_value(self).unwrap_or_default();
+        for (key, earlier, duration) in
+            [("timeout_ms", "timeout", self.timeout), ("approve_timeout_ms", "approve_timeout", self.approve_timeout)]
+        {
+            if let (Some(fields), Some(duration)) = (form.as_object_mut(), duration) {
+                fields.remove(key);
+                fields.insert(earlier.to_owned(), json!(duration));
+            }
+        }
+        form
     }
 
     /// Whether a call of which nobody knows how it ended may be repeated.
@@ -401,5 +427,29 @@ impl<D: Into<Arc<ToolDefinition>>> FromIterator<D> for ToolManifest {
         let mut definitions: Vec<_> = definitions.into_iter().map(Into::into).collect();
         definitions.sort_by(|a: &Arc<ToolDefinition>, b| a.name.cmp(&b.name));
         Self(Arc::new(Manifest { definitions, wire: WireCache::default() }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_hashed_form_is_that_of_earlier_versions() {
+        let policy = ToolPolicy::default()
+            .timeout(Duration::from_millis(5500))
+            .approve_timeout(Duration::from_secs(60), OnTimeout::Deny);
+        let expected = json!({
+            "timeout": {"secs": 5, "nanos": 500_000_000},
+            "retry": 0,
+            "idempotent": false,
+            "effects": "write",
+            "approve": false,
+            "approve_timeout": {"secs": 60, "nanos": 0},
+            "on_timeout": "deny",
+            "blocking": false,
+            "max_output": 65_536,
+        });
+        assert_eq!(policy.hashed_form(), expected);
     }
 }

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use agentflow::__private::watch_errors;
 use agentflow::Model;
 use agentflow::model::{ModelError, ModelErrorKind, ModelEvent, ModelRequest, ModelStream, OutputMode, OutputSchema};
 
@@ -13,6 +14,7 @@ use super::format::{self, Call, Came, Order, OutputModeAsked, Tape};
 use super::play::{Playing, Recording};
 use super::scrub::Scrubber;
 use crate::diff::plain_diff;
+use crate::run_error::panic_when_dropped;
 use crate::show::request_text;
 
 pub(super) struct Shared {
@@ -56,6 +58,7 @@ impl Shared {
     }
 
     fn new(path: PathBuf, mode: Mode) -> Self {
+        watch_errors();
         Self { path, scrubber: Mutex::default(), mode, finished: AtomicBool::new(false) }
     }
 
@@ -257,7 +260,7 @@ impl Drop for Shared {
             return;
         }
         if let Some(problems) = self.finish() {
-            panic!("{problems}");
+            panic_when_dropped(&problems, self.failures().is_empty());
         }
     }
 }

@@ -11,6 +11,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use agentflow::__private::watch_errors;
 use agentflow::async_trait;
 use agentflow::event::ApprovalRequest;
 use agentflow::path::StepPath;
@@ -22,6 +23,7 @@ use serde_json::Value;
 pub use self::calls::{Call, Calls};
 pub use self::questions::ExpectedQuestion;
 use self::ready::Ready;
+use crate::run_error::panic_when_dropped;
 use crate::time::test_runtime;
 
 /// Mocks of tools, agents, workflows and persons by their names, for all runs of a runtime.
@@ -91,6 +93,7 @@ struct State {
 impl Mocks {
     /// Mocks of nothing.
     pub fn new() -> Self {
+        watch_errors();
         Self(Arc::new(Shared(Mutex::default())))
     }
 
@@ -273,9 +276,10 @@ impl Drop for Shared {
             return;
         }
         let problems = state.problems();
+        let are_left_over = state.failures.is_empty();
         drop(state);
         if let Some(problems) = problems {
-            panic!("{problems}");
+            panic_when_dropped(&problems, are_left_over);
         }
     }
 }

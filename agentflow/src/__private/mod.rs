@@ -36,6 +36,8 @@ pub use self::memory_paths::{forget, recall, remember};
 pub use self::tool::*;
 pub use self::workflow::*;
 pub use crate::context::Context;
+/// For the scripts of agentflow-testing.
+pub use crate::error::{last_error, watch_errors};
 pub use crate::linked::{Linked, function_id};
 /// For the tests of the workspace.
 pub use crate::panics::assume_abort;

@@ -27,7 +27,7 @@ impl Description {
         add(Aspect::Instructions, &instructions.into());
         let model = self.model.info().map(|model| format!("{}/{}", model.provider, model.model));
         add(Aspect::Model, &model.unwrap_or_default().into());
-        add(Aspect::Limits, &serde_json::to_value(&self.limits).unwrap_or_default());
+        add(Aspect::Limits, &self.limits.hashed_form());
         add(Aspect::Settings, &serde_json::to_value(&self.settings).unwrap_or_default());
         if let Some(schema) = output {
             add(Aspect::Output, schema);

@@ -104,7 +104,7 @@ impl Run {
         }
         let id = request.options.run_id.take().unwrap_or_else(|| plan.host.new_run_id());
         let given = request.options.resources.clone();
-        let own = request.options.begin(&plan.host.run_resources, &id, &plan.name)?;
+        let own = request.options.begin(&plan.host.factories, &id, &plan.name)?;
         request.options.resources = given;
         let shared = RunShared::new(id, &plan.host, plan.host.new_journal()).with_own(own, None);
         plan.check(&shared, &request.options.resources)?;

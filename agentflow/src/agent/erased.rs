@@ -12,9 +12,8 @@ use crate::definition::Known;
 use crate::error::Result;
 use crate::future::BoxFuture;
 use crate::model::ModelSource;
-use crate::resource::ResourceKey;
 use crate::run::{Host, RunHandle, RunJournal, RunShared};
-use crate::tool::{ReplacedKind, StandIn};
+use crate::tool::{NeededResource, ReplacedKind, StandIn};
 use crate::value::Encoded;
 
 /// An agent whose output is JSON.
@@ -151,17 +150,14 @@ impl ErasedAgent {
     }
 
     /// The resources that its tools take and that it does not bring itself, each with who takes it.
-    pub(crate) fn needs(&self) -> Vec<(ResourceKey, String)> {
+    pub(crate) fn needs(&self) -> Vec<NeededResource> {
         let description = self.description();
         let by = format!(" of the agent `{}`", description.name);
         let linked = description.definition.map(AgentDefinition::tools).unwrap_or_default();
         let mut needs = Vec::new();
         for tool in description.tools.iter().chain(&linked) {
-            for key in tool.resources() {
-                if !description.resources.contains(key) && !description.host.resources.contains(key) {
-                    needs.push((key, format!("the tool `{}`{by}", tool.catalogue_name())));
-                }
-            }
+            let has = |key| description.resources.contains(key) || description.host.resources.contains(key);
+            needs.extend(NeededResource::all_of(tool, &by).into_iter().filter(|need| !has(need.key)));
         }
         needs
     }

@@ -3,9 +3,11 @@
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 
 use super::large_outputs::LargeOutputs;
 use crate::run::Host;
+use crate::time::milliseconds;
 
 const MAX_HANDOFFS: u32 = 8;
 
@@ -24,6 +26,7 @@ const MAX_HANDOFFS: u32 = 8;
 pub struct Limits {
     pub(crate) max_steps: u32,
     pub(crate) max_llm_calls: u32,
+    #[serde(rename = "timeout_ms", alias = "timeout", with = "milliseconds")]
     pub(crate) timeout: Duration,
     pub(crate) max_tool_failures: u32,
     pub(crate) max_tool_calls_per_turn: usize,
@@ -58,6 +61,17 @@ impl Default for Limits {
 }
 
 impl Limits {
+    /// Returns the form that is hashed for an agent's definition. It never changes: the hash is compared with hashes in
+    /// journals of earlier versions, which wrote the duration in another form.
+    pub(crate) fn hashed_form(&self) -> Value {
+        let mut form = serde_json::to_value(self).unwrap_or_default();
+        if let Some(fields) = form.as_object_mut() {
+            fields.remove("timeout_ms");
+            fields.insert("timeout".to_owned(), json!(self.timeout));
+        }
+        form
+    }
+
     /// The most turns: model calls with the tool calls that they ask for. Default 20; a run that takes more fails with
     /// [`Error::MaxStepsReached`](crate::Error::MaxStepsReached). A [message](crate::RunHandle::send_message) that comes after
     /// an answer begins the count anew.
@@ -136,5 +150,24 @@ impl Limits {
     pub fn large_outputs(mut self, large: LargeOutputs) -> Self {
         self.large_outputs = Some(large);
         self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_hashed_form_is_that_of_earlier_versions() {
+        let expected = json!({
+            "max_steps": 20,
+            "max_llm_calls": 500,
+            "timeout": {"secs": 1, "nanos": 500_000_000},
+            "max_tool_failures": 8,
+            "max_tool_calls_per_turn": 128,
+            "max_parallel_tools": 8,
+            "output_retries": 2,
+        });
+        assert_eq!(Limits::default().timeout(Duration::from_millis(1500)).hashed_form(), expected);
     }
 }

@@ -49,10 +49,8 @@ mod typed_output;
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
-use schemars::JsonSchema;
-use serde::de::DeserializeOwned;
-
 pub use self::agent_tool::AgentTool;
+use self::call::AgentAnswer;
 pub use self::callbacks::Callbacks;
 pub use self::definition::AgentDefinition;
 pub(crate) use self::definition::{AgentModels, linked as linked_agents, two_linked as two_linked_agents};
@@ -71,7 +69,7 @@ pub use self::team::Team;
 use self::typed_output::Output;
 use crate::context::Context;
 use crate::definition::Known;
-use crate::error::{Error, Failure, Result};
+use crate::error::{Error, Failure, Result, noted};
 use crate::event::AnswerForm;
 
 use crate::middleware::Middleware;
@@ -334,7 +332,7 @@ impl<O: 'static> Agent<O> {
     /// # }
     /// ```
     #[doc(alias = "outputs")]
-    pub fn output<T: DeserializeOwned + JsonSchema + 'static>(self) -> Agent<T> {
+    pub fn output<T: AgentAnswer>(self) -> Agent<T> {
         Agent { description: self.description, output: Output::of_type(), plan: Arc::default() }
     }
 
@@ -395,6 +393,10 @@ impl<O: 'static> Agent<O> {
     #[doc(alias = "ask")]
     #[doc(alias = "prompt")]
     pub async fn run(&self, request: impl Into<RunRequest>) -> Result<RunResult<O>> {
+        noted(self.run_through(request.into()).await)
+    }
+
+    async fn run_through(&self, request: RunRequest) -> Result<RunResult<O>> {
         let plan = self.plan()?;
         let around = Around::enter(plan.host.max_nesting, 0)?;
         self.result(around.poll(driver::Run::start(plan, plan.asked(request), None)?).await?)
@@ -410,7 +412,8 @@ impl<O: 'static> Agent<O> {
     /// See [`Error`].
     pub async fn run_in(&self, cx: &Context, request: impl Into<RunRequest>) -> Result<RunResult<O>> {
         let ended = self.end_in(cx, request.into()).await;
-        ended.and_then(|ended| self.result(ended)).inspect_err(|error| StepPlace::note_failure(|| Failure::from(error)))
+        let ended = ended.and_then(|ended| self.result(ended));
+        noted(ended.inspect_err(|error| StepPlace::note_failure(|| Failure::from(error))))
     }
 
     /// The answer as JSON, of a run as a step.
@@ -451,8 +454,7 @@ impl<O: 'static> Agent<O> {
     /// # Panics
     /// Outside of a tokio runtime.
     pub fn stream(&self, request: impl Into<RunRequest>) -> Result<RunStream<O>> {
-        let plan = self.plan()?;
-        let run = driver::Run::new(plan, plan.asked(request))?;
+        let run = noted(self.begun(request.into()))?;
         let events = run.events();
         Ok(RunStream::new(self.spawn(run), events))
     }
@@ -465,8 +467,12 @@ impl<O: 'static> Agent<O> {
     /// # Panics
     /// Outside of a tokio runtime.
     pub fn start(&self, request: impl Into<RunRequest>) -> Result<RunHandle<RunResult<O>>> {
+        Ok(self.spawn(noted(self.begun(request.into()))?))
+    }
+
+    fn begun(&self, request: RunRequest) -> Result<driver::Run> {
         let plan = self.plan()?;
-        Ok(self.spawn(driver::Run::new(plan, plan.asked(request))?))
+        driver::Run::new(plan, plan.asked(request))
     }
 
     /// The agent's name, once it is found to be as described, and the host that it uses.

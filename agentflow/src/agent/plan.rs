@@ -21,8 +21,10 @@ use crate::message::{Conversation, Message};
 use crate::middleware::Middleware;
 use crate::model::{Model, ModelSettings, OutputMode, OutputSchema, ToolChoice};
 use crate::resource::{ResourceKey, Resources};
-use crate::run::{Host, RunShared, check_resources};
-use crate::tool::{Registry, ReplacedKind, StandIn, ToolDefinition, ToolHost, ToolManifest, ToolRef, ToolsetRef};
+use crate::run::{Host, RunOwn, RunShared, check_resources};
+use crate::tool::{
+    NeededResource, Registry, ReplacedKind, StandIn, ToolDefinition, ToolHost, ToolManifest, ToolRef, ToolsetRef,
+};
 
 pub(super) struct Plan {
     pub(super) name: Arc<str>,
@@ -134,7 +136,7 @@ impl Plan {
             return Err(description.build_error(problem));
         }
         let team = TeamPlan::new(description, output)?;
-        let needs = registry.tools().flat_map(needs_of).collect();
+        let needs = registry.tools().flat_map(|tool| needs_of(tool, host)).collect();
         let stand_in = description.stand_in.clone();
         let stand_in = stand_in.or_else(|| StandIn::of(host, ReplacedKind::Agent, name));
         let model = match (stand_in, description.definition) {
@@ -229,7 +231,7 @@ impl Plan {
         for tool in fetched.iter().flat_map(|tools| tools.iter()) {
             let of = ToolHost { host: &self.host, resources };
             let tool = tool.within(of).unwrap_or_else(|| Ok(tool.clone()))?;
-            let needs = needs_of(&tool);
+            let needs = needs_of(&tool, &self.host);
             check_resources(&self.name, resources, needs.iter().map(|(key, of)| (*key, of.as_str())))?;
             registry.register(tool)?;
         }
@@ -239,12 +241,12 @@ impl Plan {
     /// The resources of the agent in a run: the nearest counts, so those of the request come before the agent's own,
     /// these before the run's, and these before the host's.
     pub(super) fn resources_in(&self, run: &RunShared, request: &Resources) -> Resources {
-        let of_run = run.own().map(|own| &own.resources).filter(|own| !own.is_empty());
+        let of_run = run.own().map(RunOwn::resources).filter(|own| !own.is_empty());
         if of_run.is_none() && request.is_empty() {
             return self.resources.clone();
         }
         let mut all = self.host.resources.clone();
-        of_run.into_iter().chain([&self.own_resources, request]).for_each(|more| all.extend(more));
+        of_run.iter().chain([&self.own_resources, request]).for_each(|more| all.extend(more));
         all
     }
 
@@ -276,7 +278,7 @@ impl Plan {
 
     /// The same before there is a run: what is made for each run is not missing.
     pub(super) fn check_built(&self) -> Result<()> {
-        let made = |key: &ResourceKey| self.host.run_resources.iter().any(|factory| factory.key == *key);
+        let made = |key: &ResourceKey| self.host.factories.makes(*key);
         let needs = self.needs.iter().filter(|(key, _)| !made(key)).map(|(key, of)| (*key, of.as_str()));
         match check_resources(&self.name, &self.resources, needs) {
             Err(Error::RunResource { name, problem }) => Err(Error::Build { what: "agent", name, problem }),
@@ -286,10 +288,10 @@ impl Plan {
     }
 }
 
-/// The resources that a tool takes, each with the tool.
-fn needs_of(tool: &ToolRef) -> Vec<(ResourceKey, String)> {
-    let of = format!("the tool `{}`", tool.catalogue_name());
-    tool.resources().into_iter().map(|key| (key, of.clone())).collect()
+/// The resources that a tool takes, each with the tool; none of a replaced one.
+fn needs_of(tool: &ToolRef, host: &Host) -> Vec<(ResourceKey, String)> {
+    let needs = NeededResource::all_of(tool, "").into_iter().filter(|need| !need.is_replaced(host));
+    needs.map(|need| (need.key, need.by)).collect()
 }
 
 impl fmt::Debug for Plan {

@@ -7,7 +7,7 @@ use crate::artifact::{Artifact, ArtifactRef, LONGEST, problem_of};
 use crate::definition::sha256;
 use crate::error::{Error, Result};
 use crate::event::{RunId, SessionArtifact};
-use crate::run::{MOST_NAMES, artifacts_up_to};
+use crate::run::{MOST_NAMES, artifact_gone, artifacts_up_to};
 use crate::store::StoreError;
 use crate::text::head;
 
@@ -120,13 +120,7 @@ impl Context {
         };
         match bytes {
             Some(bytes) => Ok(Artifact::new(artifact, bytes)),
-            None => Err(gone(&artifact)),
+            None => Err(artifact_gone(&artifact)),
         }
     }
-}
-
-/// A record names bytes that are not kept.
-pub(crate) fn gone(artifact: &ArtifactRef) -> Error {
-    let problem = format!("the store does not have the bytes of version {}; save it anew", artifact.version);
-    Error::Artifact { name: artifact.name.to_string(), problem }
 }

@@ -168,7 +168,7 @@ impl Definition {
             BTreeMap::from([
                 of(Aspect::Parameters, hash_of(&parameters)),
                 of(Aspect::Description, hash_of(&notes)),
-                of(Aspect::Policy, hash_of(&tool.policy)),
+                of(Aspect::Policy, hash_of(&tool.policy.hashed_form())),
             ])
         });
         let part = self.parts.entry(format!("{} {}", PartOf::Tool.word(), tool.name)).or_default();

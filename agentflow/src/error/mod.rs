@@ -2,6 +2,7 @@
 
 mod control_error;
 mod error_data;
+mod last_error;
 mod recorded;
 mod registry_error;
 mod sentences;
@@ -11,6 +12,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub use self::control_error::{ControlError, ControlErrorKind};
+#[doc(hidden)]
+pub use self::last_error::{last_error, watch_errors};
+pub(crate) use self::last_error::{note, noted};
 pub use self::registry_error::RegistryError;
 use self::sentences::{ACCEPT_ALL, listed, names, no_workflow, repeats, run_again};
 use crate::definition::Difference;

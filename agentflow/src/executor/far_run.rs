@@ -62,7 +62,7 @@ impl FarRun {
         started.caller.clone_from(&call.caller);
         started.trace_id.clone_from(&call.trace_id);
         started.tags.clone_from(&call.tags);
-        let own = RunOwn::resumed(&host.run_resources, &call.run, &started)?;
+        let own = RunOwn::resumed(&host.factories, &call.run, &started)?;
         let store = Forwarded {
             recorder: Arc::clone(recorder),
             delivery: delivery.id.clone(),

@@ -20,7 +20,7 @@ use super::events::Events;
 use super::result::{RunEnd, RunResult};
 use super::shared::{RunShared, status_of};
 use super::spending::Ledger;
-use crate::error::{ControlError, Error, Result};
+use crate::error::{ControlError, Error, Result, noted};
 use crate::event::{Event, RunId, Spending};
 use crate::model::Usage;
 use crate::value::{Encoded, NodeValue};
@@ -305,7 +305,7 @@ impl<T> RunHandle<T> {
     /// See [`Error`].
     pub async fn result(&self) -> Result<T> {
         let ended = self.life().ended.clone();
-        (self.decode)(ended.await?)
+        noted(ended.await.and_then(|ended| (self.decode)(ended)))
     }
 }
 

@@ -12,8 +12,8 @@ use serde_json::Value;
 
 use super::journal::Journal;
 use super::live::LiveRuns;
+use super::made_resources::ResourceFactories;
 use super::nesting::MAX_NESTING;
-use super::options::RunResource;
 use super::redaction::Redactor;
 use super::running::Running;
 use super::shared::RunShared;
@@ -49,8 +49,8 @@ pub(crate) struct Host {
     /// Where all chance of a run comes from: 64 random bits.
     pub(crate) random_bits: Arc<dyn Fn() -> u64 + Send + Sync>,
     pub(crate) resources: Resources,
-    /// What makes the resources that each run has of its own.
-    pub(crate) run_resources: Vec<RunResource>,
+    /// Factories of the resources of each run and each session.
+    pub(crate) factories: ResourceFactories,
     pub(crate) sinks: Arc<[Arc<dyn EventSink>]>,
     pub(crate) secrets: Arc<dyn SecretProvider>,
     /// Providers of the host's own, by name.
@@ -88,7 +88,7 @@ impl Default for Host {
             ids: None,
             random_bits: Arc::new(|| fastrand::u64(..)),
             resources: Resources::default(),
-            run_resources: Vec::new(),
+            factories: ResourceFactories::default(),
             sinks: Arc::new([]),
             secrets: Arc::new(EnvSecrets),
             models: BTreeMap::new(),

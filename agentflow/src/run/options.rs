@@ -2,10 +2,10 @@
 //! start runs fill it in. It starts nothing and records nothing.
 
 use std::collections::BTreeMap;
-use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use super::made_resources::{OwnResources, ResourceFactories};
 use crate::error::{Error, Result};
 use crate::event::{LiveTerms, RunId, RunStarted, RunTerms};
 use crate::memory::Memory;
@@ -47,12 +47,7 @@ impl RunOptions {
     ///
     /// # Errors
     /// That of a factory.
-    pub(crate) fn begin(
-        &mut self,
-        factories: &[RunResource],
-        run: &RunId,
-        name: &Arc<str>,
-    ) -> Result<Option<Box<RunOwn>>> {
+    pub(crate) fn begin(&mut self, host: &Host, run: &RunId, name: &Arc<str>) -> Result<Option<Box<RunOwn>>> {
         let said = self.caller.is_some() || self.trace_id.is_some() || !self.tags.is_empty();
         if !said && self.session.is_none() && self.resources.is_empty() && factories.is_empty() {
             return Ok(None);
@@ -129,46 +124,36 @@ impl RunBeginning {
 #[derive(Debug)]
 pub(crate) struct RunOwn {
     pub(crate) began: RunBeginning,
-    /// The resources that it was given, or that were made for it.
-    pub(crate) resources: Resources,
+    /// `None` once the run has ended.
+    resources: Mutex<Option<OwnResources>>,
 }
 
 impl RunOwn {
-    fn new(factories: &[RunResource], began: RunBeginning, mut resources: Resources) -> Result<Self> {
-        for factory in factories {
-            if resources.contains(factory.key) {
-                continue;
-            }
-            (factory.make)(&began, &mut resources).map_err(|problem| Error::RunResource {
-                name: Arc::clone(&began.name),
-                problem: format!("its resource `{}` could not be made: {problem}", factory.key.type_name()),
-            })?;
-        }
-        Ok(Self { began, resources })
+    fn new(factories: &ResourceFactories, began: RunBeginning, given: Resources) -> Result<Self> {
+        let resources = factories.make(&began, given)?;
+        Ok(Self { began, resources: Mutex::new(Some(resources)) })
     }
 
     /// What a run has that is resumed: the resources are made anew.
     ///
     /// # Errors
     /// That of a factory.
-    pub(crate) fn resumed(factories: &[RunResource], run: &RunId, started: &RunStarted) -> Result<Box<Self>> {
+    pub(crate) fn resumed(factories: &ResourceFactories, run: &RunId, started: &RunStarted) -> Result<Box<Self>> {
         Self::new(factories, RunBeginning::recorded(run, started), Resources::default()).map(Box::new)
     }
-}
 
-/// Puts a resource among those of a run.
-type MakeResource = dyn Fn(&RunBeginning, &mut Resources) -> Result<(), String> + Send + Sync;
+    fn held(&self) -> MutexGuard<'_, Option<OwnResources>> {
+        self.resources.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 
-/// Makes a resource for each run.
-#[derive(Clone)]
-pub(crate) struct RunResource {
-    pub(crate) key: ResourceKey,
-    pub(crate) make: Arc<MakeResource>,
-}
+    /// The resources that it was given or that were made for it; none once it has ended.
+    pub(crate) fn resources(&self) -> Resources {
+        self.held().as_ref().map(|resources| resources.all.clone()).unwrap_or_default()
+    }
 
-impl fmt::Debug for RunResource {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("RunResource").field(&self.key.type_name()).finish()
+    /// Takes the resources of a run that has ended. Dropping them closes them, too.
+    pub(super) fn take_resources(&self) -> Option<OwnResources> {
+        self.held().take()
     }
 }
 

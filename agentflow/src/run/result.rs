@@ -84,6 +84,15 @@ impl<O> RunResult<O> {
         self.end.shared.own().and_then(|own| own.began.session())
     }
 
+    /// The trace that the run belongs to, when it was started with [`trace_id`](crate::agent::RunRequest::trace_id).
+    pub fn trace_id(&self) -> Option<&str> {
+        self.end.shared.own().and_then(|own| own.began.trace_id())
+    }
+
+    pub(super) fn shared(&self) -> &Arc<RunShared> {
+        &self.end.shared
+    }
+
     /// The conversation, answer included and without the agent's instructions. To continue it, push the next message
     /// and run again: the same agent, another one, or the same with other instructions.
     ///

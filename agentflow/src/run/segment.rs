@@ -99,7 +99,7 @@ impl<K: SegmentKind> Segment<K> {
         }
     }
 
-    /// Sees to it that everything recorded is kept; a run of its own is then free for others.
+    /// Sees to it that everything recorded is kept; a run is then free for others, and its resources are closed.
     pub(crate) async fn keep(&self) -> Result<(), StoreError> {
         self.shared.log.commit().await?;
         if self.is_run()
@@ -108,6 +108,9 @@ impl<K: SegmentKind> Segment<K> {
             // What happened is kept, and the end with it. A store that did not learn that its run is free finds out when
             // this process ends.
             tracing::warn!(run = %self.shared.id, %error, "a run that has ended could not be closed in its store");
+        }
+        if self.is_run() {
+            self.shared.close_resources().await;
         }
         Ok(())
     }

@@ -174,9 +174,16 @@ impl RunShared {
     pub(crate) fn resources(&self) -> Resources {
         let mut resources = self.host.resources.clone();
         if let Some(own) = self.own() {
-            resources.extend(&own.resources);
+            resources.extend(&own.resources());
         }
         resources
+    }
+
+    /// Closes the resources that were made for the run, which has ended.
+    pub(super) async fn close_resources(&self) {
+        if let Some(resources) = self.own().and_then(RunOwn::take_resources) {
+            resources.close().await;
+        }
     }
 
     /// The record of the run's beginning.
@@ -348,6 +355,7 @@ impl RunShared {
         }
         self.forget_give_ups();
         self.log.close();
+        drop(self.own().and_then(RunOwn::take_resources));
         if let Some((store, Some(epoch))) = self.log.store()
             && self.log.end().is_none()
             && let Ok(handle) = tokio::runtime::Handle::try_current()

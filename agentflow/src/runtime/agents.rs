@@ -11,7 +11,7 @@ use super::known_by_name::AgentName;
 use super::opened::{Opened, explained};
 use crate::agent::{Agent, AgentDefinition, ErasedAgent, RunRequest, linked_agents, two_linked_agents};
 use crate::definition::Known;
-use crate::error::{Error, RegistryError, Result};
+use crate::error::{Error, RegistryError, Result, noted};
 use crate::event::{AgentStarted, EventKind, Redefined, RunId};
 use crate::future::BoxFuture;
 use crate::path::StepPath;
@@ -133,7 +133,10 @@ impl Runtime {
     ) -> BoxFuture<'_, Result<RunHandle<Encoded>>> {
         // A future of its own type would report each mistake in the arguments three times.
         let (name, request) = (name.as_name().to_owned(), request.into());
-        Box::pin(async move { self.start_erased(&self.agent_named(&name)?, request).await })
+        Box::pin(async move {
+            let started = async { self.start_erased(&self.agent_named(&name)?, request).await };
+            noted(started.await)
+        })
     }
 
     async fn start_erased(&self, agent: &ErasedAgent, request: RunRequest) -> Result<RunHandle<Encoded>> {
@@ -184,7 +187,7 @@ impl Runtime {
                 return Err(Error::Build { what: "agent", name: started.name().into(), problem });
             };
             let journal_of = Journal::new(Arc::clone(&store), Some(epoch));
-            let own = RunOwn::resumed(&self.host().run_resources, run, started)?;
+            let own = RunOwn::resumed(&self.host().factories, run, started)?;
             let shared = RunShared::new(run.clone(), self.host(), Some(journal_of)).with_own(Some(own), None);
             #[cfg(feature = "documents")]
             let of_version = match named {

@@ -75,7 +75,7 @@ pub struct CatalogueEntry {
     /// Where it comes from.
     pub origin: Origin,
     /// The JSON Schema of what it takes: the arguments of a tool, the inputs of a workflow by their names, the message to
-    /// an agent; of a schema, the schema itself. `None` for an `#[agent]` function, whose arguments have none.
+    /// an agent or the arguments of an `#[agent]` function; of a schema, the schema itself. `None` for models and providers.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub input: Option<Value>,
     /// The JSON Schema of what it gives. `None` for a tool whose answer has none: a `#[tool]` function that returns a type

@@ -117,6 +117,11 @@ impl Runtime {
                 tracing::warn!("runs that were stopped are still running: their code does not await");
             }
         }
+        let factories = &self.host().factories;
+        factories.sessions.close_idle(None);
+        if tokio::time::timeout(GRACE, factories.closings.until_closed()).await.is_err() {
+            tracing::warn!("resources of runs or sessions are still being closed");
+        }
         let mut drained = Drained::default();
         for (run, shared) in runs {
             let into = match shared.log.end() {

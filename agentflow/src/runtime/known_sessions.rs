@@ -8,11 +8,10 @@ use super::Runtime;
 use super::run_notes::delete_with_notes;
 use crate::agent::read_past;
 use crate::artifact::{Artifact, ArtifactRef};
-use crate::context::artifact_gone;
 use crate::error::Result;
 use crate::event::{RunId, SessionArtifact};
 use crate::message::Conversation;
-use crate::run::{artifacts_up_to, read_events};
+use crate::run::{artifact_gone, artifacts_up_to, read_events};
 use crate::session::{SessionExport, SessionRun};
 use crate::state::StateValues;
 use crate::store::{RunFilter, RunRecord, RunStatus, SessionFilter, SessionRecord, StoreError, StoreErrorKind};
@@ -192,7 +191,9 @@ impl Runtime {
     /// # Errors
     /// When the runtime has no store, there is no such session, or one of its runs has not ended.
     pub async fn delete_session(&self, id: &str) -> Result<u64> {
-        Ok(delete_with_notes(&self.require_store()?, id).await?)
+        let runs = delete_with_notes(&self.require_store()?, id).await?;
+        self.host().factories.sessions.close_idle(Some(id));
+        Ok(runs)
     }
 
     /// The sessions that [`purge_sessions`](Self::purge_sessions) would remove, the newest first.

@@ -3,12 +3,11 @@
 
 use super::Runtime;
 use crate::artifact::{Artifact, ArtifactRef};
-use crate::context::artifact_gone;
 use crate::error::Result;
 use crate::event::{Event, RunId, Spending};
 use crate::model::Usage;
 use crate::run::{
-    Ended, Events, RunHandle, artifacts_of, attach, read_events, spending_of_runs, state_of, usage_of_runs,
+    Ended, Events, RunHandle, artifact_gone, artifacts_of, attach, read_events, spending_of_runs, state_of, usage_of_runs,
 };
 use crate::state::StateValues;
 #[cfg(feature = "cli")]
@@ -100,8 +99,11 @@ impl Runtime {
     /// The artifacts of a run: those of its steps that completed, in the order of the plan. Of one name the last one is the
     /// newest.
     ///
+    /// [`RunHandle::artifacts`] and [`RunResult::artifacts`](crate::run::RunResult::artifacts) also read artifacts of
+    /// runs without a store.
+    ///
     /// # Errors
-    /// When there is no such run, or its journal cannot be read.
+    /// When the runtime has no store, there is no such run, or its journal cannot be read.
     pub async fn artifacts(&self, run: &RunId) -> Result<Vec<ArtifactRef>> {
         Ok(artifacts_of(&self.journal(run).await?))
     }

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::panic::Location;
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde_json::Value;
 
@@ -14,14 +15,15 @@ use crate::agent::{AgentModels, ErasedAgent};
 use crate::definition::Changes;
 use crate::event::{EventSink, RunId};
 use crate::executor::{StepExecutor, StepsElsewhere};
+use crate::future::BoxFuture;
 use crate::memory::Memory;
 use crate::middleware::{self, Middleware};
 use crate::model::{Model, ModelRef, ModelSource, SecretProvider};
 use crate::resource::{ResourceKey, Resources};
-use crate::run::{Host, RunBeginning, RunResource};
+use crate::run::{Host, ResourceFactory, RunBeginning};
 use crate::store::Store;
 use crate::time::Clock;
-use crate::tool::{FindTool, IntoTools, Replacement, Replacements, ToolList, ToolRef, ToolsetRef};
+use crate::tool::{FindTool, IntoTools, Replacement, Replacements, ToolList, ToolRef, ToolsetRef, unused_resources};
 use crate::value::NodeValue;
 use crate::workflow::{Inputs, Workflow};
 
@@ -75,6 +77,9 @@ impl RuntimeBuilder {
     /// is there after a restart, too. It comes before the runtime's own resource of the type; what is nested in a run has
     /// that of its run. Of two for one type the last one counts.
     ///
+    /// The value is dropped when the run has ended, also while its handle is kept; [`close_resource`](Self::close_resource)
+    /// closes it before. A [`Context`](crate::Context) that is kept beyond the run keeps the value, too.
+    ///
     /// An error of `make` ends the start, before anything of the run was done; such a run is not resumed and is in
     /// [`Recovered::left`](super::Recovered::left).
     ///
@@ -115,13 +120,65 @@ impl RuntimeBuilder {
         T: Send + Sync + 'static,
         E: fmt::Display,
     {
-        let key = ResourceKey::of::<T>();
-        self.host.run_resources.retain(|factory| factory.key != key);
-        let make = move |began: &RunBeginning, resources: &mut Resources| {
-            resources.insert(make(began).map_err(|error| error.to_string())?);
-            Ok(())
+        self.host.factories.add(factory(None, make));
+        self
+    }
+
+    /// Gives the runs of each session a resource that they share, such as a browser or a sandbox: `make` is called for the
+    /// first run of a session, and the value is kept until no run of the session has used it for the time `keep`. It
+    /// belongs to this process: after a restart, and in another process, it is made anew. A session that is
+    /// [deleted](Runtime::delete_session) and a runtime that is [drained](Runtime::drain) lose it at once; beyond 1,000
+    /// idle sessions, the session that is idle longest does. Each run without a session has its own value, as with
+    /// [`run_resource`](Self::run_resource), which also describes errors and precedence. Two callers never share a value.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// use agentflow::prelude::*;
+    ///
+    /// struct Browser;
+    ///
+    /// impl Browser {
+    ///     async fn quit(&self) {}
+    /// }
+    ///
+    /// let runtime = Runtime::builder()
+    ///     .session_resource(Duration::from_secs(600), |_| Ok::<_, String>(Browser))
+    ///     .close_resource(|browser: Arc<Browser>| async move { browser.quit().await })
+    ///     .build();
+    /// # let _ = runtime;
+    /// # use std::sync::Arc;
+    /// ```
+    pub fn session_resource<T, E>(
+        mut self,
+        keep: Duration,
+        make: impl Fn(&RunBeginning) -> Result<T, E> + Send + Sync + 'static,
+    ) -> Self
+    where
+        T: Send + Sync + 'static,
+        E: fmt::Display,
+    {
+        self.host.factories.add(factory(Some(keep), make));
+        self
+    }
+
+    /// Closes each value of a type that [`run_resource`](Self::run_resource) or
+    /// [`session_resource`](Self::session_resource) made. The value of a run is closed when the run has ended, well or not,
+    /// and before its result is there; a run that could not begin, is dropped or is left by
+    /// [draining](Runtime::drain) has it closed on another task, for which draining waits. After 10 seconds, closing
+    /// is given up. A value that a run was given with `.resource(value)` belongs to the program: it is dropped with the
+    /// end of the run, and not closed.
+    #[doc(alias = "LifespanPlugin")]
+    pub fn close_resource<T, F>(mut self, close: impl Fn(Arc<T>) -> F + Send + Sync + 'static) -> Self
+    where
+        T: Send + Sync + 'static,
+        F: Future<Output = ()> + Send + 'static,
+    {
+        let close = move |resources: &Resources| {
+            let closing: BoxFuture<'static, ()> = Box::pin(close(resources.get::<T>()?));
+            Some(closing)
         };
-        self.host.run_resources.push(RunResource { key, make: Arc::new(make) });
+        self.host.factories.close_with(ResourceKey::of::<T>(), Arc::new(close));
         self
     }
 
@@ -305,9 +362,11 @@ impl RuntimeBuilder {
 
     /// Puts something in the place of tools, agents, workflows and persons, by their names, in all runs of this runtime:
     /// for tests, where `agentflow_testing::Mocks` is what is given. A second one replaces the first. Default: nothing is
-    /// replaced, which costs a look.
+    /// replaced, which costs a look. A resource that only replaced tools take need not be given.
     pub fn replace(mut self, replacement: impl Replacement + 'static) -> Self {
-        self.host.set_part(Replacements::new(replacement));
+        let replacements = Replacements::new(replacement);
+        self.host.set_part(unused_resources(&replacements));
+        self.host.set_part(replacements);
         self
     }
 
@@ -455,6 +514,22 @@ impl RuntimeBuilder {
         host.set_part(super::given_now::GivenNow::new(given));
         Runtime(Arc::new(host))
     }
+}
+
+/// A factory of values for runs, or for sessions that keep them.
+fn factory<T, E>(
+    keep: Option<Duration>,
+    make: impl Fn(&RunBeginning) -> Result<T, E> + Send + Sync + 'static,
+) -> ResourceFactory
+where
+    T: Send + Sync + 'static,
+    E: fmt::Display,
+{
+    let make = move |began: &RunBeginning, resources: &mut Resources| {
+        resources.insert(make(began).map_err(|error| error.to_string())?);
+        Ok(())
+    };
+    ResourceFactory { key: ResourceKey::of::<T>(), keep, make: Arc::new(make) }
 }
 
 /// Gives a host what needs to find things by their names: resuming a run, checking an answer, undoing a call.

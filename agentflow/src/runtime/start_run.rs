@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::Runtime;
-use crate::error::Result;
+use crate::error::{Result, noted};
 use crate::event::RunId;
 use crate::future::BoxFuture;
 use crate::run::{Ended, RunHandle, RunOptions, RunShared};
@@ -219,11 +219,14 @@ impl<'r, T: 'static> IntoFuture for StartRun<'r, T> {
         #[cfg(not(feature = "mcp-server"))]
         let begins = |_: &Arc<RunShared>| ();
         Box::pin(async move {
-            let (spec, inputs) = match described {
-                Described::Workflow(workflow) => workflow?,
-                Described::Named(name, input) => runtime.named(&name, &input?).await?,
+            let started = async {
+                let (spec, inputs) = match described {
+                    Described::Workflow(workflow) => workflow?,
+                    Described::Named(name, input) => runtime.named(&name, &input?).await?,
+                };
+                runtime.start_spec(options, &spec, inputs, decode, begins).await
             };
-            runtime.start_spec(options, &spec, inputs, decode, begins).await
+            noted(started.await)
         })
     }
 }

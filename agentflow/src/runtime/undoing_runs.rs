@@ -25,7 +25,7 @@ impl Runtime {
         (store, epoch): (&Arc<dyn Store>, Epoch),
     ) -> Result<(Arc<RunShared>, UndoingRun)> {
         let started = read.beginning(run)?.clone();
-        let own = RunOwn::resumed(&self.host().run_resources, run, &started)?;
+        let own = RunOwn::resumed(&self.host().factories, run, &started)?;
         let journal = Journal::new(Arc::clone(store), Some(epoch));
         let shared = Arc::new(RunShared::new(run.clone(), self.host(), Some(journal)).with_own(Some(own), None));
         can_compensate(self.host(), run, &started.name().into(), Some(&shared.resources())).await?;

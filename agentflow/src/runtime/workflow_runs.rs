@@ -343,7 +343,7 @@ impl Runtime {
         }
         let journal = Journal::new(Arc::clone(store), Some(epoch));
         let started = journal_read.workflow(run)?.clone();
-        let own = RunOwn::resumed(&self.host().run_resources, run, journal_read.started(run)?)?;
+        let own = RunOwn::resumed(&self.host().factories, run, journal_read.started(run)?)?;
         let definition = journal_read.definition().unwrap_or(&started.definition).clone();
         let spec = &match version {
             Version::AtHand(spec) => spec,

@@ -17,7 +17,7 @@ use super::history::RecordedOutcome;
 use super::invoke::{SeenTo, hooked};
 use super::invoke::{is_granted, undo_hooked, within_limit};
 use super::undo_check::undo_misfit;
-use super::{ToolDefinition, ToolError, ToolHost, ToolRef, linked_tools};
+use super::{NeededResource, ToolDefinition, ToolError, ToolHost, ToolRef, linked_tools};
 use crate::context::{Context, MadeBefore};
 use crate::error::{Error, RegistryError, Result};
 use crate::event::{EventKind, NotUndone, RunId};
@@ -105,7 +105,8 @@ pub(crate) async fn can_compensate(
         let problem = match found(host, &call.by).await {
             Ok(tool) => {
                 let needs = resources.map(|resources| {
-                    let needs = tool.resources().into_iter().map(|key| (key, &*call.by));
+                    let needs = NeededResource::all_of(&tool, "").into_iter().filter(|need| !need.is_replaced(host));
+                    let needs = needs.map(|need| (need.key, &*call.by));
                     check_resources(name, resources, needs)
                 });
                 match needs {

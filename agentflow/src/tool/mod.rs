@@ -95,8 +95,10 @@ pub(crate) use self::parameters::{Parameters, ToolParams, read, read_each};
 pub(crate) use self::registry::PARAMETERS;
 pub use self::registry::Registry;
 pub(crate) use self::registry::{linked_tools, problem_of};
+pub(crate) use self::replacement::{
+    NeededResource, Replacements, StandIn, answered_instead, answers_instead, unused_resources,
+};
 pub use self::replacement::{ReplacedCall, ReplacedError, ReplacedKind, Replacement};
-pub(crate) use self::replacement::{Replacements, StandIn, answered_instead, answers_instead};
 pub(crate) use self::schema::{parameters_of, parameters_schema};
 pub(crate) use self::step_place::{Covered, EndsStep, StepPlace, ValuePlace, WrittenOrder};
 pub(crate) use self::step_turn::{HiddenEffect, StepTurn};

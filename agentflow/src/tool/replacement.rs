@@ -10,11 +10,13 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 
+use super::registry::linked_tools;
 use super::wire_name::wire_name;
-use super::{ToolError, ToolOutput};
+use super::{ToolError, ToolOutput, ToolRef};
 use crate::event::ApprovalRequest;
 use crate::future::BoxFuture;
 use crate::path::StepPath;
+use crate::resource::{ResourceKey, UnusedResources};
 use crate::run::{ControlRequest, Host, RunShared};
 use crate::value::Encoded;
 
@@ -155,6 +157,42 @@ impl Replacements {
         let names: Names = by.names().into_iter().map(known).collect();
         Self { names: Arc::new(names), answers: by.answers_questions(), by: Arc::new(by) }
     }
+}
+
+/// A resource that a tool takes.
+#[derive(Clone, Debug)]
+pub(crate) struct NeededResource {
+    pub(crate) key: ResourceKey,
+    /// Wire name of the tool.
+    tool: Arc<str>,
+    /// The tool and its agent, as an error names them.
+    pub(crate) by: String,
+}
+
+impl NeededResource {
+    /// The resources of a tool; `of` names its agent in an error.
+    pub(crate) fn all_of(tool: &ToolRef, of: &str) -> Vec<Self> {
+        let by = format!("the tool `{}`{of}", tool.catalogue_name());
+        let need = |key| Self { key, tool: Arc::clone(&tool.definition().name), by: by.clone() };
+        tool.resources().into_iter().map(need).collect()
+    }
+
+    /// Returns true if a host replaces the tool, so that nothing takes the resource.
+    pub(crate) fn is_replaced(&self, host: &Host) -> bool {
+        StandIn::of(host, ReplacedKind::Tool, &self.tool).is_some()
+    }
+}
+
+/// The resources that linked tools take which are replaced, so that a step may inject them without having one.
+pub(crate) fn unused_resources(replacements: &Replacements) -> UnusedResources {
+    let names = Arc::clone(&replacements.names);
+    UnusedResources(Box::new(move |key| {
+        let is_replaced = |tool: &&ToolRef| {
+            let name = Arc::clone(&tool.definition().name);
+            names.contains_key(&(ReplacedKind::Tool, name))
+        };
+        linked_tools().iter().filter(is_replaced).any(|tool| tool.resources().contains(&key))
+    }))
 }
 
 /// What stands in the place of one thing.

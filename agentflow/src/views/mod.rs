@@ -3,6 +3,7 @@
 //! reads no clock. What another program asks for as a task is the other way round, the request of a run ([`TaskRequest`]).
 
 mod agent_event;
+mod process_request;
 mod screen_event;
 mod task_chunk;
 mod task_request;

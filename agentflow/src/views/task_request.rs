@@ -157,7 +157,7 @@ pub struct TaskExecution {
     pub streaming: bool,
     /// No: an agent calls tools at the same time by itself.
     pub parallel_execution: bool,
-    /// None but `agentflow`.
+    /// Absent or `native`: this library.
     pub preferred_framework: Option<TaskFramework>,
     /// Empty.
     pub framework_settings: Map<String, Value>,

@@ -4,6 +4,7 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use super::Rfc3339;
+use super::task_request::TaskRequest;
 use crate::event::{Event, EventKind, RunCompleted};
 use crate::failure::FailureKind;
 use crate::message::{Conversation, Message, Role, ToolResult};
@@ -74,6 +75,23 @@ pub struct TaskResult {
 }
 
 impl TaskResult {
+    /// The result of a task that has no run.
+    pub(super) fn refused(task: &TaskRequest, problem: String) -> Self {
+        Self {
+            task_id: task.task_id.clone(),
+            status: TaskStatus::Error,
+            messages: Vec::new(),
+            result_data: None,
+            tool_results: Vec::new(),
+            agent_id: task.agent_id.clone(),
+            session_id: task.session_id.clone(),
+            execution_time: None,
+            created_at: None,
+            error_message: Some(problem),
+            metadata: Map::new(),
+        }
+    }
+
     /// The result of the run that these recorded events are of; `None` when there are none.
     pub fn of(events: &[Event]) -> Option<Self> {
         let (first, last) = (events.first()?, events.last()?);

@@ -34,8 +34,7 @@ use crate::agent::AgentDefinition;
 use crate::context::Context;
 use crate::dry_run::DryCall;
 use crate::linked;
-use crate::resource::ResourceKey;
-use crate::tool::{Effects, HiddenEffect, ToolDefinition, ToolPolicy, ToolRef};
+use crate::tool::{Effects, HiddenEffect, NeededResource, ToolDefinition, ToolPolicy, ToolRef};
 
 /// Which attribute a function has.
 #[derive(Clone)]
@@ -200,30 +199,26 @@ pub(super) fn callee(function: TypeId) -> Option<Callee> {
 
 /// The resources that the tools of a workflow take, each with who takes it: those that its steps call, or that the models
 /// of `#[agent]`s in them may call, as far as they are written in it and in the workflows that it calls.
-pub(super) fn needs(spec: &Spec) -> Vec<(ResourceKey, String)> {
+pub(super) fn needs(spec: &Spec) -> Vec<NeededResource> {
     needs_of(&spec.nodes)
 }
 
 /// The same of some of its nodes.
-pub(super) fn needs_of(nodes: &[NodeSpec]) -> Vec<(ResourceKey, String)> {
+pub(super) fn needs_of(nodes: &[NodeSpec]) -> Vec<NeededResource> {
     let (mut needs, mut seen) = (Vec::new(), HashSet::new());
     collect_needs(nodes, &mut seen, &mut needs);
     needs
 }
 
-fn collect_needs(nodes: &[NodeSpec], seen: &mut HashSet<TypeId>, needs: &mut Vec<(ResourceKey, String)>) {
-    let of_tool = |tool: &ToolRef, by: &str| -> Vec<(ResourceKey, String)> {
-        let name = tool.catalogue_name();
-        tool.resources().into_iter().map(|key| (key, format!("the tool `{name}`{by}"))).collect()
-    };
+fn collect_needs(nodes: &[NodeSpec], seen: &mut HashSet<TypeId>, needs: &mut Vec<NeededResource>) {
     for node in nodes {
         for callee in node.callee.iter().chain(&node.callees).filter(|callee| seen.insert(**callee)).collect::<Vec<_>>()
         {
             match kind(*callee) {
-                Some(CalleeKind::Tool(tool)) => needs.extend(of_tool(tool, "")),
+                Some(CalleeKind::Tool(tool)) => needs.extend(NeededResource::all_of(tool, "")),
                 Some(CalleeKind::Agent(agent)) => {
                     let by = format!(" of the agent `{}`", agent.name());
-                    needs.extend(agent.tools().iter().flat_map(|tool| of_tool(tool, &by)));
+                    needs.extend(agent.tools().iter().flat_map(|tool| NeededResource::all_of(tool, &by)));
                 }
                 // One that cannot be built says so when it is called.
                 Some(CalleeKind::Workflow(workflow)) => {

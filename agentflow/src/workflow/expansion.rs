@@ -17,7 +17,7 @@ use super::step_error::{StepError, StepFailure};
 pub use super::steps::{Returned, Returns, Steps, returns};
 use super::{Workflow, own_error};
 use crate::context::Context;
-use crate::error::{Error, Failure};
+use crate::error::{Error, Failure, note};
 use crate::tool::StepPlace;
 use crate::tool::call_forms::ErrorForm;
 use crate::tuples::all_the_tuples;
@@ -196,6 +196,7 @@ async fn run<In: Inputs, Out: NodeValue, E: WorkflowError>(
 ) -> Result<Out, E> {
     let cx = cx.cloned().or_else(StepPlace::context).unwrap_or_else(Context::detached);
     let ended = workflow.map_err(E::of_run)?.run_to_end(&cx, inputs).await;
+    note(ended.as_ref().err().map(|failed| &failed.error));
     let ended = ended.inspect_err(|failed| StepPlace::note_failure(|| Failure::from(&failed.error)));
     ended.map_err(|failed| match own_error::<E>(failed.original) {
         Some(own) => own,

@@ -293,6 +293,29 @@ impl Graph {
         self.nodes.iter().find(|node| node.name == name)
     }
 
+    /// Returns the nodes that can begin once these have ended: each is not among them and waits for none but them. Inputs
+    /// count as ended. A node that is in an arm, or that edges lead to, is returned when its router has ended or enough
+    /// of its edges are known; the taken arm and the conditions of edges are known in a run only, so list a skipped node
+    /// as ended.
+    #[doc(alias = "get_ready_nodes")]
+    pub fn ready_nodes<S: AsRef<str>>(&self, ended: &[S]) -> Vec<&GraphNode> {
+        let has_ended = |name: &str| {
+            ended.iter().any(|ended| ended.as_ref() == name)
+                || self.node(name).is_some_and(|node| node.kind == NodeKind::Input)
+        };
+        let is_ready = |node: &&GraphNode| {
+            let order = node.order.iter().map(|edge| &edge.node);
+            let router = node.guard.iter().map(|guard| &guard.router);
+            let mut before = node.reads.iter().chain(&node.after).chain(order).chain(router);
+            let known = node.edges.iter().filter(|edge| has_ended(&edge.from)).count();
+            !has_ended(&node.name)
+                && before.all(|name| has_ended(name) || node.edges.iter().any(|edge| edge.from == *name))
+                && known
+                    >= if node.begins.waits_for_all() { node.edges.len() } else { node.begins.needed(node.edges.len()) }
+        };
+        self.nodes.iter().filter(is_ready).collect()
+    }
+
     /// The inputs of the workflow, in their order.
     pub fn inputs(&self) -> impl Iterator<Item = &GraphNode> {
         self.nodes.iter().filter(|node| node.kind == NodeKind::Input)

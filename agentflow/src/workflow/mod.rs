@@ -137,12 +137,12 @@ pub use self::spec::{NodeKind, OrderReason};
 pub use self::step_error::StepFailure;
 pub use self::workflow_tool::WorkflowTool;
 use crate::context::Context;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, noted};
 use crate::event::RunTerms;
 use crate::executor::StepsElsewhere;
 use crate::future::BoxFuture;
 use crate::run::{Around, Host, Journal, RunOptions, RunShared, check_resources};
-use crate::tool::{ReplacedKind, StandIn, StepPlace};
+use crate::tool::{NeededResource, ReplacedKind, StandIn, StepPlace};
 use crate::value::{Encoded, NodeValue};
 
 /// How many steps of a run are running at once when the workflow does not say.
@@ -203,7 +203,7 @@ impl<In: Inputs, Out: NodeValue> Workflow<In, Out> {
     /// # Errors
     /// [`Error::Node`] when a step failed for good; see [`Error`].
     pub async fn run_in(&self, cx: &Context, input: impl IntoInputs<In>) -> Result<Out> {
-        self.run_to_end(cx, input.into_inputs()).await.map_err(|failed| failed.error)
+        noted(self.run_to_end(cx, input.into_inputs()).await.map_err(|failed| failed.error))
     }
 
     pub(crate) async fn run_to_end(&self, cx: &Context, input: In) -> Result<Out, Failed> {
@@ -305,7 +305,7 @@ pub(crate) fn begun(
 ) -> Result<(RunShared, RunTerms)> {
     let id = options.run_id.take().unwrap_or_else(|| host.new_run_id());
     check_resources_stay(host, spec, &options)?;
-    let own = options.begin(&host.run_resources, &id, &spec.name)?;
+    let own = options.begin(&host.factories, &id, &spec.name)?;
     let mut terms = options.terms();
     spec.limits.bound(&mut terms);
     let more: Vec<Arc<str>> = grants.iter().filter(|scope| !terms.scopes.contains(scope)).cloned().collect();
@@ -341,10 +341,19 @@ fn check_resources_stay(host: &Host, spec: &Spec, options: &RunOptions) -> Resul
 /// [`Error::RunResource`].
 pub(crate) fn check_needs(spec: &Spec, shared: &RunShared) -> Result<()> {
     let needs = spec.needs();
-    match needs.is_empty() || StepsElsewhere::of(&shared.host).is_some() {
-        true => Ok(()),
-        false => check_resources(&spec.name, &shared.resources(), needs.iter().map(|(key, of)| (*key, of.as_str()))),
+    if needs.is_empty() || StepsElsewhere::of(&shared.host).is_some() {
+        return Ok(());
     }
+    check_needed(&spec.name, shared, needs)
+}
+
+/// Checks that a run has these resources, apart from those of replaced tools.
+///
+/// # Errors
+/// [`Error::RunResource`].
+pub(crate) fn check_needed(name: &Arc<str>, shared: &RunShared, needs: &[NeededResource]) -> Result<()> {
+    let needs = needs.iter().filter(|need| !need.is_replaced(&shared.host));
+    check_resources(name, &shared.resources(), needs.map(|need| (need.key, need.by.as_str())))
 }
 
 /// The error of a workflow's own type that a step failed with, when the workflow was called directly.

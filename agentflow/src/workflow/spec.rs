@@ -29,8 +29,7 @@ use crate::dry_run::DryCall;
 use crate::event::ApprovalRequest;
 use crate::future::BoxFuture;
 use crate::path::StepPath;
-use crate::resource::ResourceKey;
-use crate::tool::{HiddenEffect, NodeQuestion};
+use crate::tool::{HiddenEffect, NeededResource, NodeQuestion};
 use crate::tool_definition::ToolDefinition;
 use crate::value::Encoded;
 
@@ -78,7 +77,7 @@ pub(crate) struct Spec {
     pub(super) hash: OnceLock<Arc<str>>,
     pub(super) own_hash: OnceLock<Arc<str>>,
     pub(super) parts: OnceLock<Arc<Known>>,
-    needs: OnceLock<Vec<(ResourceKey, String)>>,
+    needs: OnceLock<Vec<NeededResource>>,
     /// What follows for each node from what it calls, of nodes that are data; empty for others.
     #[cfg(feature = "dynamic")]
     pub(super) derived: Vec<Derived>,
@@ -393,7 +392,7 @@ impl Spec {
     }
 
     /// The resources that its tools take, each with who takes it, as far as that is written in it.
-    pub(super) fn needs(&self) -> &[(ResourceKey, String)] {
+    pub(super) fn needs(&self) -> &[NeededResource] {
         self.needs.get_or_init(|| super::callee::needs(self))
     }
 

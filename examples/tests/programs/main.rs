@@ -1,5 +1,5 @@
 //! Starts each program of the examples and reads what it prints, a file for each program, and holds their pages against it. One test
-//! program: linked fifteen times over it would be most of what the tests of the examples need of disk and time.
+//! program: linked sixteen times over it would be most of what the tests of the examples need of disk and time.
 
 mod code_review;
 mod coding_agent;
@@ -7,6 +7,7 @@ mod crash;
 mod exchange_tracker;
 mod hello;
 mod levels;
+mod live_answer;
 mod middleware;
 mod opaque;
 mod otel;

@@ -42,7 +42,8 @@ impl Desk {
     }
 
     fn kill(&mut self) {
-        self.process.kill().unwrap();
+        // One that has ended by itself needs none.
+        let _ = self.process.kill();
         self.process.wait().unwrap();
     }
 }
@@ -240,6 +241,33 @@ fn agree(here: &dyn Fn() -> String, all_answered: &AtomicBool) {
 
 /// Six customers write, a person agrees to less than what was asked, and the desk is killed again and again. Each letter
 /// is answered once, each refund is paid once.
+#[cfg(unix)]
+#[test]
+fn on_sigterm_it_leaves_a_run_that_waits_and_ends_well_although_somebody_follows_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut desk = Desk::open(folder.path());
+    write_letter(&desk.address, "ada", "1", "A refund for order 8, please.").unwrap();
+    first_question(&desk.address);
+    // A stream of a run that does not end.
+    let mut stream = TcpStream::connect(&desk.address).unwrap();
+    write!(stream, "GET /runs/ada.1/events HTTP/1.1\r\nhost: desk\r\n\r\n").unwrap();
+    let mut first = String::new();
+    BufReader::new(stream.try_clone().unwrap()).read_line(&mut first).unwrap();
+    assert!(first.contains("200"), "{first}");
+    let id = desk.process.id().to_string();
+    assert!(Command::new("kill").args(["-TERM", &id]).status().unwrap().success());
+    let status = wait_for("the end of the program", || desk.process.try_wait().unwrap());
+    assert!(status.success(), "{status}");
+    let mut said = String::new();
+    desk.process.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+    assert!(said.contains("1 runs are left for the next process"), "{said}");
+    let desk = Desk::open(folder.path());
+    let question = first_question(&desk.address);
+    let yes = json!({"run": "ada.1", "path": question["path"], "by": "grace", "decision": "granted"});
+    assert_eq!(decide(&desk.address, &yes).unwrap().status, 204);
+    assert_eq!(answer_of(&desk.address, "ada.1"), "Your parcel is lost. We pay back 12900 cents. (letter 1)");
+}
+
 #[test]
 fn killed_at_fifty_moments_it_pays_each_refund_once() {
     let folder = tempfile::tempdir().unwrap();

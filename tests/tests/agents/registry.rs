@@ -1,10 +1,15 @@
 //! The registry: tools by name, and its errors for a tool that is registered twice or missing.
 
+use std::time::Duration;
+
+use agentflow::agent::{AgentOutline, Limits};
 use agentflow::error::RegistryError;
 use agentflow::message::{ToolCall, ToolStatus};
-use agentflow::serde_json::json;
+use agentflow::run::OnTimeout;
+use agentflow::serde_json::{self, json};
 use agentflow::tool::{FnTool, ToolDefinition, ToolPolicy};
-use agentflow::{Context, Registry};
+use agentflow::{Agent, Context, Registry};
+use agentflow_testing::ScriptedModel;
 
 fn named(name: &str) -> FnTool {
     FnTool::new(name.to_owned(), "Does nothing.", |_: Context, (): ()| async { Ok::<_, String>(1) })
@@ -92,4 +97,43 @@ async fn a_call_by_name_always_has_a_result() {
         let result = registry.invoke(&cx, &call, &[]).await;
         assert_eq!((result.status, result.output.as_str()), (status, output));
     }
+}
+
+#[test]
+fn durations_are_milliseconds_in_json_and_their_earlier_form_is_read() {
+    let policy = ToolPolicy::default()
+        .timeout(Duration::from_micros(1_500_200))
+        .approve_timeout(Duration::from_secs(86_400), OnTimeout::Deny);
+    let form = serde_json::to_value(&policy).unwrap();
+    assert_eq!((&form["timeout_ms"], &form["approve_timeout_ms"]), (&json!(1501), &json!(86_400_000)));
+    assert!(form["timeout"].is_null() && form["approve_timeout"].is_null(), "{form}");
+    let read: ToolPolicy = serde_json::from_value(form).unwrap();
+    assert_eq!((read.timeout, read.approve_timeout), (Some(Duration::from_millis(1501)), policy.approve_timeout));
+    let earlier = json!({
+        "timeout": {"secs": 5, "nanos": 500_000_000},
+        "approve_timeout": {"secs": 86_400, "nanos": 0},
+        "on_timeout": "deny",
+    });
+    let read: ToolPolicy = serde_json::from_value(earlier).unwrap();
+    let mut expected = policy;
+    expected.timeout = Some(Duration::from_millis(5500));
+    assert_eq!(read, expected);
+    let without: ToolPolicy = serde_json::from_value(json!({"timeout": null})).unwrap();
+    assert_eq!(without, ToolPolicy::default());
+    let wrong = serde_json::from_value::<ToolPolicy>(json!({"timeout_ms": "5s"})).unwrap_err();
+    assert_eq!(wrong.to_string(), "a number of milliseconds");
+}
+
+#[test]
+fn the_time_limit_of_an_agent_is_milliseconds_in_json_and_its_earlier_form_is_read() {
+    let limits = Limits::default().timeout(Duration::from_millis(1500));
+    let agent = Agent::new(ScriptedModel::new([])).limits(limits.clone());
+    let outline = AgentOutline::of(&agent);
+    let form = serde_json::to_value(&outline).unwrap()["limits"].clone();
+    assert_eq!((&form["timeout_ms"], form.get("timeout")), (&json!(1500), None));
+    assert_eq!(serde_json::from_value::<Limits>(form.clone()).unwrap(), limits);
+    let mut earlier = form;
+    earlier.as_object_mut().unwrap().remove("timeout_ms");
+    earlier["timeout"] = json!({"secs": 1, "nanos": 500_000_000});
+    assert_eq!(serde_json::from_value::<Limits>(earlier).unwrap(), limits);
 }

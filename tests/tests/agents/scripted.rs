@@ -1,5 +1,6 @@
 //! The scripted model with real agents: what fails a test, and with which message.
 
+use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
@@ -9,8 +10,10 @@ use agentflow::message::{Conversation, ToolStatus};
 use agentflow::model::{ModelError, ModelErrorKind, ModelEvent, ModelRequest, ModelSettings, StopReason, Usage};
 use agentflow::serde_json::{Value, json};
 use agentflow::tool::{FnTool, ToolDefinition};
-use agentflow::{Agent, Error, Event, Message, Model};
-use agentflow_testing::{ScriptedModel, TestClock, Turn, assert_trace, check_events, test_runtime, trace, within};
+use agentflow::{Agent, Error, Event, Inject, Message, Model, tool, tools};
+use agentflow_testing::{
+    Call, Mocks, ScriptedModel, TestClock, Turn, assert_trace, check_events, test_runtime, trace, within,
+};
 use futures_util::StreamExt;
 
 /// Adds `a` and `b`; fails with a sentence when one is missing.
@@ -228,6 +231,56 @@ async fn tools_of_a_turn_run_together_in_virtual_time() {
     assert_eq!(events.last().unwrap().time.since(TestClock::START), Duration::from_secs(65));
     assert!(began.elapsed() < Duration::from_secs(5), "virtual time must not be waited for");
     model.finish();
+}
+
+/// A resource that no test of this file provides.
+struct Pantry;
+
+/// Look into the pantry.
+#[tool]
+fn look_into_pantry(pantry: Inject<Pantry>) -> String {
+    std::mem::size_of_val(&*pantry).to_string()
+}
+
+/// The panic of a test that returns the error of its run with `?`.
+async fn panic_after_error<T, R: Future<Output = agentflow::Result<T>>>(
+    test: impl FnOnce(ScriptedModel) -> R,
+) -> String {
+    let model = ScriptedModel::new([Turn::text("It is empty.")]);
+    assert!(test(model.clone()).await.is_err());
+    panic_of(|| drop(model))
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_error_of_a_run_comes_before_the_turns_that_are_left() {
+    let lacking = |model: ScriptedModel| Agent::new(model).tools(tools![look_into_pantry]);
+    let run = panic_after_error(|model| async move { lacking(model).run("hi").await }).await;
+    let start = panic_after_error(|model| async move { lacking(model).start("hi").map(drop) }).await;
+    let by_name = panic_after_error(|model| async move {
+        let runtime = test_runtime().agent(&lacking(model).name("cook")).build();
+        runtime.start_agent("cook", "hi").await.map(drop)
+    });
+    for text in [run, start, by_name.await] {
+        assert!(text.starts_with("the run ended with an error: "), "{text}");
+        let error = text.find("these resources are missing: `agents::scripted::Pantry`").expect("the error of the run");
+        let left = text.find("turn 1 was never asked for: text \"It is empty.\"").expect("the turn that is left");
+        assert!(error < left, "{text}");
+    }
+    // The error of a model call that the script itself has failed is among its problems.
+    let model = ScriptedModel::new([Turn::text("one").expect_last("another"), Turn::text("two")]);
+    assert!(agent(&model).run("Go on.").await.is_err());
+    assert!(panic_of(|| drop(model)).starts_with("the model was not called as scripted"));
+    // An error that a later run of the thread has followed is none of the script's.
+    let model = ScriptedModel::new([Turn::text("one"), Turn::text("two")]);
+    assert!(lacking(model.clone()).run("hi").await.is_err());
+    agent(&model).run("hi").await.unwrap();
+    assert!(panic_of(|| drop(model)).starts_with("the model was not called as scripted"));
+    let mocks = Mocks::new().tool("look_into_pantry", Call::any());
+    let agent = Agent::new(ScriptedModel::from_fn(|_| Turn::fails(ModelErrorKind::Auth)));
+    assert!(agent.runtime(&mocks.runtime().build()).run("hi").await.is_err());
+    let text = panic_of(|| drop(mocks));
+    assert!(text.starts_with("the run ended with an error: "), "{text}");
+    assert!(text.contains("the tool `look_into_pantry` was never called with any arguments"), "{text}");
 }
 
 #[tokio::test(start_paused = true)]

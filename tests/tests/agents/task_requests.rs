@@ -3,9 +3,10 @@
 use std::fmt::Write;
 
 use agentflow::event::EventKind;
+use agentflow::model::ModelErrorKind;
 use agentflow::prelude::*;
 use agentflow::store::MemoryStore;
-use agentflow::views::{TaskAgent, TaskRequest, TaskResult};
+use agentflow::views::{TaskAgent, TaskRequest, TaskResult, TaskStatus};
 use agentflow::{Event, RunId, serde_json};
 use agentflow_testing::{ScriptedModel, Turn, test_runtime};
 use proptest::prelude::*;
@@ -219,4 +220,34 @@ fn no_text_is_more_than_a_task() {
             }
         }
     });
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_task_is_processed_to_its_result_and_a_refused_one_has_a_result_too() {
+    let turns = [Turn::text("Yes."), Turn::text("Again yes."), Turn::fails(ModelErrorKind::Auth)];
+    let runtime = test_runtime().store(MemoryStore::new()).model(ScriptedModel::new(turns)).build();
+    let read = |task: &Value| TaskRequest::from_json(&task.to_string()).unwrap();
+    let process = async |more: Value, caller: &str| runtime.process_request(&read(&task(more)), caller).await;
+    let first = process(json!({}), "ada").await;
+    assert_eq!((first.status, &*first.messages.last().unwrap().content), (TaskStatus::Success, "Yes."));
+    let session = first.session_id.clone().unwrap();
+    // Sent again it is the same run; another caller learns nothing of it.
+    assert_eq!(process(json!({}), "ada").await, first);
+    let of_another = process(json!({}), "eve").await;
+    assert_eq!((of_another.status, of_another.messages.len()), (TaskStatus::Error, 0), "{of_another:?}");
+    let next = process(json!({"task_id": "t2", "session_id": session}), "ada").await;
+    assert_eq!((&*next.messages.last().unwrap().content, next.session_id), ("Again yes.", Some(session.clone())));
+    let stolen = process(json!({"task_id": "t3", "session_id": session}), "eve").await;
+    assert_eq!(stolen.status, TaskStatus::Error);
+    assert!(stolen.error_message.unwrap().contains("there is no session"));
+    let failed = process(json!({"task_id": "t4"}), "ada").await;
+    assert_eq!((failed.status, &*failed.task_id), (TaskStatus::Error, "t4"));
+    for (wrong, says) in [
+        (json!({"task_id": "t5", "agent_id": "task_helpr"}), "did you mean `task_helper`?"),
+        (json!({"task_id": "t6", "available_tools": ["rm"]}), "`available_tools`"),
+    ] {
+        let refused = process(wrong, "ada").await;
+        assert_eq!(refused.status, TaskStatus::Error);
+        assert!(refused.error_message.as_ref().unwrap().contains(says), "{refused:?}");
+    }
 }

@@ -48,6 +48,44 @@ fn counting(called: &Arc<AtomicU32>) -> FnTool {
 }
 
 #[test]
+fn the_nodes_that_can_begin_follow_from_those_that_have_ended() {
+    let graph = dry_letter::workflow().graph();
+    let ready =
+        |ended: &[&str]| -> Vec<String> { graph.ready_nodes(ended).iter().map(|node| node.name.clone()).collect() };
+    assert_eq!(ready(&[]), ["first", "second"], "inputs count as ended");
+    assert_eq!(ready(&["first"]), ["second"]);
+    assert!(ready(&["first", "second"]).contains(&"grade".to_owned()));
+    // One after another until nothing is left, each node once.
+    let mut ended: Vec<String> = Vec::new();
+    loop {
+        let next: Vec<String> = graph.ready_nodes(&ended).iter().map(|node| node.name.clone()).collect();
+        if next.is_empty() {
+            break;
+        }
+        ended.extend(next);
+    }
+    let inputs = graph.inputs().count();
+    assert_eq!(ended.len() + inputs, graph.nodes.len(), "{ended:?}");
+    let data = json!({
+        "version": 1, "name": "hurried", "output": "out",
+        "nodes": [
+            {"name": "a", "does": {"transform": []}},
+            {"name": "b", "does": {"transform": []}},
+            {"name": "out", "does": {"transform": []}, "edges": [{"from": "a"}, {"from": "b"}], "begins": "any"},
+        ],
+    });
+    let mut data: Value = data;
+    for node in ["a", "b"] {
+        let ready = |begins: &str, data: &mut Value| {
+            data["nodes"][2]["begins"] = json!(begins);
+            let graph: Graph = serde_json::from_value(data.clone()).unwrap();
+            graph.ready_nodes(&[node]).iter().any(|ready| ready.name == "out")
+        };
+        assert!(ready("any", &mut data) && !ready("all", &mut data));
+    }
+}
+
+#[test]
 fn the_steps_of_a_function_are_in_order_with_what_they_need() {
     let dry = dry_letter::workflow().dry_run();
     assert_eq!((dry.what, &*dry.name), ("workflow", "dry_letter"));

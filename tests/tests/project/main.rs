@@ -8,5 +8,6 @@ mod example_pages;
 mod layers;
 mod limits;
 mod listed_examples;
+mod overview;
 mod surface;
 mod words;

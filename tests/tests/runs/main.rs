@@ -55,6 +55,7 @@ mod redacted_logs;
 mod redacted_requests;
 mod run_control;
 mod run_options;
+mod run_resources;
 mod secret_everywhere;
 mod session_artifacts;
 mod session_callers;

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use agentflow::agent::RunRequest;
 use agentflow::artifact::ArtifactRef;
 use agentflow::error::FailureKind;
 use agentflow::event::EventKind;
@@ -139,6 +140,28 @@ async fn the_tools_of_an_agent_save_and_read_them() {
     let page = json!({"name": "page.md", "version": 1, "media_type": "text/markdown", "size": 3, "sha256": sha256});
     assert_eq!(saved.unwrap()["artifacts"], json!([page]));
     CrashTest::agent(&agent(), || "Write.").run().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn those_of_a_run_without_a_store_are_read_by_its_handle_and_its_result() {
+    for runtime in [test_runtime().build(), test_runtime().store(MemoryStore::new()).build()] {
+        let run = runtime.start(flow(), String::new()).await.unwrap();
+        run.result().await.unwrap();
+        let names: Vec<String> = run.artifacts().iter().map(|artifact| artifact.name.to_string()).collect();
+        assert_eq!(names, ["notes.txt"; 4], "that of a step that failed is not one");
+        assert_eq!(run.artifact("notes.txt", None).await.unwrap().unwrap().text().unwrap(), "acd");
+        assert_eq!(run.artifact("notes.txt", Some(1)).await.unwrap().unwrap().text().unwrap(), "a");
+        assert_eq!(run.artifact("lost.txt", None).await.unwrap(), None);
+
+        let model = ScriptedModel::new([Turn::call("state_page", json!({"text": "tea"})), Turn::text("done")]);
+        let agent = Agent::new(model).tools(tools![state_page]).runtime(&runtime);
+        let result = agent.run(RunRequest::new("Write.").trace_id("t-1")).await.unwrap();
+        let saved = result.artifacts();
+        assert_eq!(saved.len(), 1, "{saved:?}");
+        let page = result.artifact(&saved[0].name, None).await.unwrap().unwrap();
+        assert_eq!((page.text().unwrap(), result.trace_id()), ("tea", Some("t-1")));
+        assert_eq!(result.artifact("nothing", None).await.unwrap(), None);
+    }
 }
 
 #[tokio::test]

@@ -257,6 +257,55 @@ async fn an_agent_answers_by_its_type_and_a_workflow_with_its_output() {
     mocks.finish();
 }
 
+/// A connection that no test of this file provides.
+struct KitDirectory;
+
+/// Creates an account.
+#[tool]
+async fn kit_create(directory: Inject<KitDirectory>, name: String) -> Result<u32> {
+    let _ = &*directory;
+    unreachable!("{name}")
+}
+
+/// Removes an account.
+#[tool]
+async fn kit_remove(directory: Inject<KitDirectory>, id: u32) -> Result<u32> {
+    let _ = &*directory;
+    Ok(id)
+}
+
+#[workflow]
+async fn kit_welcome(cx: &Context, name: String) -> Result<u32> {
+    let id = kit_create(cx.inject()?, name).await?;
+    Ok(id)
+}
+
+#[workflow]
+async fn kit_renew(cx: &Context, name: String) -> Result<u32> {
+    let id = kit_create(cx.inject()?, name).await?;
+    let id = kit_remove(cx.inject()?, id).await?;
+    Ok(id)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_replaced_tool_needs_no_resource() {
+    let mocks = Mocks::new().tool("kit_create", Calls::endless([Call::with(json!({"name": "ada"})).returns(7)]));
+    let runtime = mocks.runtime().build();
+    assert_eq!(kit_welcome::workflow().run(&runtime, "ada".to_owned()).await.unwrap(), 7);
+    let model = ScriptedModel::new([Turn::call("kit_create", json!({"name": "ada"})), Turn::text("done")]);
+    let agent = Agent::new(model).tools(tools![kit_create]).runtime(&runtime).build().unwrap();
+    assert_eq!(agent.run("Create ada.").await.unwrap().output(), "done");
+    // A tool beside it that is not replaced still needs it, and the run does not begin.
+    let error = kit_renew::workflow().run(&runtime, "ada".to_owned()).await.unwrap_err().to_string();
+    assert!(error.contains("KitDirectory` for the tool `kit_remove`"), "{error}");
+    assert!(!error.contains("kit_create"), "{error}");
+    let both = Agent::new(ScriptedModel::new([])).tools(tools![kit_create, kit_remove]).runtime(&runtime);
+    assert!(both.build().unwrap_err().to_string().contains("for the tool `kit_remove`"));
+    // Without mocks all of it is as before.
+    let error = kit_welcome::workflow().run(&Runtime::default(), "ada".to_owned()).await.unwrap_err();
+    assert_eq!(error.kind(), FailureKind::MissingResource);
+}
+
 fn panic_of(act: impl FnOnce()) -> String {
     let panic = catch_unwind(AssertUnwindSafe(act)).unwrap_err();
     panic.downcast_ref::<String>().cloned().unwrap_or_else(|| (*panic.downcast_ref::<&str>().unwrap()).to_owned())

@@ -22,12 +22,13 @@ use crate::event::{EventKind, PauseReason};
 use crate::executor::{FarRun, StepCall, StepEnd, StepRecorder, StepSignal};
 use crate::future::BoxFuture;
 use crate::path::StepPath;
-use crate::run::{Around, Asked, ControlRequest, Reply, RunShared, Seen, check_resources};
+use crate::run::{Around, Asked, ControlRequest, Reply, RunShared, Seen};
 use crate::state::SavedByStep;
 use crate::store::{MessageId, StoreError};
 use crate::telemetry;
 use crate::tool::{StepPlace, WrittenOrder};
 use crate::workflow::callee::needs_of;
+use crate::workflow::check_needed;
 use crate::workflow::outputs::GivenOutputs;
 use crate::workflow::spec::{NodeIndex, Spec};
 
@@ -90,7 +91,7 @@ fn begun(spec: &Arc<Spec>, call: &StepCall, run: FarRun) -> Result<FarStep, Erro
     let shared = run.shared();
     let (node, resources) = (spec.node(unit.node), shared.resources());
     let needs = needs_of(std::slice::from_ref(node));
-    check_resources(&spec.name, &resources, needs.iter().map(|(key, of)| (*key, of.as_str())))?;
+    check_needed(&spec.name, shared, &needs)?;
     let (sender, control) = mpsc::unbounded_channel();
     // Requests that no workflow below the step takes.
     shared.listen(&StepPath::root(), sender);

@@ -19,6 +19,7 @@ use agentflow::prelude::*;
 use agentflow::store::SqliteStore;
 use agentflow_testing::ScriptedModel;
 use tokio::net::TcpListener;
+use tokio::sync::watch;
 
 const USAGE: &str = "usage: support_desk [--port N] [--store FOLDER]
   Listens on 127.0.0.1, on port 8080 if not said otherwise; 0 takes any free one.
@@ -70,6 +71,8 @@ async fn main() -> ExitCode {
 }
 
 async fn serve(arguments: Arguments) -> Result<(), Box<dyn std::error::Error>> {
+    // Before anything begins, so that no signal is missed.
+    let asked_to_end = end_signal()?;
     let shop = shop::Shop::open(&arguments.store.join("payments"))?;
     let mut runtime =
         Runtime::builder().store(SqliteStore::open(arguments.store.join("runs.db")).await?).resource(shop);
@@ -94,10 +97,40 @@ async fn serve(arguments: Arguments) -> Result<(), Box<dyn std::error::Error>> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, arguments.port)).await?;
     println!("http://{}", listener.local_addr()?);
     std::io::stdout().flush()?;
-    let stopped = async {
-        let _ = tokio::signal::ctrl_c().await;
+    // Streams of runs that wait for a person do not end by themselves, so the server is not waited for without end.
+    let (draining, is_draining) = watch::channel(false);
+    let mut stopped = is_draining;
+    let stopped = async move {
+        let _ = stopped.wait_for(|draining| *draining).await;
     };
-    axum::serve(listener, service::service(runtime.clone())).with_graceful_shutdown(stopped).await?;
-    runtime.drain(REST).await;
+    let server = axum::serve(listener, service::service(runtime.clone())).with_graceful_shutdown(stopped);
+    let server = tokio::spawn(server.into_future());
+    asked_to_end.await;
+    draining.send_replace(true);
+    let drained = runtime.drain(REST).await;
+    let _ = tokio::time::timeout(Duration::from_secs(1), server).await;
+    eprintln!("ended; {} runs are left for the next process", drained.left.len());
     Ok(())
+}
+
+/// Completes on Ctrl-C, and on SIGTERM, which is how containers and service managers end a program. The signals are
+/// caught from the call on.
+#[cfg(unix)]
+fn end_signal() -> std::io::Result<impl Future<Output = ()>> {
+    use tokio::signal::unix::{SignalKind, signal};
+    let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+    Ok(async move {
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+    })
+}
+
+/// Completes on Ctrl-C.
+#[cfg(not(unix))]
+fn end_signal() -> std::io::Result<impl Future<Output = ()>> {
+    Ok(async {
+        let _ = tokio::signal::ctrl_c().await;
+    })
 }

@@ -1,0 +1,67 @@
+//! Artifacts by the handle or the result of a run. The bytes of a run without a store are kept with them.
+
+use super::handle::RunHandle;
+use super::result::RunResult;
+use super::saved_values::artifacts_of;
+use super::shared::RunShared;
+use crate::artifact::{Artifact, ArtifactRef};
+use crate::error::{Error, Result};
+
+impl RunShared {
+    fn artifacts(&self) -> Vec<ArtifactRef> {
+        artifacts_of(&self.log.events())
+    }
+
+    async fn artifact(&self, name: &str, version: Option<u32>) -> Result<Option<Artifact>> {
+        let is_it = |of: &ArtifactRef| *of.name == *name && version.is_none_or(|version| of.version == version);
+        let Some(artifact) = self.artifacts().into_iter().rfind(is_it) else { return Ok(None) };
+        let in_memory = self.states().and_then(|states| states.bytes(&artifact.sha256));
+        let bytes = match (in_memory, &self.host.store) {
+            (Some(bytes), _) => Some(bytes),
+            (None, Some(store)) => store.artifact(&self.id, &artifact.sha256).await?,
+            (None, None) => None,
+        };
+        match bytes {
+            Some(bytes) => Ok(Some(Artifact::new(artifact, bytes))),
+            None => Err(artifact_gone(&artifact)),
+        }
+    }
+}
+
+impl<T> RunHandle<T> {
+    /// Returns the artifacts of the completed steps so far, in the order of the plan. Of one name the last one is the
+    /// newest. A run without a store has them, too, for as long as its handle is kept.
+    pub fn artifacts(&self) -> Vec<ArtifactRef> {
+        self.shared().artifacts()
+    }
+
+    /// Reads an artifact of the run with its bytes: of a version, or the newest one; `None` when the run has not saved it.
+    ///
+    /// # Errors
+    /// [`Error::Store`] when the bytes cannot be read, and [`Error::Artifact`] when the store no longer has them.
+    pub async fn artifact(&self, name: &str, version: Option<u32>) -> Result<Option<Artifact>> {
+        self.shared().artifact(name, version).await
+    }
+}
+
+impl<O> RunResult<O> {
+    /// Returns the artifacts of the completed steps, in their order. Of one name the last one is the newest. A run without a
+    /// store has them, too, for as long as its result is kept.
+    pub fn artifacts(&self) -> Vec<ArtifactRef> {
+        self.shared().artifacts()
+    }
+
+    /// Reads an artifact of the run with its bytes: of a version, or the newest one; `None` when the run has not saved it.
+    ///
+    /// # Errors
+    /// [`Error::Store`] when the bytes cannot be read, and [`Error::Artifact`] when the store no longer has them.
+    pub async fn artifact(&self, name: &str, version: Option<u32>) -> Result<Option<Artifact>> {
+        self.shared().artifact(name, version).await
+    }
+}
+
+/// A record names bytes that are not kept.
+pub(crate) fn artifact_gone(artifact: &ArtifactRef) -> Error {
+    let problem = format!("the store does not have the bytes of version {}; save it anew", artifact.version);
+    Error::Artifact { name: artifact.name.to_string(), problem }
+}

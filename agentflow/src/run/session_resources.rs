@@ -1,0 +1,173 @@
+//! Resources that the runs of a session share: made for its first run, closed when no run has used them for a while.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::runtime::Handle;
+
+use super::made_resources::MadeResources;
+use crate::error::Result;
+use crate::resource::Resources;
+
+/// Most idle sessions that keep their resources. Above this number, the session that is idle longest loses them.
+const MOST_IDLE: usize = 1_000;
+
+/// A session, and the caller on whose behalf it is used: a caller never gets a resource of another one, also before
+/// the run is refused.
+type SessionKey = (Arc<str>, Option<Arc<str>>);
+
+/// The resources of the sessions of one host.
+#[derive(Default)]
+pub(crate) struct SessionResources(Mutex<State>);
+
+#[derive(Default)]
+struct State {
+    held: HashMap<SessionKey, HeldSession>,
+    /// Number of the last use, by which idle sessions are ordered.
+    uses: u64,
+}
+
+struct HeldSession {
+    made: MadeResources,
+    /// Runs that use them now.
+    runs: usize,
+    last_use: u64,
+}
+
+impl SessionResources {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the resources of a session. Calls `make` for its first run.
+    ///
+    /// # Errors
+    /// The error of `make`.
+    pub(super) fn lease(
+        this: &Arc<Self>,
+        (session, caller): (&str, Option<&str>),
+        keep: Duration,
+        make: impl FnOnce() -> Result<MadeResources>,
+    ) -> Result<SessionLease> {
+        let key: SessionKey = (session.into(), caller.map(Into::into));
+        let lease = |resources| SessionLease { sessions: Arc::clone(this), key: key.clone(), keep, resources };
+        if let Some(resources) = this.state().begin_use(&key, None) {
+            return Ok(lease(resources));
+        }
+        // Without the lock: the closure is the program's, and may start a run.
+        let made = make()?;
+        let resources = this.state().begin_use(&key, Some(made)).unwrap_or_default();
+        Ok(lease(resources))
+    }
+
+    /// Closes the resources of idle sessions: of all, or of one.
+    pub(crate) fn close_idle(&self, session: Option<&str>) {
+        let mut idle = Vec::new();
+        let mut state = self.state();
+        let is_idle = |(key, held): &(&SessionKey, &HeldSession)| {
+            held.runs == 0 && session.is_none_or(|session| *key.0 == *session)
+        };
+        let keys: Vec<SessionKey> = state.held.iter().filter(is_idle).map(|(key, _)| key.clone()).collect();
+        for key in keys {
+            idle.extend(state.held.remove(&key));
+        }
+        drop(state);
+        drop(idle);
+    }
+
+    fn end_use(this: &Arc<Self>, key: &SessionKey, keep: Duration) {
+        let mut closed = Vec::new();
+        let mut state = this.state();
+        let last_use = state.next_use();
+        let Some(held) = state.held.get_mut(key) else { return };
+        held.runs -= 1;
+        held.last_use = last_use;
+        let is_idle = held.runs == 0;
+        match Handle::try_current() {
+            _ if !is_idle => {}
+            Ok(handle) if !keep.is_zero() => {
+                let (sessions, key) = (Arc::downgrade(this), key.clone());
+                handle.spawn(async move {
+                    tokio::time::sleep(keep).await;
+                    if let Some(sessions) = sessions.upgrade() {
+                        let unused = sessions.state().remove_unused_since(&key, last_use);
+                        drop(unused);
+                    }
+                });
+                closed.extend(state.remove_beyond(MOST_IDLE));
+            }
+            _ => closed.extend(state.held.remove(key)),
+        }
+        drop(state);
+        // Without the lock: a value may do anything when it is dropped.
+        drop(closed);
+    }
+}
+
+impl State {
+    fn next_use(&mut self) -> u64 {
+        self.uses += 1;
+        self.uses
+    }
+
+    /// Counts a further run that uses the resources of a session, and keeps `made` if the session has no resources.
+    fn begin_use(&mut self, key: &SessionKey, made: Option<MadeResources>) -> Option<Resources> {
+        let last_use = self.next_use();
+        if let (Some(made), None) = (made, self.held.get(key)) {
+            self.held.insert(key.clone(), HeldSession { made, runs: 0, last_use });
+        }
+        let held = self.held.get_mut(key)?;
+        (held.runs, held.last_use) = (held.runs + 1, last_use);
+        Some(held.made.resources.clone())
+    }
+
+    fn remove_unused_since(&mut self, key: &SessionKey, last_use: u64) -> Option<HeldSession> {
+        let is_unused = self.held.get(key).is_some_and(|held| held.runs == 0 && held.last_use == last_use);
+        if is_unused { self.held.remove(key) } else { None }
+    }
+
+    fn remove_beyond(&mut self, most: usize) -> Option<HeldSession> {
+        let idle = || self.held.iter().filter(|(_, held)| held.runs == 0);
+        if idle().count() <= most {
+            return None;
+        }
+        let oldest = idle().min_by_key(|(_, held)| held.last_use).map(|(key, _)| key.clone())?;
+        self.held.remove(&oldest)
+    }
+}
+
+/// The use of a session's resources by one run, which ends when this is dropped.
+pub(super) struct SessionLease {
+    sessions: Arc<SessionResources>,
+    key: SessionKey,
+    keep: Duration,
+    resources: Resources,
+}
+
+impl SessionLease {
+    pub(super) fn resources(&self) -> &Resources {
+        &self.resources
+    }
+}
+
+impl Drop for SessionLease {
+    fn drop(&mut self) {
+        // First, so that nothing has a copy when the session closes them.
+        self.resources = Resources::default();
+        SessionResources::end_use(&self.sessions, &self.key, self.keep);
+    }
+}
+
+impl fmt::Debug for SessionLease {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("SessionLease").field(&self.key.0).finish()
+    }
+}
+
+impl fmt::Debug for SessionResources {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SessionResources").field("held", &self.state().held.len()).finish()
+    }
+}

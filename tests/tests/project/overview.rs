@@ -1,0 +1,49 @@
+//! The overview page: a line for each public module and each feature of the library, and no other. It reads files and runs
+//! nothing.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+fn library() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../agentflow")
+}
+
+fn read(file: &str) -> String {
+    fs::read_to_string(library().join(file)).unwrap()
+}
+
+/// The names in the first cells of a section's table.
+fn rows(section: &str) -> BTreeSet<String> {
+    let name = |line: &str| {
+        let cell = line.strip_prefix("| ")?.split(" |").next()?;
+        cell.split('`').nth(1).map(ToOwned::to_owned)
+    };
+    section.lines().filter_map(name).collect()
+}
+
+#[test]
+fn the_overview_has_a_line_for_each_module_and_each_feature() {
+    let page = read("src/docs/overview.md");
+    let (modules, features) = page.split_once("# Features").unwrap();
+    let module = |line: &str| {
+        let name = line.strip_prefix("pub mod ")?.split([';', ' ']).next()?;
+        (!name.starts_with('_')).then(|| name.to_owned())
+    };
+    let public: BTreeSet<String> = read("src/lib.rs").lines().filter_map(module).collect();
+    assert_eq!(rows(modules), public);
+    let manifest = read("Cargo.toml");
+    let (_, rest) = manifest.split_once("\n[features]\n").unwrap();
+    let section = rest.split("\n[").next().unwrap();
+    let feature = |line: &str| Some(line.split_once(" = [")?.0.to_owned());
+    let switched: BTreeSet<String> = section.lines().filter_map(feature).collect();
+    assert_eq!(rows(features), switched);
+}
+
+#[test]
+fn a_row_is_seen() {
+    assert_eq!(
+        rows("| module | x |\n| --- | --- |\n| [`a`](crate::a) | b |\n| `c-d` | e |"),
+        ["a", "c-d"].map(String::from).into()
+    );
+}
