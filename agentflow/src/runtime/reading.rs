@@ -7,7 +7,8 @@ use crate::error::Result;
 use crate::event::{Event, RunId, Spending};
 use crate::model::Usage;
 use crate::run::{
-    Ended, Events, RunHandle, artifact_gone, artifacts_of, attach, read_events, spending_of_runs, state_of, usage_of_runs,
+    Ended, Events, RunHandle, artifact_gone, artifacts_of, attach, read_events, spending_of_runs, state_of,
+    usage_of_runs,
 };
 use crate::state::StateValues;
 #[cfg(feature = "cli")]
