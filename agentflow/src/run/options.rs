@@ -47,7 +47,12 @@ impl RunOptions {
     ///
     /// # Errors
     /// That of a factory.
-    pub(crate) fn begin(&mut self, host: &Host, run: &RunId, name: &Arc<str>) -> Result<Option<Box<RunOwn>>> {
+    pub(crate) fn begin(
+        &mut self,
+        factories: &ResourceFactories,
+        run: &RunId,
+        name: &Arc<str>,
+    ) -> Result<Option<Box<RunOwn>>> {
         let said = self.caller.is_some() || self.trace_id.is_some() || !self.tags.is_empty();
         if !said && self.session.is_none() && self.resources.is_empty() && factories.is_empty() {
             return Ok(None);
