@@ -361,12 +361,12 @@ fn mcp<'t>(
         return Some((call.giving(shaped(json!(tool), Some(server))), None));
     }
     match servers {
+        // The mistake in its dependencies was noted.
+        [] if bound.is_broken => None,
         [] if !bound.is_free => {
-            if !bound.is_broken {
-                let problem =
-                    "is bound to no server; give it one in `dependencies`, with a `fixed_ref` that has a `server_id`";
-                problems.note(&tree.at, format!("`{id}` {problem}"));
-            }
+            let problem =
+                "is bound to no server; give it one in `dependencies`, with a `fixed_ref` that has a `server_id`";
+            problems.note(&tree.at, format!("`{id}` {problem}"));
             None
         }
         _ => {
