@@ -53,8 +53,9 @@ pub(super) fn install(args: &LogArgs) -> Result<(), Stop> {
         )
     })?;
     let of_run = args.log_run.as_deref().map(of_run).transpose()?;
-    // With all details, also how long each step, model call and tool call took.
-    let spans = if args.verbose >= 3 { FmtSpan::CLOSE } else { FmtSpan::NONE };
+    // With all details, also how long each step, model call and tool call took. A filter by run sees the fields of a span too
+    // late to leave out its end.
+    let spans = if args.verbose >= 3 && args.log_run.is_none() { FmtSpan::CLOSE } else { FmtSpan::NONE };
     let logs = tracing_subscriber::fmt::layer().with_writer(std::io::stderr).with_ansi(false).with_span_events(spans);
     let logs = match args.log_format {
         LogFormat::Text => logs.boxed(),
