@@ -10,7 +10,7 @@ use tracing_subscriber::{EnvFilter, filter::FilterExt as _};
 use super::print::Stop;
 
 /// The field of spans that has the id of their run.
-const RUN: &str = "gen_ai.conversation.id";
+const RUN: &str = "agentflow.run.id";
 
 /// Which logs are shown.
 #[derive(Debug, Args)]

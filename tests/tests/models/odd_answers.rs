@@ -2,7 +2,7 @@
 //!
 //! A row has a `name`, the `source` where such an answer is shown or described, and the reply: a `document`, a `body` that
 //! is sent as it is, a list of `events`, or a `stream` that is sent as it is. A text among the events is sent as it is.
-//! `status`, `type` and `asks` change the status, the content type and whether a stream is asked for. `expected` is the
+//! `status`, `type` and `asks` change the status, the content type and the requested form. `expected` is the
 //! answer that a reasonable client reads: absent fields are empty, the stop reason is `stop`, and usage is not compared.
 
 use std::fs;
@@ -40,7 +40,7 @@ struct Row {
     expected: Expected,
 }
 
-/// The form of the answer that is asked for. Default: the form of the reply.
+/// The requested form of the answer. Default: the form of the reply.
 #[derive(Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Asks {

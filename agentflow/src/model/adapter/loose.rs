@@ -92,7 +92,7 @@ pub(in crate::model::adapter) fn raw_usage(raw: &str) -> Option<Box<Value>> {
 /// The longest JSON that is mended: a value takes far more room than its text.
 const MAX_MENDED: usize = 1024 * 1024;
 
-/// Returns JSON in the form that every parser reads, if a lenient one could read it: without bytes that are no text,
+/// Returns JSON in the form that every parser reads, if a lenient one could read it: without bytes that are not text,
 /// without halves of surrogate pairs (a server cut a text between them), with `null` for `NaN` and `Infinity` (as Python
 /// writes them), and with each name once in an object.
 fn mend(bytes: &[u8]) -> Option<Vec<u8>> {

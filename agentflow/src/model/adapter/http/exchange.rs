@@ -131,7 +131,7 @@ impl Body {
     }
 }
 
-/// Hands an event on to the decoder. Pings and servers' own events have a name, and mostly data that are no object.
+/// Passes an event to the decoder. Pings and events of a server's own kind have a name, and often data without an object.
 fn take_event(event: SseEvent<'_>, decoder: &mut impl Decode, deltas: &mut Deltas) -> Result<Flow, ModelError> {
     let is_object = matches!(event.data.trim_ascii_start().first(), Some(b'{' | b'['));
     match is_object || matches!(event.name, b"" | b"error" | b"message") {
