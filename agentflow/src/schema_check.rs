@@ -79,7 +79,7 @@ impl SchemaCheck {
     }
 
     fn read(schema: &Value, unchecked: Vec<String>) -> Result<Self, String> {
-        let graph = SchemaGraph::new(schema).map_err(|error| not_a_schema("", &error.to_string()))?;
+        let graph = SchemaGraph::new(schema).map_err(|error| not_a_schema("", &error))?;
         // Patterns are untrusted input: this engine matches in time that is linear in the text.
         // Some drafts check formats by default and others do not.
         let options =
@@ -101,7 +101,7 @@ impl SchemaCheck {
     /// As those of [`check`](Self::check).
     pub(crate) fn check_at(&self, value: &Value, at: &str) -> Result<(), String> {
         let ReadSchema { schema, graph, validator, .. } = &*self.0;
-        let cost = graph.cost(value).map_err(|error| error.to_string())?;
+        let cost = graph.cost(value)?;
         // The verdict is cheap; the places are searched only in a value that does not fit.
         if validator.is_valid(value) {
             return Ok(());

@@ -16,8 +16,8 @@ use crate::tool::{EXIT_LOOP, Effects, ToolFuture};
 ///
 /// It is a path for `tools![..]` and `#[agent(tools = [..])]`; code calls [`Context::exit_loop`]. After the call
 /// the model is not asked again: its text beside the call is the output of the last round. Without a text, the output is that
-/// of the previous round, or the input of the first round. If the answer has a type, the model is still asked for it after the
-/// call. Outside of a repetition the call has no effect, and the model continues.
+/// of the previous round, or the input of the first round. A text that does
+/// not fit the type of the answer counts as no text. Outside of a repetition the call has no effect, and the model continues.
 ///
 /// ```
 /// # use agentflow::prelude::*;

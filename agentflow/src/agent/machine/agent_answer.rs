@@ -57,9 +57,8 @@ impl AgentMachine {
         }
     }
 
-    /// The answer of a turn that ended the repetition around the agent: its text. An answer with a type is none if the text
-    /// does not fit, where the agent is in a round: the output of the round before counts. Anywhere else it is still asked
-    /// for.
+    /// Returns the answer of a turn that called `exit_loop`: its text. If the text does not fit the output type, the answer is
+    /// empty in a round, where the output of the previous round counts. Elsewhere returns `None`, and the model is called again.
     pub(super) fn answer_of_exit(&self) -> Option<Answer> {
         let asked = self.request.messages().last()?;
         let is_answer = match &self.output {
