@@ -111,7 +111,7 @@ impl Format {
         }
     }
 
-    /// The key where a list, an object or a number belongs.
+    /// The key where a list or an object belongs.
     fn key_of_another_type(self, key: &str) -> Vec<String> {
         let fields: &[&str] = match self {
             Self::Chat => &[r#""choices":KEY"#, r#""choices":[{"message":KEY}]"#, r#""choices":[{"delta":KEY}]"#],
