@@ -9,7 +9,7 @@ use tokio::time::{Instant, sleep_until};
 /// How long an answer is waited for after half a message.
 const AFTER_BROKEN: Duration = Duration::from_secs(1);
 /// How long an answer is waited for after another line, of a server that has never written one before an answer.
-const AFTER_TEXT: Duration = Duration::from_secs(5);
+const AFTER_TEXT: Duration = Duration::from_secs(30);
 /// Maximum number of bytes of a line that are kept.
 const MOST_KEPT: usize = 200;
 

@@ -88,6 +88,7 @@ pub(super) struct GivenDocument {
     is_inner: bool,
     types: Option<DocumentTypes>,
     /// The section with its card.
+    #[cfg_attr(not(feature = "a2a-server"), allow(dead_code, reason = "only an A2A server reads it"))]
     card: Option<Arc<Value>>,
 }
 

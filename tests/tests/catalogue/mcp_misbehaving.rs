@@ -271,7 +271,7 @@ async fn a_line_in_place_of_an_answer_is_an_error_that_quotes_it() {
         let result = called(&runtime).await;
         assert_eq!(result.status, ToolStatus::Error, "{result:?}");
         assert!(result.text().contains(quoted), "{}", result.text());
-        assert!(since.elapsed() < std::time::Duration::from_secs(10), "{:?}", since.elapsed());
+        assert!(since.elapsed() < std::time::Duration::from_secs(40), "{:?}", since.elapsed());
     }
 }
 

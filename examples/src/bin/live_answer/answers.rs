@@ -7,6 +7,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use agentflow::RunHandle;
 use agentflow::event::{EventKind, ModelDelta};
 use agentflow::prelude::*;
 use agentflow::serde_json::{Value, json};
@@ -120,7 +121,7 @@ impl Written {
             }
             // A slow reader may have lost pieces.
             EventKind::ModelCompleted(response) => {
-                self.text = response.text();
+                self.text = response.text().into_owned();
                 true
             }
             _ => false,
