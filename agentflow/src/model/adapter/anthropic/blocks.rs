@@ -96,27 +96,21 @@ impl Block {
     /// More of the block, of a kind that it takes.
     pub(super) fn more(&mut self, delta: &Delta<'_>, deltas: &mut Deltas) {
         match (self, &*delta.kind) {
-            (Self::Text { text, .. }, "text_delta") => {
-                if !delta.text.is_empty() {
-                    text.push_str(&delta.text);
-                    deltas.push(|| ModelEvent::Text((*delta.text).to_owned()));
-                }
+            (Self::Text { text, .. }, "text_delta") if !delta.text.is_empty() => {
+                text.push_str(&delta.text);
+                deltas.push(|| ModelEvent::Text((*delta.text).to_owned()));
             }
             (Self::Text { citations, .. }, "citations_delta") => {
                 citations.extend(delta.citation.map(ToOwned::to_owned));
             }
-            (Self::Thinking { text, .. }, "thinking_delta") => {
-                if !delta.thinking.is_empty() {
-                    text.push_str(&delta.thinking);
-                    deltas.push(|| ModelEvent::Reasoning((*delta.thinking).to_owned()));
-                }
+            (Self::Thinking { text, .. }, "thinking_delta") if !delta.thinking.is_empty() => {
+                text.push_str(&delta.thinking);
+                deltas.push(|| ModelEvent::Reasoning((*delta.thinking).to_owned()));
             }
             (Self::Thinking { signature, .. }, "signature_delta") => signature.push_str(&delta.signature),
-            (Self::Call { call, number, .. }, "input_json_delta") => {
-                if !delta.partial_json.is_empty() {
-                    call.arguments.push_str(&delta.partial_json);
-                    deltas.push(|| arguments(*number, &delta.partial_json));
-                }
+            (Self::Call { call, number, .. }, "input_json_delta") if !delta.partial_json.is_empty() => {
+                call.arguments.push_str(&delta.partial_json);
+                deltas.push(|| arguments(*number, &delta.partial_json));
             }
             (Self::Other { input, .. }, "input_json_delta") => input.push_str(&delta.partial_json),
             _ => {}
