@@ -239,7 +239,7 @@ struct Pantry;
 /// Look into the pantry.
 #[tool]
 fn look_into_pantry(pantry: Inject<Pantry>) -> String {
-    std::mem::size_of_val(&*pantry).to_string()
+    size_of_val(&*pantry).to_string()
 }
 
 /// The panic of a test that returns the error of its run with `?`.

@@ -8,7 +8,7 @@ use std::time::Duration;
 use agentflow::message::{ToolCall, ToolResult, ToolStatus};
 use agentflow::model::Secret;
 use agentflow::serde_json::{Value, json};
-use agentflow::tool::Effects;
+use agentflow::tool::{Effects, FnTool};
 use agentflow::tools::{AddressGuard, Alert, ApiAccess, ApiTool, HttpRequest};
 use agentflow::{Agent, Runtime, Tool};
 use agentflow_testing::{ScriptedModel, test_runtime};
@@ -372,15 +372,16 @@ async fn a_port_of_a_host_counts_and_a_name_that_no_request_can_have_is_refused_
     for host in ["https://api.example.org", "api.example.org/v1", "example.org:99999", ""] {
         let says = format!("`{host}` is not the name of a host");
         let secret = || Secret::new("key");
-        for tool in [
-            HttpRequest::new().hosts([host]).tool(),
-            HttpRequest::new().secret_header(host, "x-key", secret()).tool(),
-            Alert::new("ADDRESS_OF_A_TEST").access(ApiAccess::new().hosts([host])).tool(),
-        ] {
-            let error = Agent::new(ScriptedModel::new([])).tools(tool.clone()).build().unwrap_err().to_string();
+        let made: [(&str, &dyn Fn() -> FnTool); 3] = [
+            ("http_request", &|| HttpRequest::new().hosts([host]).tool()),
+            ("http_request", &|| HttpRequest::new().secret_header(host, "x-key", secret()).tool()),
+            ("alert", &|| Alert::new("ADDRESS_OF_A_TEST").access(ApiAccess::new().hosts([host])).tool()),
+        ];
+        for (name, tool) in made {
+            let error = Agent::new(ScriptedModel::new([])).tools(tool()).build().unwrap_err().to_string();
             assert!(error.contains(&says), "{error}");
-            let call = ToolCall::new("1", tool.name(), r#"{"url": "https://api.example.org/", "message": "a"}"#);
-            let error = test_runtime().tools(tool).build().invoke(&call, &[]).await.unwrap_err().to_string();
+            let call = ToolCall::new("1", name, r#"{"url": "https://api.example.org/", "message": "a"}"#);
+            let error = test_runtime().tools(tool()).build().invoke(&call, &[]).await.unwrap_err().to_string();
             assert!(error.contains(&says), "{error}");
         }
         let described = ApiTool::new("issues", "Lists issues.", "GET", "https://api.example.org/issues");
