@@ -81,7 +81,6 @@ pub(crate) mod milliseconds {
         }
     }
 
-    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]
     pub(crate) fn serialize<S: Serializer>(duration: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
         let milliseconds = duration.as_nanos().div_ceil(1_000_000);
         u64::try_from(milliseconds).unwrap_or(u64::MAX).serialize(serializer)

@@ -24,11 +24,13 @@ fn lines(count: usize, line: impl Fn(usize) -> String) -> String {
 /// A chain of nodes, each behind the one that stands before or after it.
 fn chain(count: usize, is_turned: bool) -> String {
     let nodes = lines(count, |at| {
-        let kind = if at == 0 { "router" } else { "join" };
+        let kind = if at == 0 { "router".to_owned() } else { format!("join, join_group: g{at}") };
         format!("  - {{node_id: n{at}, kind: {kind}}}\n")
     });
     let mut edges: Vec<String> = (1..count)
-        .map(|at| format!("  - {{from_node_id: n{}, to_node_id: n{at}, edge_type: parallel}}\n", at - 1))
+        .map(|at| {
+            format!("  - {{from_node_id: n{}, to_node_id: n{at}, edge_type: parallel, join_group: g{at}}}\n", at - 1)
+        })
         .collect();
     let mut nodes: Vec<&str> = nodes.lines().collect();
     if is_turned {

@@ -29,7 +29,7 @@ const OPTIONS: &[(&str, &[&str])] = &[
     ("retry", &["attempts", "max_attempts", "max_retries", "retries", "retry_policy"]),
     ("output_retries", &["attempts", "max_attempts", "max_retries", "retries", "retry"]),
     ("description", &["about", "desc", "doc", "help", "summary"]),
-    ("timeout", &["deadline", "time_limit", "timeout_ms", "timeout_secs", "timeout_seconds"]),
+    ("timeout", &["deadline", "time_limit", "timeout_ms", "timeout_seconds", "timeout_secs"]),
     ("idempotent", &["is_idempotent", "repeatable"]),
     ("effects", &["pure", "read_only", "readonly", "side_effects"]),
     ("concurrency", &["concurrency_limit", "max_concurrency", "max_parallel", "parallel", "parallelism", "workers"]),

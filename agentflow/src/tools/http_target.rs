@@ -147,7 +147,7 @@ pub(super) fn host_name(named: &str) -> Result<String, String> {
     }
     let (host, port) = named_port(named);
     let (below, host) = host.strip_prefix("*.").map_or(("", host), |host| ("*.", host));
-    if host.is_empty() || host.contains(['*', '%']) || host.contains(char::is_whitespace) {
+    if host.is_empty() || host.ends_with(':') || host.contains(['*', '%']) || host.contains(char::is_whitespace) {
         return wrong("it has no host, or a sign that no host has");
     }
     let is_v6 = host.parse::<std::net::Ipv6Addr>().is_ok();

@@ -70,12 +70,11 @@ fn the_tools_of_the_container_beside_it_are_called() {
     let card = service.ask("GET", "/.well-known/agent-card.json", "");
     assert_eq!(card["skills"].as_array().unwrap().len(), 1, "{card}");
     drop(service);
-    // A container that is not there is what the service says, before it serves anything.
-    let mut command = Command::new(env!("CARGO_BIN_EXE_service"));
-    let output =
-        command.args(own).args(["--mcp", "http://127.0.0.1:1/mcp"]).current_dir(folder.path()).output().unwrap();
-    let said = String::from_utf8(output.stderr).unwrap();
-    assert!(!output.status.success() && said.contains("the MCP server `sidecar` could not be connected to"), "{said}");
+    // The service starts without its container, and the task that needs it says what is not there.
+    let service = Service::start(folder.path(), &[own[0], own[1], "--mcp", "http://127.0.0.1:1/mcp"], &[]);
+    let task = service.ask("POST", "/a2a/counted_elsewhere/message:send", &message);
+    assert_eq!(task["task"]["status"]["state"], json!("TASK_STATE_FAILED"), "{task}");
+    assert!(task.to_string().contains("the MCP server `sidecar` could not be connected to"), "{task}");
 }
 
 #[test]

@@ -206,7 +206,7 @@ fn one_tool_or_agent_is_shown_with_its_schema() {
     let json = ended(&["tools", "show", "add", "--json"]).line();
     assert_eq!(json["parameters_schema"]["required"], json!(["a", "b"]));
     let agent = ended(&["agents", "show", "rate"]);
-    assert!(agent.stdout.starts_with("rate(text)\n    Rate {text} from 1 to 5.\n    linked from "), "{agent:#?}");
+    assert!(agent.stdout.starts_with("rate(text)\n    Ask the agent `rate`.\n    linked from "), "{agent:#?}");
     assert!(agent.stdout.contains("\n    answers\n    {\n"), "{agent:#?}");
     let drawn = ended(&["agents", "show", "rate", "--format", "mermaid"]);
     assert!(drawn.stdout.starts_with("flowchart TD\n    a0([\"rate (agent)\"])\n"), "{drawn:#?}");

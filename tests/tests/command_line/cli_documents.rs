@@ -90,7 +90,7 @@ fn a_folder_of_documents_is_checked_in_one_pass() {
 
     // Documents with mistakes do not hide others.
     let input = ["--input", "{\"a\": 1}"];
-    let ended = agentwf(&["workflow", "run", "sum_up", "--document", &flows]).args(&input).run();
+    let ended = agentwf(&["workflow", "run", "sum_up", "--document", &flows]).args(input).run();
     assert_eq!((ended.code, ended.stdout.as_str()), (Some(0), "6\n"), "{ended:#?}");
     assert!(ended.stderr.contains(&format!("the document {b} has mistakes and is left out")), "{ended:#?}");
     let ended = agentwf(&["workflow", "run", "b", "--document", &flows]).run();

@@ -307,7 +307,7 @@ fn walk(block: &mut Block, see: See<'_>) {
                 match pattern {
                     Pattern::Name(id) => see(At::Bound(*id)),
                     Pattern::Pair(a, b) | Pattern::Item(a, b) | Pattern::Whole(a, b) => {
-                        [*a, *b].into_iter().for_each(|id| see(At::Bound(id)))
+                        [*a, *b].into_iter().for_each(|id| see(At::Bound(id)));
                     }
                     Pattern::Ignored => {}
                 }

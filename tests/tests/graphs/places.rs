@@ -125,13 +125,13 @@ async fn an_agent_has_the_runtime_of_its_run_in_every_place() {
 
     let input = || Encoded::new(&json!({"input": "How many?"})).unwrap();
     let lab = Lab::default();
-    let runtime = lab.runtime().pipeline("ask", &Pipeline::from(asker())).build();
+    let runtime = lab.runtime().pipeline("ask", Pipeline::from(asker())).build();
     let run = runtime.start_named("ask", input()).await.unwrap();
     assert_eq!(run.result().await.unwrap().decode::<String>().unwrap(), "forty");
     lab.check("in a pipeline");
 
     let lab = Lab::default();
-    let runtime = lab.runtime().agent(&asker()).pipeline("ask", &Pipeline::agent("places_asker")).build();
+    let runtime = lab.runtime().agent(&asker()).pipeline("ask", Pipeline::agent("places_asker")).build();
     let run = runtime.start_named("ask", input()).await.unwrap();
     assert_eq!(run.result().await.unwrap().decode::<String>().unwrap(), "forty");
     lab.check("in a pipeline, by its name");

@@ -5,6 +5,7 @@
     dead_code,
     non_snake_case,
     clippy::blocks_in_conditions,
+    clippy::clone_on_copy,
     clippy::match_single_binding,
     clippy::no_effect,
     clippy::redundant_locals,
@@ -40,7 +41,7 @@ async fn pass(n: u32) -> Result<u32, Failed> {
 }
 
 async fn size(n: u32) -> Result<Size, Failed> {
-    Ok(Size { width: n, height: (n % 2 == 0).then_some(n + 1) })
+    Ok(Size { width: n, height: n.is_multiple_of(2).then_some(n + 1) })
 }
 
 async fn pair(n: u32) -> Result<(u32, u32), Failed> {

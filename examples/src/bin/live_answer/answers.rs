@@ -60,8 +60,9 @@ impl Answers {
         let (written, reader) = watch::channel(Written::default());
         let (answers, id) = (Arc::clone(self), run.run_id().to_string());
         self.map(|map| map.insert(id.clone(), reader));
+        // Pieces that the model wrote before this are in the whole answer alone.
+        let mut events = run.events();
         tokio::spawn(async move {
-            let mut events = run.events();
             while let Some(event) = events.next().await {
                 written.send_if_modified(|written| written.apply(&event.kind));
             }
@@ -119,9 +120,13 @@ impl Written {
                 self.text.push_str(piece);
                 true
             }
-            // A slow reader may have lost pieces.
             EventKind::ModelCompleted(response) => {
-                self.text = response.text().into_owned();
+                let whole = response.text().into_owned();
+                // Pieces were lost: the text begins anew.
+                if !whole.starts_with(&self.text) {
+                    self.call += 1;
+                }
+                self.text = whole;
                 true
             }
             _ => false,
