@@ -292,7 +292,11 @@ fn echoes(format: Format, keys: &[&str]) -> Vec<(&'static str, Answer)> {
         (
             "another type",
             answer(|_| {
-                http(200, JSON, &json!({"choices": KEY, "output": KEY, "content": KEY, "candidates": KEY}).to_string())
+                http(
+                    200,
+                    JSON,
+                    &json!({"choices": KEY, "output": KEY, "content": {"key": KEY}, "candidates": KEY}).to_string(),
+                )
             }),
         ),
         (

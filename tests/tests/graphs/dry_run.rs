@@ -67,7 +67,7 @@ fn the_nodes_that_can_begin_follow_from_those_that_have_ended() {
     let inputs = graph.inputs().count();
     assert_eq!(ended.len() + inputs, graph.nodes.len(), "{ended:?}");
     let data = json!({
-        "version": 1, "name": "hurried", "output": "out",
+        "version": 1, "name": "hurried", "output": "out", "concurrency": 2,
         "nodes": [
             {"name": "a", "does": {"transform": []}},
             {"name": "b", "does": {"transform": []}},
