@@ -4,8 +4,15 @@
 use std::pin::Pin;
 use std::sync::{Mutex, PoisonError};
 
+use futures_util::FutureExt;
+
 /// A boxed future.
 pub(crate) type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// Returns the output of a future that is ready at once.
+pub(crate) fn at_once<T>(future: impl Future<Output = T>) -> Option<T> {
+    tokio::task::coop::unconstrained(future).now_or_never()
+}
 
 /// A value that is reached through `&mut` only, and is therefore `Sync` for every `T` that is `Send`.
 ///

@@ -1,5 +1,5 @@
 //! A reader that fails when a line has more bytes than allowed. It keeps no bytes and changes none; `stray_lines.rs`
-//! notes lines that are no messages.
+//! notes lines that are not messages.
 
 use std::io;
 use std::pin::Pin;
@@ -21,7 +21,7 @@ pub(crate) struct BoundedLines<R> {
     /// The bytes since the last end of a line.
     line: usize,
     ending: Ending,
-    /// Notes of lines that are no messages, and the scan of the current line.
+    /// Notes of lines that are not messages, and the scan of the current line.
     strays: Option<(StrayLines, LineScan)>,
 }
 
@@ -30,7 +30,7 @@ impl<R> BoundedLines<R> {
         Self { inner, most, line: 0, ending, strays: None }
     }
 
-    /// Notes lines that are no messages.
+    /// Notes lines that are not messages.
     pub(super) fn noting(mut self, strays: StrayLines) -> Self {
         self.strays = Some((strays, LineScan::default()));
         self

@@ -190,7 +190,7 @@ impl Connection {
                 Some(word) = said.receiver.recv() => progress(word),
                 answer = &mut handle.rx => break answer.unwrap_or(Err(ServiceError::TransportClosed)),
                 line = &mut stray => {
-                    let problem = format!("it wrote a line that is no message: `{}`", self.described.masked(&line));
+                    let problem = format!("it wrote a line that is not a message: `{}`", self.described.masked(&line));
                     return Err(NoAnswer::from(self.unusable(name, problem)));
                 }
             }

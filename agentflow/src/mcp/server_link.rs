@@ -118,7 +118,7 @@ impl ServerLink {
         }
     }
 
-    /// Checks that the server answers now; a connection that was lost is made again. A refusal is an answer.
+    /// Checks that the server answers now; it reconnects first if the connection was lost. A refusal is an answer.
     pub(super) async fn check(&self) -> Result<(), McpError> {
         match self.asked_for_tools().await {
             Err(error) if error.is_lost() => self.asked_for_tools().await,

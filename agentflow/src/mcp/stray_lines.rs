@@ -1,4 +1,4 @@
-//! Lines that a server writes among its messages and that are none: what is left of a broken answer, or a line of a log.
+//! Lines of a server that are not messages: the rest of a broken answer, or a line of a log.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -13,7 +13,7 @@ const AFTER_TEXT: Duration = Duration::from_secs(30);
 /// Maximum number of bytes of a line that are kept.
 const MOST_KEPT: usize = 200;
 
-/// The lines that are no messages. Clones share them.
+/// The lines that are not messages. Clones share them.
 #[derive(Clone, Default)]
 pub(crate) struct StrayLines(Arc<Shared>);
 
@@ -27,7 +27,7 @@ struct Shared {
 struct Seen {
     /// The newest line since the last message; half a message counts before all others.
     stray: Option<Stray>,
-    /// `true` once a message came after a line that was none: the server writes its log there.
+    /// `true` once a message came after such a line: the server writes its log there.
     has_log: bool,
 }
 
@@ -94,7 +94,7 @@ impl StrayLines {
         self.0.changed.notify_waiters();
     }
 
-    /// Waits until a line came that is no message, and no message after it. Dropping the future changes nothing.
+    /// Waits until a line came that is not a message, and no message after it. Dropping the future changes nothing.
     ///
     /// A server may write a log among its messages. One that did so before is given the whole time of the call.
     pub(super) async fn in_place_of_answer(&self, since: Instant) -> String {

@@ -114,7 +114,7 @@ impl RuntimeBuilder {
     /// # Errors
     /// All that is wrong in the first phase that has something wrong.
     ///
-    /// ```
+    /// ```standalone_crate
     /// use agentflow::prelude::*;
     /// use agentflow::runtime::BootPhase;
     ///

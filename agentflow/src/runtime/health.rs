@@ -51,7 +51,7 @@ impl Runtime {
     /// for whoever wants to know why it answers as it does.
     ///
     /// Each MCP server is asked for its tools, and each A2A agent for its card, also where those were fetched before; a
-    /// connection that was lost is made again. Of another toolset [`Toolset::check`](crate::tool::Toolset::check) decides.
+    /// connection that was lost is opened anew. Of another toolset [`Toolset::check`](crate::tool::Toolset::check) decides.
     /// Documents are those that were read last: one that had a mistake
     /// when it was [read again](Self::reload_documents) is a problem until it is read without one. The whole takes as long as the
     /// slowest store and toolset; dropping the future ends it.

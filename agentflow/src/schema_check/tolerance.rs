@@ -12,7 +12,7 @@ use crate::text::head;
 const SHOWN: usize = 120;
 /// Keywords whose value has a schema for each name.
 const BY_NAME: [&str; 4] = ["properties", "$defs", "definitions", "dependentSchemas"];
-/// Keywords whose value is no schema.
+/// Keywords whose value is not a schema.
 const VALUES: [&str; 5] = ["const", "enum", "default", "example", "examples"];
 /// Keywords that may refuse more where a schema within them accepts more.
 const INVERTING: [&str; 4] = ["not", "oneOf", "if", "contains"];

@@ -9,7 +9,6 @@
 use std::any::TypeId;
 use std::sync::Arc;
 
-use futures_util::FutureExt;
 use serde_json::{Map, Value};
 use tracing::{Instrument, Span};
 
@@ -31,6 +30,7 @@ use crate::context::{Context, MadeBefore};
 use crate::error::Error;
 use crate::event::EventKind;
 use crate::failure::{Failure, FailureKind};
+use crate::future::at_once;
 use crate::message::{ToolCall, ToolStatus};
 use crate::middleware::{HookedAnswer, HookedCall, ToolHooks, ToolStep};
 use crate::panics;
@@ -594,9 +594,4 @@ impl KnownCall {
         let resources = given.unwrap_or(&self.place.cx).resources();
         self.place.cx.of_call(path.clone(), key, before, resources)
     }
-}
-
-/// Returns the output of a future that is ready at once.
-fn at_once<T>(future: impl Future<Output = T>) -> Option<T> {
-    tokio::task::coop::unconstrained(future).now_or_never()
 }

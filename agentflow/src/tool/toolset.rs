@@ -196,7 +196,6 @@ impl ToolsetRef {
     ///
     /// # Errors
     /// [`Error::Toolset`] when it cannot.
-    #[cfg(feature = "documents")]
     pub(crate) async fn check(&self) -> Result<()> {
         let checked = AssertUnwindSafe(self.0.toolset.check()).catch_unwind();
         match tokio::time::timeout(LONGEST_FETCH, checked).await {

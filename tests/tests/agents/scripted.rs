@@ -270,7 +270,7 @@ async fn the_error_of_a_run_comes_before_the_turns_that_are_left() {
     let model = ScriptedModel::new([Turn::text("one").expect_last("another"), Turn::text("two")]);
     assert!(agent(&model).run("Go on.").await.is_err());
     assert!(panic_of(|| drop(model)).starts_with("the model was not called as scripted"));
-    // An error that a later run of the thread has followed is none of the script's.
+    // An error before a later run of the thread does not belong to the script.
     let model = ScriptedModel::new([Turn::text("one"), Turn::text("two")]);
     assert!(lacking(model.clone()).run("hi").await.is_err());
     agent(&model).run("hi").await.unwrap();

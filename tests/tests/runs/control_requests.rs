@@ -832,6 +832,6 @@ async fn a_node_that_is_named_without_what_it_is_in_is_found_for_the_operator() 
     refused(
         process(store.process(2), &clock).approve(&id(), "ok", Approval::granted(), "ada").await,
         ControlErrorKind::UnknownNode,
-        "the run has no node `ok` that has begun, asks or was skipped; did you mean `left/ok`?",
+        "the run has no node `ok` that has begun, asks or was skipped; did you mean `left/ok`?; open questions: `left/ok`, `right/ok`",
     );
 }

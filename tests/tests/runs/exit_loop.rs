@@ -132,7 +132,7 @@ async fn exit_judged(cx: &Context, points: u8) -> Result<u8> {
 
 #[tokio::test(start_paused = true)]
 async fn an_answer_with_a_type_is_not_asked_for_after_the_end_of_the_repetition() {
-    // Beside the call an answer, nothing, and a text that is none.
+    // Beside the call an answer, nothing, and a text that is not an answer.
     let turns: [(fn() -> Turn, u8); 3] = [
         (|| Turn::text("{\"value\": 7}").and_call("exit_loop", json!({})), 7),
         (|| Turn::call("exit_loop", json!({})), 3),
