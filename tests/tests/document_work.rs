@@ -24,7 +24,8 @@ fn lines(count: usize, line: impl Fn(usize) -> String) -> String {
 /// A chain of nodes, each behind the one that stands before or after it.
 fn chain(count: usize, is_turned: bool) -> String {
     let nodes = lines(count, |at| {
-        let kind = if at == 0 { "router, condition_expr: 'true'".to_owned() } else { format!("join, join_group: g{at}") };
+        let kind =
+            if at == 0 { "router, condition_expr: 'true'".to_owned() } else { format!("join, join_group: g{at}") };
         format!("  - {{node_id: n{at}, kind: {kind}}}\n")
     });
     let mut edges: Vec<String> = (1..count)
