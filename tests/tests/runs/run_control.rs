@@ -277,7 +277,7 @@ async fn answers_survive_restarts() {
     refused(
         second.approve(&id(), "summ", Approval::granted(), "bob").await,
         UnknownNode,
-        "the run has no node `summ` that has begun, asks or was skipped; did you mean `sum`?",
+        "the run has no node `summ` that has begun, asks or was skipped; did you mean `sum`?; open questions: `sum`",
     );
     refused(
         second.answer(&id(), "sum", &"many".to_owned(), "bob").await,
