@@ -57,9 +57,9 @@ struct Arguments {
 }
 
 impl<O: 'static> AgentTool<O> {
-    /// The agent as a tool of its own name, described by its [description](Agent::description), else by the beginning of its
-    /// instructions, which clients of a server are not shown. It counts as one that writes
-    /// when one of its tools does.
+    /// Makes a tool with the name of the agent. The text for the model is the agent's
+    /// [description](Agent::description), or the beginning of its instructions, which clients of a server are not shown.
+    /// The tool writes if one of the agent's tools does.
     pub fn new(agent: Agent<O>) -> Self {
         let description = &agent.description;
         let about = Some(description.about()).filter(|about| !about.is_empty());
@@ -88,7 +88,7 @@ impl<O: 'static> AgentTool<O> {
         self
     }
 
-    /// Says what the tool is for. Default: the agent's [description](Agent::description), else the beginning of its
+    /// Sets the description of the tool. Default: the agent's [description](Agent::description), else the beginning of its
     /// instructions.
     #[must_use]
     pub fn description(mut self, description: impl Into<Arc<str>>) -> Self {

@@ -434,7 +434,7 @@ impl<O: 'static> Agent<O> {
             && end.completed.ends_loop_without_answer()
             && let Some(round) = StepPlace::round(cx.path())
         {
-            // There is no value of the type: whoever polls the round drops this.
+            // There is no value of the type: the round drops this future.
             round.end_without_output();
             return std::future::pending().await;
         }

@@ -40,7 +40,7 @@ const LANGCHAIN_CALLS: &str = "action_requests";
 pub(super) struct TaskQuestion {
     /// The question, with its data.
     pub(super) text: String,
-    /// The data of the question; `null` if there is none.
+    /// The data of the question, or `null`.
     about: Value,
     /// The JSON Schema of the answer.
     schema: Value,
@@ -168,7 +168,7 @@ pub(super) fn answer_parts(forms: &[AnswerForm], answers: &[Value]) -> Vec<A2aPa
             }
         }
     }
-    // The server takes one value for all of its interrupts, and that of a single one without its id.
+    // The server takes one object for several interrupts, and for a single interrupt its value without the id.
     let values: Vec<&Value> = resumed.values().collect();
     match values.as_slice() {
         [] => {}
@@ -204,7 +204,7 @@ pub(super) fn parts_from_text(task: &A2aTask, text: &str) -> Result<Vec<A2aPart>
 }
 
 impl A2aTask {
-    /// The questions of a task that waits for input, as text with their data; `None` if it asks nothing that can be shown.
+    /// The questions of a task that waits for input, as text with their data; `None` if no question can be shown.
     #[doc(alias = "input_required")]
     pub fn question(&self) -> Option<String> {
         if self.status.state != A2aTaskState::InputRequired {
@@ -267,7 +267,7 @@ fn confirmation(arguments: &Value, form: AnswerForm) -> TaskQuestion {
     approval_of_call(name, of_call, confirmation.into_iter().find_map(|of| of["hint"].as_str()), form)
 }
 
-/// The question if a call is approved, with what the server says about it.
+/// Returns the question about the approval of a call, with the hint of the server.
 fn approval_of_call(name: &str, arguments: &Value, hint: Option<&str>, form: AnswerForm) -> TaskQuestion {
     let mut text = format!("approve the call `{}`?", shown_call(name, arguments));
     if let Some(hint) = hint.filter(|hint| !hint.is_empty()) {
@@ -401,7 +401,8 @@ fn is_empty(value: &Value) -> bool {
     }
 }
 
-/// A schema of a server. One that is too large or cannot be read allows every answer: the server checks it.
+/// Returns the schema of a server. A schema that is too large or cannot be read allows every answer, since the server
+/// checks the answer too.
 fn usable_schema(schema: Option<&Value>) -> Value {
     let Some(schema) = schema.filter(|schema| schema.is_object() && schema.to_string().len() <= MOST_SCHEMA) else {
         return json!({});
