@@ -22,7 +22,7 @@ use crate::tool_definition::ToolDefinition;
 #[non_exhaustive]
 pub struct Definition {
     /// The hashes by what they are of, such as `tool refund` or `node price`, and by the aspect of it, such as
-    /// `parameters`.
+    /// `parameters`. A toolset whose tools were not known has no aspects.
     pub parts: BTreeMap<String, BTreeMap<String, Arc<str>>>,
 }
 
@@ -32,6 +32,8 @@ pub(crate) enum PartOf {
     Agent,
     Node,
     Tool,
+    /// A toolset whose tools were not known. It has no aspects.
+    Toolset,
     Workflow,
 }
 
@@ -41,6 +43,7 @@ impl PartOf {
             Self::Agent => "agent",
             Self::Node => "node",
             Self::Tool => "tool",
+            Self::Toolset => "toolset",
             Self::Workflow => "workflow",
         }
     }
@@ -175,6 +178,18 @@ impl Definition {
         part.extend(aspects.iter().map(|(aspect, hash)| (aspect.clone(), Arc::clone(hash))));
     }
 
+    /// Records that the tools of a toolset were not known.
+    #[cfg_attr(not(feature = "dynamic"), allow(dead_code, reason = "only graphs name toolsets"))]
+    pub(crate) fn add_unknown_toolset(&mut self, name: &str) {
+        self.parts.entry(format!("{} {name}", PartOf::Toolset.word())).or_default();
+    }
+
+    /// Returns the names of the toolsets whose tools were not known.
+    pub(crate) fn unknown_toolsets(&self) -> impl Iterator<Item = &str> {
+        let parts = self.parts.keys().filter_map(|part| part.split_once(' '));
+        parts.filter(|(kind, _)| *kind == PartOf::Toolset.word()).map(|(_, name)| name)
+    }
+
     /// What identifies the whole: 64 hexadecimal digits.
     pub fn id(&self) -> Arc<str> {
         hash_of(&self.parts)
@@ -187,6 +202,10 @@ impl Definition {
         let names: std::collections::BTreeSet<&String> = self.parts.keys().chain(newer.parts.keys()).collect();
         for part in names {
             let Some((kind, name)) = part.split_once(' ') else { continue };
+            // Which tools were known is no difference by itself: the nodes that call them differ.
+            if kind == PartOf::Toolset.word() {
+                continue;
+            }
             let difference = |aspect: &str, presence, compatible| Difference {
                 kind: kind.to_owned(),
                 name: name.to_owned(),

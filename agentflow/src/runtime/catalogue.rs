@@ -255,13 +255,28 @@ impl Runtime {
         workflow_spec(self.host(), name)
     }
 
+    /// Fetches nothing: only graphs name toolsets.
+    #[cfg(not(feature = "dynamic"))]
+    #[allow(clippy::unused_async, reason = "with graphs it waits for servers")]
+    pub(super) async fn fetch_toolsets_of(&self, _: &str) -> Result<()> {
+        Ok(())
+    }
+
     /// The same, once the tools of toolsets were fetched that it names, as far as they can be: a node whose tool is not there
     /// fails by itself.
     pub(super) async fn fetched_workflow_spec(&self, name: &str) -> Result<Arc<Spec>> {
-        #[cfg(feature = "dynamic")]
         if let Err(error) = self.fetch_toolsets_of(name).await {
             tracing::warn!(workflow = name, %error, "only the nodes fail that call its tools");
         }
+        self.workflow_spec(name)
+    }
+
+    /// The same, of a run that has begun: the toolsets that it knew are needed, so that it keeps its definition.
+    ///
+    /// # Errors
+    /// [`Error::Toolset`] when one of them cannot be fetched.
+    pub(super) async fn complete_workflow_spec(&self, name: &str) -> Result<Arc<Spec>> {
+        self.fetch_toolsets_of(name).await?;
         self.workflow_spec(name)
     }
 

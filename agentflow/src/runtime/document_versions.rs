@@ -125,7 +125,7 @@ impl Runtime {
             kept => kept,
         };
         match self.with_kept(kept) {
-            Some(runtime) => Ok(Some(runtime.fetched_workflow_spec(name).await)),
+            Some(runtime) => Ok(Some(runtime.complete_workflow_spec(name).await)),
             None => Ok(None),
         }
     }
@@ -138,7 +138,7 @@ impl Runtime {
         texts: &str,
     ) -> Result<Option<Result<Arc<Spec>>>> {
         match self.with_kept(store.definition(&key_of_texts(texts)).await?) {
-            Some(runtime) => Ok(Some(runtime.fetched_workflow_spec(name).await)),
+            Some(runtime) => Ok(Some(runtime.complete_workflow_spec(name).await)),
             None => Ok(None),
         }
     }

@@ -66,13 +66,15 @@ impl Runtime {
             );
             return Err(Failure::new(FailureKind::NewerVersion, message));
         }
-        let now = self.fetched_workflow_spec(&call.workflow).await;
+        let reader = self.reader_for(self.store(), Some(&call.parts)).await;
+        let reader = reader.map_err(|error| Failure::from(&Error::Store(error)))?;
+        let now = reader.fetched_workflow_spec(&call.workflow).await;
         let is_it = |spec: &Spec| *spec.hash() == call.definition && spec.documents() == call.documents;
         let now = match now {
             Ok(spec) if *spec.hash() == call.definition && *spec.parts().id == *call.parts => return Ok(spec),
             Ok(spec) if is_it(&spec) => Ok(spec),
             #[cfg(feature = "documents")]
-            now => match self.version_of_call(call, is_it).await.map_err(|error| Failure::from(&error))? {
+            now => match reader.version_of_call(call, is_it).await.map_err(|error| Failure::from(&error))? {
                 Some(spec) => Ok(spec),
                 None => now,
             },
@@ -81,6 +83,8 @@ impl Runtime {
         };
         let spec = now.map_err(|error| Failure::from(&error))?;
         if *spec.hash() != call.definition {
+            // Without the tools of a toolset, which was there when the run began, the workflow has another definition.
+            reader.fetch_toolsets_of(&call.workflow).await.map_err(|error| Failure::from(&error))?;
             let message = format!(
                 "the step `{}` is of the workflow `{}` with the definition {}, and here the workflow has the definition {}; \
                  execute it with the program that the run goes by",

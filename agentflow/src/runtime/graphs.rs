@@ -13,6 +13,7 @@ use super::catalogue_entry::Origin;
 #[cfg(feature = "documents")]
 use super::given_documents::{add_written, in_short};
 use super::given_now::given_now;
+use super::unknown_toolsets::is_unknown;
 use crate::agent::{linked_agents, two_linked_agents};
 use crate::error::{Error, Result};
 use crate::run::Host;
@@ -69,7 +70,6 @@ impl GivenGraph {
     }
 
     /// The same, to be read anew: what its names refer to may have changed.
-    #[cfg(feature = "documents")]
     pub(super) fn unread(&self) -> Self {
         Self { last: Arc::default(), ..self.clone() }
     }
@@ -154,7 +154,8 @@ impl GivenGraph {
 
 impl Runtime {
     /// Fetches the tools of the toolsets that a workflow of a graph names, and the workflows that it calls, all at once:
-    /// reading the graph waits for nobody. The nodes that call a tool which cannot be fetched try it again.
+    /// reading the graph waits for nobody. The nodes that call a tool which cannot be fetched try it again. Toolsets that are
+    /// unknown to this runtime are left out.
     ///
     /// # Errors
     /// The first [`Error::Toolset`] when some cannot be fetched; the graph can be read nevertheless.
@@ -167,6 +168,7 @@ impl Runtime {
         for (graph, _) in graphs(host).iter().filter(|(graph, _)| graph.graph.name == workflow) {
             toolsets.extend(toolsets_of(host, &graph.graph));
         }
+        toolsets.retain(|toolset| !is_unknown(host, toolset));
         for fetched in join_all(toolsets.iter().map(ToolsetRef::tools)).await {
             fetched?;
         }
@@ -294,8 +296,9 @@ fn tool(host: &Host, name: &str) -> Result<Callee, String> {
     let of_program = tools.iter().cloned().chain(linked_tools_of(name));
     known.extend(of_program.map(|(tool, origin)| (Callee::Tool(tool.clone()), tool, origin)));
     for (toolset, _) in given(host, |given| &given.toolsets).iter().filter(|(toolset, _)| could_have(toolset, name)) {
-        let Some(tools) = toolset.last_fetched() else {
-            if toolset.is_unavailable() {
+        let is_unknown = is_unknown(host, toolset);
+        let Some(tools) = toolset.last_fetched().filter(|_| !is_unknown) else {
+            if is_unknown || toolset.is_unavailable() {
                 let whole = of_server(name).filter(|whole| toolset.could_have(whole));
                 unavailable = Some((toolset.clone(), whole.unwrap_or_else(|| name.to_owned())));
                 continue;

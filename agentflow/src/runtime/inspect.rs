@@ -147,13 +147,17 @@ impl Runtime {
             Some(hash) => store.definition(hash).await?.and_then(|graph| serde_json::from_str(&graph).ok()),
             None => None,
         };
-        let found = self.workflow_spec(&record.name);
+        let parts = match &record.definition {
+            Some(_) => RunJournal::whole(events.clone()).parts(),
+            None => None,
+        };
+        let reader = self.reader_for(Some(&store), parts.as_deref()).await?;
+        let found = reader.workflow_spec(&record.name);
         // That which it would be resumed with.
         #[cfg(feature = "documents")]
         let found = match &record.definition {
             Some(definition) => {
-                let parts = RunJournal::whole(events.clone()).parts();
-                self.version_of_run(&store, (&record.name, definition, parts.as_deref()), found).await
+                reader.version_of_run(&store, (&record.name, definition, parts.as_deref()), found).await
             }
             None => found,
         };

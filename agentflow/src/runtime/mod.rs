@@ -52,6 +52,7 @@ mod runtime_builder;
 mod start_run;
 mod undo_report;
 mod undoing_runs;
+mod unknown_toolsets;
 mod workflow_runs;
 
 use std::fmt;

@@ -251,19 +251,17 @@ impl Runtime {
             None => self.resume_known_agent(reservation, &record.run_id, begins).await,
             #[allow(unused_variables, reason = "only documents are kept by it")]
             Some(definition) => {
-                // Where a toolset is away, the run waits: a call that was interrupted is judged by the policy of its tool.
-                #[cfg(feature = "dynamic")]
-                let fetched = self.fetch_toolsets_of(&record.name).await;
-                #[cfg(not(feature = "dynamic"))]
-                let fetched = Ok(());
-                let found = fetched.and_then(|()| self.workflow_spec(&record.name));
+                let reader = self.reader_for_run(store, &record.run_id).await?;
+                // Where a toolset is away that was there when the run began, the run waits: a call that was interrupted is judged
+                // by the policy of its tool.
+                let found = reader.complete_workflow_spec(&record.name).await;
                 // Nothing of the workflow is executed while a run is undone.
                 let may_lack = record.status == RunStatus::Compensating;
                 #[cfg(feature = "documents")]
                 let may_lack = may_lack || found.is_err() && self.has_documents(store, definition).await;
                 let version = match found {
                     Err(error) if !may_lack => return Err(error),
-                    found => Version::OfName(found),
+                    found => Version::OfName(found, reader),
                 };
                 let (shared, resumed) = self.resume_journal(reservation, store, &record.run_id, version).await?;
                 begins(&shared);
@@ -348,12 +346,12 @@ impl Runtime {
         let spec = &match version {
             Version::AtHand(spec) => spec,
             #[cfg(feature = "documents")]
-            Version::OfName(found) => {
+            Version::OfName(found, reader) => {
                 let parts = journal_read.parts();
-                self.version_of_run(store, (&started.name, &definition, parts.as_deref()), found).await?
+                reader.version_of_run(store, (&started.name, &definition, parts.as_deref()), found).await?
             }
             #[cfg(not(feature = "documents"))]
-            Version::OfName(found) => found?,
+            Version::OfName(found, _) => found?,
         };
         let differences = self.differences(journal_read.parts(), spec.parts()).await?;
         let is_same = differences.is_empty() && definition == *spec.hash();
@@ -429,8 +427,9 @@ impl Runtime {
 /// Which workflow a run is resumed with.
 enum Version {
     AtHand(Arc<Spec>),
-    /// What this runtime knows by the name. A run of a document may have begun with another version.
-    OfName(Result<Arc<Spec>>),
+    /// The workflow with the name of the run's, and the runtime that reads other versions: a run of a document may have begun
+    /// with another one.
+    OfName(Result<Arc<Spec>>, Runtime),
 }
 
 /// What is executed of a run that is resumed.

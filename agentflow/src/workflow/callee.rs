@@ -234,7 +234,7 @@ fn collect_needs(nodes: &[NodeSpec], seen: &mut HashSet<TypeId>, needs: &mut Vec
             match reference {
                 Referenced::Agent(agent) => needs.extend(agent.needs()),
                 Referenced::Workflow(spec) => collect_needs(&spec.nodes, seen, needs),
-                Referenced::Tool(_) => {}
+                Referenced::Tool(_) | Referenced::Unfetched(_) => {}
             }
         }
         for (_, body) in node.bodies() {
@@ -310,7 +310,7 @@ fn collect_keys(nodes: &[NodeSpec], seen: &mut HashSet<TypeId>, keys: &mut BTree
             match reference {
                 Referenced::Agent(agent) => keys.extend(agent.saved_key().cloned()),
                 Referenced::Workflow(spec) => collect_keys(&spec.nodes, seen, keys),
-                Referenced::Tool(_) => {}
+                Referenced::Tool(_) | Referenced::Unfetched(_) => {}
             }
         }
         for (_, body) in node.bodies() {

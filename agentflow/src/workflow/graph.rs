@@ -479,7 +479,7 @@ fn called_by(node: &NodeSpec) -> Vec<Arc<Spec>> {
     #[cfg(feature = "dynamic")]
     let called = called.chain(node.references.iter().filter_map(|referenced| match referenced {
         Referenced::Workflow(called) => Some(Arc::clone(called)),
-        Referenced::Tool(_) | Referenced::Agent(_) => None,
+        Referenced::Tool(_) | Referenced::Agent(_) | Referenced::Unfetched(_) => None,
     }));
     called.collect()
 }

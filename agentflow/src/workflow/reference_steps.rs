@@ -61,11 +61,12 @@ impl Callee {
     }
 
     /// What of it belongs to what a run began with. Tools of toolsets are fetched for each run; one whose policy has changed
-    /// fails its node.
+    /// fails its node. A toolset whose tools were not known is recorded: they stay unknown to the plan of the run.
     pub(super) fn referenced(&self) -> Option<Referenced> {
         match self {
             Self::Tool(tool) => Some(Referenced::Tool(Arc::clone(tool.definition()))),
-            Self::Fetched(..) | Self::Unfetched(..) => None,
+            Self::Fetched(..) => None,
+            Self::Unfetched(toolset, _) => Some(Referenced::Unfetched(Arc::clone(toolset.name()))),
             Self::Agent(agent) => Some(Referenced::Agent(agent.clone())),
             Self::LinkedAgent(agent) => Some(Referenced::Agent(agent.described())),
             Self::Workflow(spec) => Some(Referenced::Workflow(Arc::clone(spec))),

@@ -168,6 +168,8 @@ pub(super) enum Referenced {
     Tool(Arc<ToolDefinition>),
     Agent(ErasedAgent),
     Workflow(Arc<Spec>),
+    /// A tool of the toolset with this name, whose tools were not known.
+    Unfetched(Arc<str>),
 }
 
 /// A node that ends before another begins.

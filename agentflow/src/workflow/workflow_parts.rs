@@ -70,6 +70,7 @@ fn add_reference(referenced: &Referenced, seen: &mut Seen, definition: &mut Defi
     match referenced {
         Referenced::Tool(tool) => definition.add_tool(tool),
         Referenced::Agent(agent) => agent.add_parts(definition),
+        Referenced::Unfetched(toolset) => definition.add_unknown_toolset(toolset),
         Referenced::Workflow(called) if seen.workflows.insert(Arc::clone(&called.name)) => {
             definition.add(PartOf::Workflow, &called.name, Aspect::Plan, called.own_hash());
             add_callees(called, seen, definition);

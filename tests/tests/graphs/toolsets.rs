@@ -13,6 +13,7 @@ use agentflow::value::Encoded;
 use agentflow::workflow::Graph;
 use agentflow::{Approval, Error, RunId, async_trait};
 use agentflow_testing::{test_runtime, within};
+use agentflow_tests::Elsewhere;
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 
@@ -297,4 +298,96 @@ async fn a_node_fetches_the_tools_again_that_could_not_be_fetched_before() {
             }
         }
     }
+}
+
+/// Asks, tries a tool of the toolset, and reads a copy where that fails.
+fn asks_then_reads() -> Graph {
+    let read = |name: &str| json!({"kind": "tool", "name": name, "with": {"object": {}}});
+    graph(json!([
+        {"name": "asked", "does": {"ask": {"text": "now?"}}},
+        {"name": "read", "does": {"call": read("mcp.files.read")}, "edges": [{"from": "asked"}]},
+        {"name": "copy", "does": {"call": read("read_a_copy")}, "edges": [{"from": "read", "failed": true}]},
+        {"name": "out", "does": {"value": {"first": [{"from": "read"}, {"from": "copy"}]}}},
+    ]))
+}
+
+/// Starts a run while the toolset is away, or not, and leaves it at its question.
+async fn left_at_its_question(store: &MemoryStore, graph: &Graph, is_away: bool) -> RunId {
+    let files = Files::default();
+    files.away.store(is_away, Ordering::SeqCst);
+    let runtime = test_runtime().toolset(files).graph(graph.clone()).store(store.clone()).build();
+    let handle = runtime.start_named("tidy", empty()).await.unwrap();
+    within("the question", handle.asked()).await.unwrap().unwrap();
+    let run = handle.run_id().clone();
+    handle.abandon();
+    run
+}
+
+/// A process that continues the run of another one, with the default for changes.
+fn next_process(store: &MemoryStore, graph: &Graph, is_away: bool) -> (Files, Runtime) {
+    let files = Files::default();
+    files.away.store(is_away, Ordering::SeqCst);
+    let store = store.as_another_process();
+    (files.clone(), test_runtime().toolset(files).graph(graph.clone()).store(store).build())
+}
+
+#[tokio::test]
+async fn a_run_that_began_without_a_toolset_goes_on_when_it_is_back() {
+    for (is_away, expected) in [(false, "read of version 0"), (true, "read of a copy")] {
+        let (store, graph) = (MemoryStore::new(), asks_then_reads());
+        let run = left_at_its_question(&store, &graph, true).await;
+        let (files, runtime) = next_process(&store, &graph, is_away);
+        // What others have made of the graph meanwhile does not count.
+        if !is_away {
+            runtime.catalogue().await.check().unwrap();
+            assert_eq!(runtime.inspect(&run).await.unwrap().changed, None);
+        }
+        let handle = runtime.resume(&run).await.unwrap();
+        let question = within("the question", handle.asked()).await.unwrap().unwrap();
+        runtime.answer(&run, &question.path, &Approval::granted(), "ada").await.unwrap();
+        let output = within("the end", handle.result()).await.unwrap().decode::<String>().unwrap();
+        assert_eq!((output.as_str(), files.away.load(Ordering::SeqCst)), (expected, is_away));
+    }
+}
+
+#[tokio::test]
+async fn a_run_that_began_with_a_toolset_waits_until_it_is_back() {
+    let (store, graph) = (MemoryStore::new(), asks_then_reads());
+    let run = left_at_its_question(&store, &graph, false).await;
+    let (files, runtime) = next_process(&store, &graph, true);
+    let error = runtime.resume(&run).await.map(drop).unwrap_err();
+    assert!(matches!(error, Error::Toolset { .. }), "{error}");
+    files.away.store(false, Ordering::SeqCst);
+    let handle = runtime.resume(&run).await.unwrap();
+    let question = within("the question", handle.asked()).await.unwrap().unwrap();
+    runtime.answer(&run, &question.path, &Approval::granted(), "ada").await.unwrap();
+    let output = within("the end", handle.result()).await.unwrap();
+    assert_eq!(output.decode::<String>().unwrap(), "read of version 0");
+}
+
+/// The run keeps its first plan, but another graph is another definition.
+#[tokio::test]
+async fn only_the_tools_of_the_toolset_are_excepted() {
+    let (store, graph) = (MemoryStore::new(), asks_then_reads());
+    let run = left_at_its_question(&store, &graph, true).await;
+    let other = json!({"value": {"list": [{"from": "read"}]}});
+    let mut changed = serde_json::to_value(&graph).unwrap();
+    changed["nodes"][3]["does"] = other;
+    let (_, runtime) = next_process(&store, &serde_json::from_value(changed).unwrap(), false);
+    let error = runtime.resume(&run).await.map(drop).unwrap_err();
+    assert_eq!(error.kind(), FailureKind::DefinitionChanged, "{error}");
+    assert!(error.to_string().contains("`out`") && !error.to_string().contains("`read`"), "{error}");
+}
+
+/// A process that executes steps of the run has its tools.
+#[tokio::test]
+async fn a_worker_with_the_toolset_executes_steps_of_a_run_that_began_without_it() {
+    let (store, files) = (MemoryStore::new(), Files::default());
+    files.away.store(true, Ordering::SeqCst);
+    let read = graph(json!([{"name": "out", "does": tool("mcp.files.read")}]));
+    let worker = test_runtime().toolset(Files::default()).graph(read.clone()).store(store.clone()).build();
+    worker.catalogue().await.check().unwrap();
+    let executor = Elsewhere::on_task(worker);
+    let runtime = test_runtime().toolset(files).graph(read).store(store).executor(executor).build();
+    assert_eq!(run(&runtime).await.unwrap(), "read of version 0");
 }
