@@ -23,6 +23,8 @@ use crate::middleware::ToolHooks;
 use crate::panics;
 use crate::path::StepPath;
 use crate::run::{Around, Host};
+use crate::state::{EXIT, WITHOUT_OUTPUT};
+use crate::value::Encoded;
 
 /// Where calls are recorded: a step of a workflow, or the call of a tool in one.
 pub(crate) struct StepPlace {
@@ -266,13 +268,25 @@ impl StepPlace {
         }
     }
 
-    /// Returns the place of the caller if it is a round of a repetition, and the round is the step at a path.
+    /// Returns the innermost round of a repetition around the step at a path, if that step polls the caller. The round may
+    /// be the step itself, or a step in which the workflow of this one was begun.
     pub(crate) fn round(path: &StepPath) -> Option<Arc<Self>> {
-        Self::current().filter(|place| place.covered.is_round && !place.is_call() && place.cx.path() == path)
+        let mut place = Self::current().filter(|place| place.cx.path() == path)?;
+        while !place.is_call() {
+            if place.covered.is_round {
+                return Some(place);
+            }
+            place = place.order.outer.clone()?;
+        }
+        None
     }
 
-    /// Ends the round without an output. Whoever calls this must not continue the step.
+    /// Ends the round without an output, and with it the repetition. All that runs in the round is dropped: the caller must not
+    /// continue.
     pub(crate) fn end_without_output(&self) {
+        if let Ok(without_output) = Encoded::from_json(WITHOUT_OUTPUT.to_owned()) {
+            self.cx.run().states_or_new().change(self.cx.path(), EXIT, Some(without_output));
+        }
         self.said().without_output.store(true, Ordering::Relaxed);
     }
 

@@ -130,6 +130,55 @@ async fn exit_judged(cx: &Context, points: u8) -> Result<u8> {
     Ok(points)
 }
 
+async fn exit_same(points: u8) -> Result<u8> {
+    Ok(points)
+}
+
+/// The agent is not the last step, so the workflow has no output when the agent has none.
+#[workflow]
+async fn exit_judge_once(cx: &Context, points: u8) -> Result<u8> {
+    let before = exit_same(points).await?;
+    let judged = exit_judge(cx, before).await?;
+    let after = exit_same(judged).await?;
+    Ok(after)
+}
+
+#[workflow]
+async fn exit_judged_within(cx: &Context, points: u8) -> Result<u8> {
+    let points = repeat!(points, |points| exit_judge_once(cx, points), max = 9).await?;
+    Ok(points)
+}
+
+#[workflow]
+async fn exit_judged_deeper(cx: &Context, points: u8) -> Result<u8> {
+    let points = repeat!(
+        points,
+        |points| {
+            let before = exit_same(points).await?;
+            let judged = exit_judge_once(cx, before).await?;
+            judged
+        },
+        max = 9
+    )
+    .await?;
+    Ok(points)
+}
+
+#[workflow]
+async fn exit_judged_items(cx: &Context, points: u8) -> Result<u8> {
+    let points = repeat!(
+        points,
+        |points| {
+            let judged = map!(vec![points], |points| exit_judge(cx, points)).await?;
+            let first = exit_same(judged[0]).await?;
+            first
+        },
+        max = 9
+    )
+    .await?;
+    Ok(points)
+}
+
 #[tokio::test(start_paused = true)]
 async fn an_answer_with_a_type_is_not_asked_for_after_the_end_of_the_repetition() {
     // Beside the call an answer, nothing, and a text that is not an answer.
@@ -138,20 +187,22 @@ async fn an_answer_with_a_type_is_not_asked_for_after_the_end_of_the_repetition(
         (|| Turn::call("exit_loop", json!({})), 3),
         (|| Turn::text("I am done.").and_call("exit_loop", json!({})), 3),
     ];
-    for (last, expected) in turns {
+    let flows = [
+        exit_judged::workflow(),
+        exit_judged_within::workflow(),
+        exit_judged_deeper::workflow(),
+        exit_judged_items::workflow(),
+    ];
+    for (flow, (last, expected)) in flows.iter().flat_map(|flow| turns.iter().map(move |turn| (flow, *turn))) {
         let runtime = test_runtime().store(MemoryStore::new()).model(judge(last)).build();
-        let run = runtime.start(exit_judged::workflow(), 1).await.unwrap();
-        assert_eq!(run.result().await.unwrap(), expected);
+        let run = runtime.start(flow.clone(), 1).await.unwrap();
+        assert_eq!(run.result().await.unwrap(), expected, "{}", flow.name());
         check_events(&run.recorded()).unwrap();
-        let report = CrashTest::new(&exit_judged::workflow(), || 1)
-            .runtime(move |runtime| runtime.model(judge(last)))
-            .twice()
-            .run()
-            .await;
+        let report = CrashTest::new(flow, || 1).runtime(move |runtime| runtime.model(judge(last))).twice().run().await;
         assert!(report.crashes() > 30, "{report}");
-        let there = Runtime::builder().model(judge(last)).workflow(&exit_judged::workflow()).build();
+        let there = Runtime::builder().model(judge(last)).workflow(flow).build();
         let elsewhere = test_runtime().model(judge(last)).executor(Elsewhere::on_task(there)).build();
-        assert_eq!(exit_judged::workflow().run(&elsewhere, 1).await.unwrap(), expected);
+        assert_eq!(flow.run(&elsewhere, 1).await.unwrap(), expected, "{}", flow.name());
     }
 
     // Outside of a repetition there is no round before: the answer is asked for.
