@@ -1,5 +1,5 @@
 //! Refuses workflows with two agents that save their answers under one key and may run at the same time, or with two calls in one
-//! value that both need an approval. It is a separate test program, since it links a workflow that cannot be built.
+//! value that both need an approval, or with a call that cannot ask about its arguments. It is a separate test program, since it links a workflow that cannot be built.
 
 use agentflow::Workflow;
 use agentflow::prelude::*;
@@ -123,6 +123,23 @@ fn twice_stamp(papers: u32) -> u32 {
 async fn stamped(papers: u32) -> Result<u32> {
     let done = twice_stamp(papers) + twice_stamp(1);
     Ok(done)
+}
+
+#[workflow(name = "twice-once-stamped")]
+async fn stamped_once(papers: u32) -> Result<u32> {
+    let done = twice_stamp(papers + 1);
+    Ok(done)
+}
+
+/// The node would ask about the values that it reads, and not about the arguments of the call.
+#[tokio::test]
+async fn a_call_that_cannot_ask_about_its_arguments_is_refused() {
+    let error = stamped_once(1).await.unwrap_err().to_string();
+    assert_eq!(
+        error,
+        "the workflow `twice-once-stamped` cannot be built: the node `done` calls `twice_stamp`, which needs a person's \
+         approval and is not `async`, so it cannot ask about its arguments; make the tool `async`"
+    );
 }
 
 /// An approval covers one call.

@@ -213,18 +213,17 @@ impl KnownCall {
     fn sync_obstacle(&self, granted: bool) -> Result<(), Failure> {
         let covered = &self.place.covered;
         let (name, policy) = (&self.definition.name, self.policy());
-        let refused = |why: &str| {
-            let message = format!(
-                "`{name}` {why}, and it is not `async`, so it cannot wait within an expression; call it directly in a \
-                 `let` of the workflow, or make it `async`"
-            );
+        let refused = |why: &str, remedy: &str| {
+            let message =
+                format!("`{name}` {why}, and it is not `async`, so it cannot wait within an expression; {remedy}");
             Err(Failure::new(FailureKind::Build, message))
         };
         if self.needs_approval() && !granted && !self.place.takes_approval() {
-            return refused("needs a person's approval");
+            return refused("needs a person's approval", "make it `async`");
         }
         if !policy.is_repeatable() && !covered.once && self.place.cx.run().log.is_durable() {
-            return refused("writes and may not be repeated, so its start must be kept before it begins");
+            let why = "writes and may not be repeated, so its start must be kept before it begins";
+            return refused(why, "call it directly in a `let` of the workflow, or make it `async`");
         }
         Ok(())
     }

@@ -465,7 +465,7 @@ impl Builder {
         let tools = CalledTools::of_node(&node);
         let (asked, mut policy) = (node.policy.repeatable, node.policy);
         let call = if node.text.is_empty() { node.call } else { node.text };
-        self.problems.extend(tools.problem(&name, &node.callees));
+        self.problems.extend(tools.problem(&name, &node.callees, &policy));
         let question = tools.apply(&mut policy, kind, call);
         // Nor can the start of a call within an expression be kept, when it cannot wait: the node's start is kept for it.
         let is_once = tools.is_once() || node.callees.iter().any(|callee| super::callee::is_once_and_sync(*callee));

@@ -39,15 +39,29 @@ impl CalledTools {
         Self { callee: first.copied().filter(|_| is_one), policies, asking: None }
     }
 
-    /// Reports a node with several calls that need an approval and cannot wait for it: an approval covers one call.
-    pub(super) fn problem(&self, name: &str, callees: &[TypeId]) -> Option<String> {
-        let asking = callees.iter().filter(|callee| callee::asks_and_is_sync(**callee)).count();
-        (asking > 1 && !self.policies.is_empty()).then(|| {
-            format!(
-                "the node `{name}` makes {asking} calls to each of which a person must agree, and a tool that is not `async` \
-                 cannot wait in the middle of it; give each call a `let` of its own, or make the tool `async`"
-            )
-        })
+    /// Reports calls that need an approval and cannot wait for it. The node cannot ask in their place, since it does not know
+    /// their arguments, unless its author has written the question: such an approval covers one call.
+    pub(super) fn problem(&self, name: &str, callees: &[TypeId], policy: &NodePolicy) -> Option<String> {
+        let asking: Vec<&TypeId> = callees.iter().filter(|callee| callee::asks_and_is_sync(**callee)).collect();
+        if self.policies.is_empty() {
+            return None;
+        }
+        match asking.as_slice() {
+            [] => None,
+            [one] if policy.approve.is_none() => {
+                let tool = callee::tool_definition(**one).map(|tool| tool.name.clone()).unwrap_or_default();
+                Some(format!(
+                    "the node `{name}` calls `{tool}`, which needs a person's approval and is not `async`, so it cannot ask \
+                     about its arguments; make the tool `async`"
+                ))
+            }
+            [_] => None,
+            several => Some(format!(
+                "the node `{name}` makes {} calls to each of which a person must agree, and a tool that is not `async` \
+                 cannot wait in the middle of it; make the tool `async`",
+                several.len()
+            )),
+        }
     }
 
     /// Applies the policies of the tools to settings that the node leaves open. Returns the question that the call itself asks.

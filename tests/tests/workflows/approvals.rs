@@ -29,13 +29,6 @@ async fn asks_remind(level: u32) -> Result<u32> {
     Ok(level + 1)
 }
 
-/// The same, by a function that cannot wait.
-#[tool(approve)]
-fn asks_stamp(level: u32) -> u32 {
-    SENT.with_borrow_mut(|sent| sent.push(level));
-    level + 1
-}
-
 async fn broken(level: u32) -> Result<u32> {
     Err(agentflow::Error::Lost { reason: format!("no {level}") })
 }
@@ -420,22 +413,6 @@ async fn a_grant_of_the_tool_at_the_start_of_the_run_replaces_the_question() {
 }
 
 #[workflow]
-async fn stamps(level: u32) -> Result<u32> {
-    let done = asks_stamp(level + 1);
-    Ok(done)
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_tool_that_cannot_wait_is_asked_about_by_its_node_alone() {
-    let runtime = test_runtime().store(MemoryStore::new()).build();
-    let run = runtime.start(stamps::workflow(), 1).await.unwrap();
-    let question = asked(&run).await.unwrap();
-    assert_eq!((&*question.path, question.about.as_str(), sent()), ("done", r#"{"level":1}"#, vec![]));
-    run.approve("done", Approval::granted(), "ada").await.unwrap();
-    assert_eq!((run.result().await.unwrap(), sent()), (3, vec![2]));
-}
-
-#[workflow]
 async fn asks_whether(level: u32) -> Result<u32> {
     let approval = gate!("remind {level}?").await?;
     Ok(u32::from(approval.is_granted()))
@@ -446,7 +423,7 @@ async fn asks_whether(level: u32) -> Result<u32> {
 async fn a_question_that_nobody_can_answer_is_an_error() {
     let mut flows: Vec<Flow> = flows().into_iter().map(|(flow, _)| flow).collect();
     flows.retain(|flow| flow.name() != "asks_in_a_race");
-    flows.extend([stamps::workflow(), asks_whether::workflow(), asks_in_words::workflow()]);
+    flows.extend([asks_whether::workflow(), asks_in_words::workflow()]);
     let context = Context::detached();
     let runtime = test_runtime().build();
     for flow in flows {
