@@ -5,12 +5,12 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use agentflow::RunId;
-use agentflow::a2a::{A2aClient, A2aClientBuilder, A2aError};
+use agentflow::a2a::{A2aClient, A2aClientBuilder, A2aContent, A2aError};
 use agentflow::a2a_server::A2aServer;
 use agentflow::agent::RunRequest;
 use agentflow::message::ToolCall;
 use agentflow::prelude::*;
-use agentflow::serde_json::{Value, json};
+use agentflow::serde_json::{self, Value, json};
 use agentflow::store::{MemoryStore, RunFilter, SqliteStore};
 use agentflow::value::Encoded;
 use agentflow::workflow::Graph;
@@ -18,6 +18,7 @@ use agentflow_testing::{A2aTurn, ScriptedA2a, ScriptedModel, Turn, within};
 use agentflow_tests::{Process, test_as_process};
 
 use crate::a2a_served::serve;
+use crate::loopback_server::{Server, json_of};
 
 fn client(far: &ScriptedA2a) -> A2aClientBuilder {
     let near = far.clone();
@@ -416,4 +417,46 @@ async fn a_model_reads_the_data_and_its_text_becomes_the_answer_of_the_server() 
     let message = agent.client.answer("t-1", "no").await.unwrap();
     assert_eq!(json!(message)["parts"], adk_response("adk_request_confirmation", json!({"confirmed": false})));
     assert!(matches!(agent.client.answer("t-1", "?").await, Err(A2aError::Question { .. })));
+}
+
+/// A server like LangGraph's: a task that waits does not show its question, and its thread does, if it can be reached.
+fn langgraph(request: &str, has_threads: bool) -> Vec<u8> {
+    let (head, body) = request.split_once("\r\n\r\n").unwrap();
+    let host = head.lines().find_map(|line| line.to_lowercase().strip_prefix("host: ").map(ToOwned::to_owned)).unwrap();
+    if head.starts_with("GET /apps/a2a/worker/.well-known/") {
+        let interface = json!({"url": format!("http://{host}/apps/a2a/worker"), "protocolBinding": "JSONRPC",
+            "protocolVersion": "1.0"});
+        return json_of(&json!({"name": "Worker", "description": "Works.", "version": "1", "capabilities": {},
+            "defaultInputModes": ["text/plain"], "defaultOutputModes": ["text/plain"], "skills": [],
+            "supportedInterfaces": [interface]}));
+    }
+    if head.starts_with("GET /apps/threads/c-1 ") && has_threads {
+        let call = json!({"name": "delete", "args": {"path": "/tmp/x"}, "description": "?"});
+        let value = json!({"action_requests": [call], "review_configs": []});
+        return json_of(&json!({"thread_id": "c-1", "interrupts": {"task": [{"id": "i-1", "value": value}]}}));
+    }
+    let id = serde_json::from_str::<Value>(body).map_or(Value::Null, |body| body["id"].clone());
+    let task = json!({"kind": "task", "id": "c-1:t-1", "contextId": "c-1", "status": {"state": "TASK_STATE_INPUT_REQUIRED"},
+        "history": [{"role": "ROLE_USER", "messageId": "m", "parts": [{"kind": "text", "text": "delete /tmp/x"}]}]});
+    json_of(&json!({"jsonrpc": "2.0", "id": id, "result": task}))
+}
+
+/// The client of another process did not receive the question, which this server shows once.
+#[tokio::test]
+async fn a_question_of_langgraph_is_read_from_the_thread_of_its_task() {
+    let decision = |kind: &str| json!({"resume": {"decisions": [{"type": kind}]}});
+    let server = Server::start(|request| langgraph(request, true)).await;
+    for (text, expected) in [("yes", decision("approve")), ("no", decision("reject"))] {
+        let client = A2aClient::at("worker", server.url("/apps/a2a/worker")).bearer("sesame").build().unwrap();
+        let answer = within("the answer", client.answer("c-1:t-1", text)).await.unwrap();
+        assert_eq!(answer.parts[0].content, A2aContent::Data(expected));
+        assert_eq!((answer.task_id.as_deref(), answer.context_id.as_deref()), (Some("c-1:t-1"), Some("c-1")));
+        let asked = server.asked();
+        assert_eq!(asked.len(), 3, "{asked:#?}");
+        assert!(asked.iter().all(|request| request.to_lowercase().contains("authorization: bearer sesame")));
+    }
+    let server = Server::start(|request| langgraph(request, false)).await;
+    let client = A2aClient::at("worker", server.url("/apps/a2a/worker")).build().unwrap();
+    let error = within("the answer", client.answer("c-1:t-1", "yes")).await.unwrap_err();
+    assert!(error.to_string().contains("does not show its question again"), "{error}");
 }

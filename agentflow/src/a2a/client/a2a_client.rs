@@ -118,7 +118,8 @@ impl A2aClient {
     }
 
     /// Builds the message that answers the question of a task with a text, in the form that its server expects: a function response
-    /// for google-adk, a value to resume with for LangGraph, text for others. The task is fetched, and the message is not sent
+    /// for google-adk, a value to resume with for LangGraph, text for others. The task is fetched, of LangGraph also the thread
+    /// with its question, which the task does not show again. The message is not sent
     /// yet. For an approval, the text is `yes` or `no`; of several questions it is a JSON array of answers.
     ///
     /// # Errors

@@ -8,6 +8,7 @@ use tokio::time::{sleep, timeout};
 
 use super::super::{A2aAnswer, A2aMessage, A2aRole, A2aTask, A2aTaskState, A2aUpdate};
 use super::a2a_error::A2aError;
+use super::langgraph_thread::with_thread_questions;
 use super::operation::Operation;
 use super::peer::Peer;
 use super::task_question::{NO_QUESTION, NOT_SHOWN, parts_from_text, questions_of};
@@ -131,11 +132,17 @@ pub(super) async fn answer_message(peer: &Peer, task: &str, text: String) -> Res
     };
     // Not every server shows its question a second time.
     let asking = match questions_of(&shown) {
-        Err(NO_QUESTION) => match peer.remembered(task) {
-            Some(asking) => asking,
-            None if has_said(&shown) => return Ok(plain()),
-            None => return Err(peer.unanswerable(NOT_SHOWN)),
-        },
+        Err(NO_QUESTION) => {
+            let asking = match peer.remembered(task) {
+                None => with_thread_questions(peer, &shown).await,
+                remembered => remembered,
+            };
+            match asking {
+                Some(asking) => asking,
+                None if has_said(&shown) => return Ok(plain()),
+                None => return Err(peer.unanswerable(NOT_SHOWN)),
+            }
+        }
         _ => shown,
     };
     let parts = parts_from_text(&asking, &text).map_err(|problem| peer.unanswerable(problem))?;

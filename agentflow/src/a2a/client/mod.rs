@@ -4,6 +4,7 @@ mod a2a_client;
 mod a2a_error;
 mod asked;
 mod card_choice;
+mod langgraph_thread;
 mod memory_link;
 mod operation;
 mod peer;

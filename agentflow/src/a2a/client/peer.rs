@@ -194,6 +194,21 @@ impl Peer {
         }
     }
 
+    /// Fetches a document of JSON that the agent's server has beside the protocol.
+    pub(super) async fn document(&self, url: Url, name: &'static str) -> Result<Value, A2aError> {
+        let request = self.client(&url)?.get(url).header(ACCEPT, "application/json");
+        let (response, deadline) = self.exchange(request, name).await?;
+        let (status, location) = (response.status(), location_of(&response));
+        let body = self.body(response, deadline, name).await?;
+        if !status.is_success() {
+            return Err(self.refused(name, status.as_u16(), location, &body));
+        }
+        let read = serde_json::from_slice(&body);
+        let mut value: Value = read.map_err(|error| self.wrong(name, format!("it is not JSON: {error}")))?;
+        self.hidden.mask_value(&mut value);
+        Ok(value)
+    }
+
     async fn request(&self, operation: &Operation) -> Result<(Response, Binding, u64, Instant), A2aError> {
         let chosen = self.chosen().await?;
         let id = self.requests.fetch_add(1, Ordering::Relaxed) + 1;

@@ -31,7 +31,7 @@ const ADK_INPUT: &str = "adk_request_input";
 /// The function by which google-adk asks for credentials.
 const ADK_CREDENTIAL: &str = "adk_request_credential";
 /// The name of the artifact with the questions of a LangGraph agent.
-const LANGGRAPH_ARTIFACT: &str = "Interrupt";
+pub(super) const LANGGRAPH_ARTIFACT: &str = "Interrupt";
 /// The field with the calls that LangChain asks to decide about.
 const LANGCHAIN_CALLS: &str = "action_requests";
 

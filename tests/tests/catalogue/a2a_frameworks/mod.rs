@@ -28,6 +28,7 @@ const LANGGRAPH_WORKER: &str = "8a38ed27-f6a4-513f-9486-f719f523ada2";
 
 /// A server of a framework with an agent, and a client of it. Dropping it ends the server.
 struct Far {
+    url: String,
     client: A2aClient,
     _process: Process,
     _folder: Option<TempDir>,
@@ -102,7 +103,8 @@ impl Far {
     }
 
     fn at(url: &str, process: Process, folder: Option<TempDir>) -> Self {
-        Self { client: A2aClient::at("worker", url).build().unwrap(), _process: process, _folder: folder }
+        let client = A2aClient::at("worker", url).build().unwrap();
+        Self { url: url.to_owned(), client, _process: process, _folder: folder }
     }
 
     /// Sends a message and waits for the end of its task, or for a question.
@@ -179,10 +181,19 @@ impl Far {
 
     /// Has the agent call `delete`, answers its question with a text, and returns the text that follows.
     async fn decide_by_text(&self, text: &str) -> String {
+        self.decided_by(&self.client, text).await
+    }
+
+    /// The same, when the client that answers has not received the question.
+    async fn decide_in_another_process(&self, text: &str) -> String {
+        let other = A2aClient::at("worker", &self.url).build().unwrap();
+        self.decided_by(&other, text).await
+    }
+
+    async fn decided_by(&self, client: &A2aClient, text: &str) -> String {
         let asked = self.ask(A2aMessage::user_text("delete /tmp/x")).await;
-        let answer =
-            within("the form of the answer", self.client.answer(&asked.task().unwrap().id, text)).await.unwrap();
-        self.ask(answer).await.text()
+        let answer = within("the form of the answer", client.answer(&asked.task().unwrap().id, text)).await.unwrap();
+        within("the answer", client.ask(&answer)).await.unwrap().text()
     }
 }
 
@@ -226,6 +237,10 @@ async fn langgraph() {
     assert_eq!(far.decide("granted").await, "done: deleted /tmp/x");
     // The server does not show its question again: the client remembers it.
     assert_eq!(far.decide_by_text("yes").await, "done: deleted /tmp/x");
+    // A client that did not receive the question finds it in the thread.
+    assert_eq!(far.decide_in_another_process("yes").await, "done: deleted /tmp/x");
+    let rejected = far.decide_in_another_process("no").await;
+    assert!(rejected.starts_with("done: User rejected the tool call"), "{rejected}");
     let rejected = far.decide("denied").await;
     assert!(rejected.starts_with("done: User rejected the tool call"), "{rejected}");
     // The server ends the stream of a cancelled task as if the task had completed.
