@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
 
-use proc_macro2::{Ident, TokenStream, TokenTree};
+use proc_macro2::{Ident, Span, TokenStream, TokenTree};
 use quote::{quote, quote_spanned};
 use syn::parse::Parser;
 use syn::punctuated::Punctuated;
@@ -51,6 +51,37 @@ pub(crate) fn tool_refs(input: TokenStream) -> TokenStream {
     }
 }
 
+/// An item of a tool in an expansion.
+#[derive(Clone, Copy)]
+pub(crate) enum ToolItem {
+    /// The tool itself.
+    Tool,
+    /// The types of its parameters.
+    Takes,
+    /// The names of its parameters.
+    Parameters,
+}
+
+impl ToolItem {
+    /// The item of the trait `PathTool`.
+    fn member(self) -> TokenStream {
+        match self {
+            Self::Tool => quote!(tool()),
+            Self::Takes => quote!(TAKES),
+            Self::Parameters => quote!(PARAMETERS),
+        }
+    }
+
+    /// The function that returns the same for a value and a type of one name.
+    fn function(self) -> TokenStream {
+        match self {
+            Self::Tool => quote!(tool_of),
+            Self::Takes => quote!(takes_of),
+            Self::Parameters => quote!(parameters_of),
+        }
+    }
+}
+
 /// An expression that is the tool of a path.
 ///
 /// `<path as PathTool>` would be a poor error for a plain function: the path names no type. Therefore the path is imported
@@ -60,29 +91,43 @@ pub(crate) fn linked(path: &Path, private: &TokenStream, errors: &mut Errors) ->
     if let Some(segment) = path.segments.iter().find(|segment| !matches!(segment.arguments, PathArguments::None)) {
         errors.at(&segment.arguments, "a tool is not generic; write the function's path alone");
     }
-    item(path, private, &quote!(tool()))
+    item(path, private, ToolItem::Tool)
 }
 
 /// Something of the tool of a path, as an expression.
-pub(crate) fn item(path: &Path, private: &TokenStream, item: &TokenStream) -> TokenStream {
+pub(crate) fn item(path: &Path, private: &TokenStream, item: ToolItem) -> TokenStream {
     let span = ends(path).0;
     let fallback = quote! {
         #[allow(unused_imports, clippy::wildcard_imports)]
         use #private::plain::*;
     };
-    let found = quote_spanned! {span=>
+    let import = quote_spanned! {span=>
         #[allow(unused_imports)]
         use #path as PlainFunction;
-        <PlainFunction as #private::PathTool>::#item
     };
+    let (member, function) = (item.member(), item.function());
     match path.get_ident() {
         // The message about a plain function suggests an import of this tool.
-        Some(name) if OF_AGENTFLOW.iter().any(|known| name == known) => quote_spanned!(span=> { #fallback #found }),
-        // For an unresolved value, unlike an unresolved import, the compiler suggests a similar name. Because of the inner
-        // block, an unresolved import does not fall back to the plain function.
-        Some(name) if !is_tool(name) && !name.to_string().starts_with(char::is_uppercase) => {
-            quote_spanned!(span=> { #fallback { let _ = #name; #found } })
+        Some(name) if OF_AGENTFLOW.iter().any(|known| name == known) => {
+            quote_spanned!(span=> { #fallback #import <PlainFunction as #private::PathTool>::#member })
         }
-        _ => quote_spanned!(span=> { #fallback { #found } }),
+        // The name may be misspelt, and then the unresolved value is the only error, since the compiler suggests a similar name
+        // for it. The macro of the same name lets the import succeed, and the required trait depends on the type of the value,
+        // so that the compiler leaves its error out.
+        Some(name) if !is_tool(name) && !name.to_string().starts_with(char::is_uppercase) => {
+            let value = Ident::new("function", Span::mixed_site());
+            quote_spanned! {span=> {
+                #fallback
+                let #value = &#name;
+                {
+                    #[allow(unused_macros)]
+                    macro_rules! #name { () => {} }
+                    #import
+                    #private::#function::<_, PlainFunction>(#value)
+                }
+            }}
+        }
+        // Because of the inner block, an unresolved import does not fall back to the plain function.
+        _ => quote_spanned!(span=> { #fallback { #import <PlainFunction as #private::PathTool>::#member } }),
     }
 }

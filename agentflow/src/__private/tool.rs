@@ -242,6 +242,31 @@ pub trait PathTool: Send + Sync + Sized + 'static {
     fn function() -> TypeId;
 }
 
+/// A value of the name that a tool has: its function. The tool is unknown as long as the type of the value is, so a misspelt
+/// name is one error.
+pub trait FunctionOf<T> {
+    type Tool: PathTool;
+}
+
+impl<F, T: PathTool> FunctionOf<T> for F {
+    type Tool = T;
+}
+
+/// Returns the tool of a name.
+pub fn tool_of<F: FunctionOf<T>, T>(_: &F) -> &'static LinkedTool {
+    F::Tool::tool()
+}
+
+/// Returns the types of the parameters of the tool with a name.
+pub const fn takes_of<F: FunctionOf<T>, T>(_: &F) -> PhantomData<fn(<F::Tool as PathTool>::Parameters)> {
+    PhantomData
+}
+
+/// Returns the names of the parameters of the tool with a name.
+pub const fn parameters_of<F: FunctionOf<T>, T>(_: &F) -> &'static [&'static str] {
+    <F::Tool as PathTool>::PARAMETERS
+}
+
 /// The call of a tool's function, when a step of a workflow polls the caller and the call is recorded below it. Outside
 /// of a step this is one look at the task.
 #[inline]
