@@ -43,7 +43,7 @@ pub use self::adapter::openai::chat as openai_chat;
 #[cfg(feature = "openai-responses")]
 pub use self::adapter::openai::responses as openai_responses;
 pub(crate) use self::adapter::providers::named as provider_named;
-pub(crate) use self::adapter::providers::{says_provider, telemetry_name};
+pub(crate) use self::adapter::providers::{full_name, says_provider, telemetry_name};
 pub(crate) use self::adapter::{ModelServer, built_in, built_in_providers, problem_of_provider};
 pub use self::model_error::{ModelError, ModelErrorKind, TimeoutKind};
 pub use self::model_request::{ModelRequest, ModelSettings, PromptCache, ToolChoice};

@@ -60,7 +60,7 @@ impl FromStr for ModelRef {
             }
             return Ok(Self::new(provider, model));
         }
-        let provider = providers::of_model(text).ok_or_else(|| ModelRefError::unreadable(text))?;
+        let provider = providers::of_model(text).ok_or_else(|| ModelRefError::of_no_provider(text))?;
         Ok(Self::new(provider.name, text))
     }
 }
@@ -76,6 +76,13 @@ pub struct ModelRefError {
 impl ModelRefError {
     fn unreadable(name: &str) -> Self {
         Self { name: name.to_owned(), problem: "name its provider too, as in `openai-chat/gpt-5-mini`".to_owned() }
+    }
+
+    /// A bare name from which no provider follows.
+    fn of_no_provider(name: &str) -> Self {
+        let Some(prefix) = providers::near_prefix(name) else { return Self::unreadable(name) };
+        let problem = format!("no provider has models of such names; did you mean `{prefix}..`?");
+        Self { name: name.to_owned(), problem }
     }
 
     pub(crate) fn unusable(model: &ModelRef, problem: impl Into<String>) -> Self {

@@ -27,7 +27,7 @@ use super::runtime_builder::RuntimeBuilder;
 use crate::definition::Changes;
 #[cfg(feature = "documents")]
 use crate::document::{DocumentError, read_values};
-use crate::model::{ModelRef, ModelServer, SecretProvider};
+use crate::model::{ModelRef, ModelServer, SecretProvider, full_name};
 use crate::store::StoreError;
 use crate::tool::ToolsetRef;
 
@@ -347,6 +347,7 @@ impl RuntimeBuilder {
 
     /// Adds a provider. If its entry cannot be used, opening a model fails with the reason.
     fn configured_provider(mut self, name: String, server: Result<ModelServer, ConfigProblem>) -> Self {
+        let name = full_name(&name).to_owned();
         self.given.providers.push((name.as_str().into(), Origin::Configuration));
         let open = move |model: &ModelRef, secrets: &Arc<dyn SecretProvider>| match &server {
             Ok(server) => server.open(model.model(), secrets).map_err(|error| error.message().to_owned()),

@@ -14,9 +14,9 @@ use super::given_now::given_now;
 use super::graphs::{GivenGraph, calls_itself, could_have, found, unknown_tool};
 use crate::agent::{AgentModels, ErasedAgent, linked_agents};
 use crate::document::{Described, Document, DocumentError, DocumentTypes, OfGraph, Problem, Source, included};
-use crate::model::ModelRef;
+use crate::model::{ModelRef, problem_of_provider};
 use crate::run::Host;
-use crate::text::{OneLine, did_you_mean, nearest};
+use crate::text::{OneLine, nearest};
 use crate::text_tree::Misread;
 use crate::tool::{BUILT_IN, IntoTools, ToolList, ToolRef, ToolsetRef, built_in, linked_tools};
 use crate::workflow::of_graph::Resolve;
@@ -278,9 +278,10 @@ impl Runtime {
         if !named.is_empty() {
             let providers = self.model_providers().await;
             let known = || providers.iter().map(|provider| &*provider.name);
-            for (agent, model) in named.iter().filter(|(_, model)| !known().any(|name| name == model.provider())) {
-                let (model, near) = (model.provider(), did_you_mean(nearest(model.provider(), known())));
-                sentences.push(format!("the agent `{agent}`: `{model}` does not name a provider of models{near}"));
+            for (agent, model) in &named {
+                if let Some(problem) = problem_of_provider(model.provider(), known()) {
+                    sentences.push(format!("the agent `{agent}`: {problem}"));
+                }
             }
         }
         let mut of_graphs = Vec::new();

@@ -439,8 +439,8 @@ impl TaskAgentConfig {
         empty("agent_config.tools", &self.tools, "the program gives tools to the agent, and a task brings none")?;
         left_out("agent_config.adk_config", self.adk_config.as_ref(), "it is for another framework")?;
         let name = checked_id("agent_config.agent_id", &self.agent_id)?;
-        if self.model.parse::<ModelRef>().is_err() {
-            return Err(wrong("agent_config.model", "it is not the name of a model, such as `openai-chat/gpt-5-mini`"));
+        if let Err(error) = self.model.parse::<ModelRef>() {
+            return Err(wrong("agent_config.model", &error.to_string()));
         }
         let settings = ModelSettings::default();
         let settings = self.temperature.into_iter().fold(settings, ModelSettings::temperature);

@@ -198,3 +198,47 @@ fn logs_are_shown_of_one_run() {
     let wrong = alone(&["list", "--log-run", "a]b"]).run();
     assert!(wrong.code == Some(1) && wrong.stderr.contains("cannot be the id of a run"), "{wrong:#?}");
 }
+
+/// A document of the form `agents` whose only agent has a model.
+fn greets(model: &str) -> String {
+    let agent = json!({"name": "greeter", "model": model, "instruction": "Greet."});
+    let order = json!({"type": "sequential", "agents": ["greeter"]});
+    json!({"name": "greets", "agents": [agent], "orchestration": order}).to_string()
+}
+
+#[test]
+fn every_known_provider_is_named_in_documents_configurations_and_variables() {
+    let place = Place::new();
+    for (model, variable, name) in [
+        ("deepseek/deepseek-reasoner", "DEEPSEEK", "deepseek-reasoner"),
+        ("deepseek-chat", "DEEPSEEK", "deepseek-chat"),
+        ("ollama/llama3:8b", "OLLAMA", "llama3:8b"),
+        ("openrouter/maker/small", "OPENROUTER", "maker/small"),
+    ] {
+        let server = FakeProvider::start(ProviderFormat::OpenAiChat, vec![FakeReply::text("Hello."); 4]).unwrap();
+        let own = write(&place, "own.json", &greets(model));
+        let other = write(&place, "other.json", &greets("anthropic/claude-sonnet-4-5"));
+        let config = write(&place, "agentflow.json", &json!({"model": model}).to_string());
+        let of_agent = json!({"greeter": model}).to_string();
+        let run = |document: &str| {
+            let command = alone(&["run", document, "--task", "Hi"]);
+            command.env(&format!("{variable}_BASE_URL"), &server.base_url()).env(&format!("{variable}_API_KEY"), "k")
+        };
+        for command in [
+            run(&own),
+            run(&other).args(["--config", &config]),
+            run(&other).env("AGENTFLOW_MODEL", model),
+            run(&other).env("AGENTFLOW_AGENT_MODELS", &of_agent),
+        ] {
+            let ended = command.run();
+            assert_eq!((ended.code, ended.stdout.trim()), (Some(0), "Hello."), "{model}: {ended:#?}");
+        }
+        let asked: Vec<Value> = server.requests().iter().map(|request| request["model"].clone()).collect();
+        assert_eq!(asked, vec![json!(name); 4]);
+        assert_eq!(server.refusals(), Vec::<String>::new());
+    }
+    let wrong = write(&place, "wrong.json", &greets("olama/llama3"));
+    let ended = alone(&["validate", &wrong]).run();
+    assert_eq!(ended.code, Some(1), "{ended:#?}");
+    assert!(format!("{}{}", ended.stdout, ended.stderr).contains("did you mean `ollama`?"), "{ended:#?}");
+}

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use agentflow::prelude::*;
 use agentflow::runtime::{Changes, ConfigError, RuntimeConfig};
-use agentflow_testing::ScriptedModel;
+use agentflow_testing::{FakeProvider, FakeReply, ProviderFormat, ScriptedModel};
 use serde_json::json;
 
 use crate::documents::{places, run};
@@ -146,4 +146,66 @@ async fn a_builder_takes_a_configuration_over() {
     let error = Runtime::builder().config(wrong).await.map(drop).unwrap_err();
     assert!(matches!(error, ConfigError::Store(_)), "{error}");
     assert!(error.to_string().starts_with("the store of the configuration cannot be opened: "), "{error}");
+}
+
+/// Greet.
+#[agent(model = "ollama/llama3")]
+async fn greet_by_ollama(cx: &Context) -> Result<String>;
+
+/// Greet.
+#[agent(model = "deepseek-chat")]
+async fn greet_by_deepseek(cx: &Context) -> Result<String>;
+
+/// Greet.
+#[agent(model = "openrouter/maker/small")]
+async fn greet_by_openrouter(cx: &Context) -> Result<String>;
+
+/// Greet.
+#[agent(model = "openai/gpt-5-mini")]
+async fn greet_by_openai(cx: &Context) -> Result<String>;
+
+/// A known provider needs neither a format nor, by its short name, another entry.
+#[tokio::test]
+async fn names_of_providers_mean_the_same_in_attributes_and_configurations() {
+    let greetings = ["ollama", "deepseek", "openrouter", "openai", "document"].map(FakeReply::text);
+    let server = FakeProvider::start(ProviderFormat::OpenAiChat, greetings).unwrap();
+    let entry = json!({"base_url": server.base_url(), "key": "sesame-street"});
+    let providers = json!({"ollama": entry, "deepseek": entry, "openrouter": entry, "openai": entry});
+    let config = RuntimeConfig::read("it.json", &json!({"providers": providers}).to_string()).unwrap();
+    let runtime = Runtime::builder().config(config).await.unwrap().build();
+    let cx = runtime.context();
+    assert_eq!(greet_by_ollama(&cx).await.unwrap(), "ollama");
+    assert_eq!(greet_by_deepseek(&cx).await.unwrap(), "deepseek");
+    assert_eq!(greet_by_openrouter(&cx).await.unwrap(), "openrouter");
+    assert_eq!(greet_by_openai(&cx).await.unwrap(), "openai");
+    let names: Vec<String> = server.requests().iter().map(|request| request["model"].to_string()).collect();
+    assert_eq!(names, [r#""llama3""#, r#""deepseek-chat""#, r#""maker/small""#, r#""gpt-5-mini""#]);
+}
+
+#[tokio::test]
+async fn a_known_provider_has_its_own_server_unless_another_is_named() {
+    let text =
+        "providers: {deepseek: {key: k}, openrouter: {format: anthropic}, lab: {base_url: 'http://127.0.0.1:1'}}";
+    let config = RuntimeConfig::read("it.yaml", text).unwrap();
+    let runtime = Runtime::builder().config(config).await.unwrap().build();
+    let provider = |name: &str| runtime.model(name).unwrap().info().provider.to_string();
+    assert_eq!(provider("deepseek/deepseek-chat"), "deepseek");
+    assert_eq!(provider("openrouter/claude-x"), "anthropic");
+    assert_eq!(provider("lab/small"), "openai-chat");
+}
+
+#[test]
+fn an_unknown_provider_is_named_with_the_nearest_one_or_a_remedy() {
+    let error = |name: &str| match Runtime::default().model(name) {
+        Ok(_) => panic!("{name} is known"),
+        Err(error) => error.to_string(),
+    };
+    for (name, says) in [
+        ("olama/llama3", "no adapter is called `olama`; did you mean `ollama`?"),
+        ("deepsek-chat", "no provider has models of such names; did you mean `deepseek-..`?"),
+        ("mistral/large", "a host adds its own with `Runtime::builder().model_provider(..)`"),
+        ("mistral", "name its provider too, as in `openai-chat/gpt-5-mini`"),
+    ] {
+        assert!(error(name).ends_with(says), "{}", error(name));
+    }
 }

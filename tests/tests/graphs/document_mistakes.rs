@@ -321,13 +321,13 @@ const TOGETHER: &[(&str, &[&str])] = &[
     (
         "name: a\nagents:\n  - {name: x, model: opnai/m, instruction: 'See {y', tools: [doc_serach]}\n  - {name: y, model: opnai-chat/m, instruction: 'See {xx}', output_kye: k}\n  - {name: z, model: opnai-chat/m, tools: [doc_serach]}\norchestration: {type: sequential, agents: [x, y, z]}\na2a: {skils: []}\n",
         &[
-            "3:22: the agent `x`: `opnai` does not name a provider of models",
+            "3:22: the agent `x`: no adapter is called `opnai`; did you mean `openai`?",
             "3:49: the `{` at byte 4 has no `}` on its line; write `{{` for a brace",
             "3:62: the agent `x`: this program knows no tool `doc_serach`; did you mean `doc_search`?",
-            "4:22: the agent `y`: `opnai-chat` does not name a provider of models; did you mean `openai-chat`?",
+            "4:22: the agent `y`: no adapter is called `opnai-chat`; did you mean `openai-chat`?",
             "4:54: the agent `y` is shown `xx`, and no agent before it gives it; did you mean `x`?",
             "4:61: an agent has no `output_kye`; did you mean `output_key`?",
-            "5:22: the agent `z`: `opnai-chat` does not name a provider of models; did you mean `openai-chat`?",
+            "5:22: the agent `z`: no adapter is called `opnai-chat`; did you mean `openai-chat`?",
             "5:44: the agent `z`: this program knows no tool `doc_serach`; did you mean `doc_search`?",
             "7:7: `a2a` has no `skils`; did you mean `skills`?",
         ],

@@ -461,8 +461,7 @@ async fn mistakes_of_a_document_of_agents() {
     );
     let document = read(&TRACKER.replacen("openai-chat/", "openai-chatt/", 1));
     let error = Runtime::default().check(&document).await.unwrap_err();
-    let unknown =
-        "6:12: the agent `fetcher`: `openai-chatt` does not name a provider of models; did you mean `openai-chat`?";
+    let unknown = "6:12: the agent `fetcher`: no adapter is called `openai-chatt`; did you mean `openai-chat`?";
     assert_eq!(places(&error), [unknown]);
     // Another model stands in its place.
     Runtime::builder().model(Echo::default()).build().check(&document).await.unwrap();

@@ -68,11 +68,16 @@ fn open(_: &Provider, _: &ModelRef, _: &Arc<dyn SecretProvider>) -> Option<Resul
     None
 }
 
-/// Returns an error message if a provider is neither built in nor among `others`, the providers of the host.
+/// Returns an error message if a provider is neither in this build nor among `others`, the providers of the host.
 pub(crate) fn problem_of_provider<'a>(provider: &str, others: impl Iterator<Item = &'a str>) -> Option<String> {
     let others: Vec<&str> = others.collect();
-    let is_known = providers::named(provider).is_some() || others.contains(&provider);
-    (!is_known).then(|| unknown(provider, others.into_iter()))
+    if others.contains(&provider) || in_build().any(|known| known.name == provider) {
+        return None;
+    }
+    Some(match providers::named(provider) {
+        Some(known) => not_in_build(known),
+        None => unknown(provider, others.into_iter()),
+    })
 }
 
 fn unknown<'a>(provider: &str, others: impl Iterator<Item = &'a str>) -> String {

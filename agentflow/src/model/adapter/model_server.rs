@@ -29,6 +29,14 @@ impl ModelServer {
         Ok(Self { provider, base_url: None, key: None, key_name: None, headers: Vec::new() })
     }
 
+    /// The wire format of a provider of this name: its own if the library knows it, and `openai-chat` otherwise.
+    pub(crate) fn usual_format(provider: &str) -> &str {
+        match providers::named(providers::full_name(provider)) {
+            Some(_) => provider,
+            None => "openai-chat",
+        }
+    }
+
     /// Opens a model of it.
     ///
     /// # Errors

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use super::http::ServerBuilder;
 #[cfg(feature = "http")]
 use crate::model::{Model, ModelError, ModelResponse};
+use crate::text::nearest;
 
 /// Every provider that agentflow knows, by name.
 pub(crate) static PROVIDERS: [&Provider; 7] =
@@ -197,6 +198,14 @@ pub(crate) fn full_name(name: &str) -> &str {
 /// The provider whose models have names that begin as this one does.
 pub(crate) fn of_model(model: &str) -> Option<&'static Provider> {
     PROVIDERS.into_iter().find(|provider| provider.prefixes.iter().any(|prefix| model.starts_with(prefix)))
+}
+
+/// Returns the beginning of names of models that the name of a model may have been meant to have, such as `deepseek-`.
+pub(crate) fn near_prefix(model: &str) -> Option<&'static str> {
+    let word = model.split_once('-')?.0;
+    let prefixes = || PROVIDERS.into_iter().flat_map(|provider| provider.prefixes).filter_map(|p| p.strip_suffix('-'));
+    let near = nearest(word, prefixes())?;
+    PROVIDERS.into_iter().flat_map(|provider| provider.prefixes).copied().find(|p| p.strip_suffix('-') == Some(near))
 }
 
 /// Whether [`of_model`] finds a provider, for constants.

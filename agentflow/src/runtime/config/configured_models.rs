@@ -9,12 +9,14 @@ use super::entry_problem::{EntryProblem, fill};
 use crate::model::{ModelServer, Secret, SecretProvider};
 
 /// A server of models, by the name of a provider in [`RuntimeConfig::providers`](super::RuntimeConfig::providers). The
-/// provider `local` makes `local/llama-3` the name of a model.
+/// provider `local` makes `local/llama-3` the name of a model. An entry with the name of a provider that the library knows
+/// takes the place of that provider.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 #[non_exhaustive]
 pub struct ProviderSettings {
-    /// The wire format, by the name of a provider that the library knows, such as `anthropic`. Default: `openai-chat`.
+    /// The wire format, by the name of a provider that the library knows, such as `anthropic`. Default: the format and the
+    /// address of the provider with the name of this entry, such as `deepseek`, and `openai-chat` for other names.
     pub format: Option<String>,
     /// Its base URL, such as `http://127.0.0.1:8080/v1`. Default: the base URL of the provider that the format is from.
     pub base_url: Option<String>,
@@ -34,7 +36,7 @@ impl ProviderSettings {
     ) -> Result<ModelServer, EntryProblem> {
         let Self { format, mut base_url, mut key, mut headers } = self;
         fill(base_url.iter_mut().chain(&mut key).chain(headers.values_mut()), secrets).await?;
-        let format = format.as_deref().unwrap_or("openai-chat");
+        let format = format.as_deref().unwrap_or_else(|| ModelServer::usual_format(name));
         let mut server = ModelServer::new(format).map_err(|error| error.message().to_owned())?;
         // The key of another provider must not reach this server, which may belong to others.
         server.key_name =
