@@ -106,7 +106,7 @@ pub use serde;
 pub use serde_json;
 
 pub use crate::__private::{ask_user, exit_loop, forget, recall, remember};
-pub use crate::agent::{Agent, Callbacks};
+pub use crate::agent::{Agent, Hooks};
 pub use crate::context::Context;
 pub use crate::error::{Error, Result};
 pub use crate::event::{Event, RunId};
@@ -128,5 +128,5 @@ pub mod prelude {
     pub use agentflow_macros::{agent, tool, workflow};
 
     pub use crate::state::StateKey;
-    pub use crate::{Agent, Approval, Callbacks, Context, Inject, Message, Model, Result, Runtime, tools};
+    pub use crate::{Agent, Approval, Context, Hooks, Inject, Message, Model, Result, Runtime, tools};
 }

@@ -74,7 +74,7 @@ async fn a_model_that_is_away_for_a_while_does_not_fail_a_durable_run() {
 
     // So it is with middleware that has no word in it, and for an agent that is a step.
     let (model, calls) = failing(2, refused);
-    let agent = Agent::new(model).before_model(|_| Ok(Flow::Continue));
+    let agent = Agent::new(model).with(Hooks::new().before_model(|_| Ok(Flow::Continue)));
     let (outcome, events, _) = durable(test_runtime(), agent).await;
     assert_eq!((outcome, calls.load(Ordering::SeqCst), delays(&events).len()), (Ok("done".to_owned()), 3, 2));
     let (model, calls) = failing(2, refused);
@@ -97,7 +97,7 @@ async fn the_retries_of_a_durable_run_are_bounded_and_grow_apart() {
     for hooked in [false, true] {
         let (model, calls) = failing(usize::MAX, refused);
         let agent = Agent::new(model);
-        let agent = if hooked { agent.before_model(|_| Ok(Flow::Continue)) } else { agent };
+        let agent = if hooked { agent.with(Hooks::new().before_model(|_| Ok(Flow::Continue))) } else { agent };
         let (outcome, events, took) = durable(test_runtime(), agent).await;
         assert_eq!((outcome, calls.load(Ordering::SeqCst)), (Err("transport".to_owned()), 1 + RETRIES));
         let delays = delays(&events);
@@ -157,8 +157,8 @@ async fn middleware_that_retries_decides_alone() {
 async fn a_limit_of_calls_holds_for_retries() {
     for hooked in [false, true] {
         let (model, calls) = failing(usize::MAX, refused);
-        let agent = Agent::new(model).limits(Limits::default().max_llm_calls(3));
-        let agent = if hooked { agent.before_model(|_| Ok(Flow::Continue)) } else { agent };
+        let agent = Agent::new(model).settings(Limits::default().max_llm_calls(3));
+        let agent = if hooked { agent.with(Hooks::new().before_model(|_| Ok(Flow::Continue))) } else { agent };
         let (outcome, _, _) = durable(test_runtime(), agent).await;
         assert_eq!((outcome, calls.load(Ordering::SeqCst)), (Err("llm_call_limit".to_owned()), 3));
     }

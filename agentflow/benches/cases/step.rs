@@ -117,7 +117,7 @@ pub(crate) fn agent(model: impl Model + 'static, tools: usize, runtime: &Runtime
     Agent::new(model)
         .tools(tools![dispatch::add])
         .tools(others)
-        .limits(Limits::default().max_steps(u32::MAX).max_llm_calls(u32::MAX))
+        .settings(Limits::default().max_steps(u32::MAX).max_llm_calls(u32::MAX))
         .runtime(runtime)
         .build()
         .expect("the agent is complete")

@@ -58,7 +58,7 @@ struct Arguments {
 
 impl<O: 'static> AgentTool<O> {
     /// Makes a tool with the name of the agent. The text for the model is the agent's
-    /// [description](Agent::description), or the beginning of its instructions, which clients of a server are not shown.
+    /// [description](super::AgentSettings::description), or the beginning of its instructions, which clients of a server are not shown.
     /// The tool writes if one of the agent's tools does.
     pub fn new(agent: Agent<O>) -> Self {
         let description = &agent.description;
@@ -88,7 +88,7 @@ impl<O: 'static> AgentTool<O> {
         self
     }
 
-    /// Sets the description of the tool. Default: the agent's [description](Agent::description), else the beginning of its
+    /// Sets the description of the tool. Default: the agent's [description](super::AgentSettings::description), else the beginning of its
     /// instructions.
     #[must_use]
     pub fn description(mut self, description: impl Into<Arc<str>>) -> Self {

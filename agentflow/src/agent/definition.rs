@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-use super::Agent;
 use super::call::AgentOptions;
 use super::erased::ErasedAgent;
 use super::limits::Limits;
 use super::outline::AgentOutline;
+use super::{Agent, AgentSettings};
 use crate::context::Context;
 use crate::error::{Error, RegistryError, Result};
 use crate::linked::{self, ByName};
@@ -104,7 +104,7 @@ impl AgentDefinition {
             ..defaults
         };
         let agent = Agent::new(self.model().unwrap_or_default()).name(self.name).of_definition(self);
-        let agent = agent.tools(self.tools()).settings(settings).limits(limits);
+        let agent = agent.tools(self.tools()).settings(AgentSettings::new().model(settings).limits(limits));
         agent.changed(|agent| {
             agent.output_key = self.options.output_key.map(|key| key());
             agent.purpose = self.options.description.map(Arc::from);

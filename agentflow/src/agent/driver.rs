@@ -15,7 +15,7 @@ use tracing::{Instrument, Span};
 
 use super::call_ids::CallIds;
 use super::changed_agent::BegunOtherwise;
-use super::hooks::{Hooks, hooks_of};
+use super::hook_calls::{HookChain, hooks_of};
 use super::kept_agent::{Kept, KeptEnd, called, kept};
 use super::limits::Limits;
 use super::machine::{AgentMachine, Command, Outcome};
@@ -60,7 +60,7 @@ pub(super) struct Run {
     began_otherwise: Option<Box<BegunOtherwise>>,
     /// The session that it is a run of, until it has what was said there before.
     pub(super) session: Option<Box<InSession>>,
-    pub(super) hooks: Hooks,
+    pub(super) hooks: HookChain,
     compensation: Compensation,
     /// Of a team: what the agent that takes over needs to know of the run.
     pub(super) team: Option<Box<InTeam>>,

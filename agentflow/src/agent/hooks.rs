@@ -1,106 +1,119 @@
-//! Calls the hooks of middleware around a run and its agent; `model_call.rs` and `tool_calls.rs` call those around
-//! their steps.
+//! `Hooks`: the middleware of one agent, and its callbacks as closures.
 //!
-//! Everything that a hook changes or answers is recorded as if the agent, the model or the tool had done it, with the
-//! middleware's name. The machine knows no hooks.
+//! Each callback is a middleware with one hook; a hook that must wait is written as a [`Middleware`] instead.
 
+use std::fmt;
 use std::sync::Arc;
 
-use super::driver::Run;
-use super::plan::Plan;
-use crate::context::Context;
+use async_trait::async_trait;
+
 use crate::error::Result;
 use crate::event::AgentCompleted;
-use crate::message::Role;
-use crate::middleware::{self, AgentStep, AroundRun, Flow, Middleware};
-use crate::model::{StopReason, Usage};
-use crate::path::StepPath;
-use crate::run::{RunEnd, RunShared};
+use crate::message::{Message, ToolResult};
+use crate::middleware::{AgentStep, Flow, Middleware, ModelStep, Recovery, ToolStep};
+use crate::model::{ModelError, ModelResponse};
 
-/// The middleware around an agent in a run, the outermost first; mostly empty.
-pub(super) type Hooks = Arc<[Arc<dyn Middleware>]>;
+/// Middleware and callbacks of an agent, given by [`Agent::with`](super::Agent::with). They are inside of all middleware of
+/// the runtime, the first one outermost. Each callback may be given more than once.
+///
+/// ```
+/// use agentflow::middleware::Flow;
+/// use agentflow::prelude::*;
+/// use agentflow_testing::{ScriptedModel, Turn};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<()> {
+/// let hooks = Hooks::new()
+///     .before_model(|step| {
+///         step.request.settings = agentflow::model::ModelSettings::default().temperature(0.0).into();
+///         Ok(Flow::Continue)
+///     })
+///     .after_agent(|_, completed| {
+///         completed.message = Message::assistant(completed.message.text().to_uppercase()).into();
+///         Ok(())
+///     });
+/// let agent = Agent::new(ScriptedModel::new([Turn::text("hello")])).with(hooks);
+/// assert_eq!(agent.run("Hi").await?.output(), "HELLO");
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Default)]
+#[must_use = "hooks do nothing until an agent has them"]
+#[doc(alias = "Callbacks")]
+pub struct Hooks {
+    pub(super) middleware: Vec<Arc<dyn Middleware>>,
+}
 
-/// The run's middleware, then the agent's own.
-pub(super) fn hooks_of(plan: &Plan, shared: &RunShared) -> Hooks {
-    let (run, own) = (middleware::of_host(&shared.host), &plan.middleware);
-    match (run.is_empty(), own.is_empty()) {
-        (true, _) => Arc::clone(own),
-        (false, true) => run,
-        (false, false) => run.iter().chain(own.iter()).cloned().collect(),
+impl Hooks {
+    /// Creates an empty list.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds middleware, inside of earlier middleware.
+    pub fn with(mut self, middleware: impl Middleware + 'static) -> Self {
+        self.middleware.push(Arc::new(middleware));
+        self
     }
 }
 
-impl Run {
-    /// The hooks around the run, when it is one of its own and there are any.
-    pub(super) fn around_run(&self) -> Option<AroundRun> {
-        let is_run = self.segment.is_run() && !self.first_hooks().is_empty();
-        is_run.then(|| AroundRun::of(&self.first_plan().name, &self.segment.shared)).flatten()
+impl<M: Middleware + 'static> From<M> for Hooks {
+    fn from(middleware: M) -> Self {
+        Self::new().with(middleware)
     }
+}
 
-    pub(super) fn step_context(&self, path: &StepPath) -> Context {
-        Context::new(self.shared(), path.clone(), self.resources.clone()).granted(&self.scopes)
+impl fmt::Debug for Hooks {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.middleware.iter().map(|one| one.name())).finish()
     }
+}
 
-    /// The hooks before the run and the agent. The end, when one of them answered.
-    pub(super) async fn before_agent(&mut self) -> Result<Option<RunEnd>> {
-        if let Some(around) = self.around_run() {
-            around.before().await?;
+macro_rules! callbacks {
+    ($($(#[$docs:meta])* $hook:ident($step:ty $(, $name:ident: $second:ty)?) -> $answer:ty, $struct:ident;)*) => {
+        impl Hooks {
+            $($(#[$docs])*
+            pub fn $hook<F>(self, callback: F) -> Self
+            where
+                F: Fn($step $(, $second)?) -> Result<$answer> + Send + Sync + 'static,
+            {
+                self.with($struct(callback))
+            })*
         }
-        // The journal of an agent that is resumed has what it began with.
-        let Some(started) = &self.pending else { return Ok(None) };
-        let mut step = AgentStep {
-            conversation: started.request(),
-            agent: Arc::clone(&self.plan.name),
-            cx: self.step_context(&self.segment.base).of_hooks(),
-        };
-        let hooks = Arc::clone(&self.hooks);
-        for (depth, hook) in hooks.iter().enumerate() {
-            if let Flow::Return(message) = hook.before_agent(&mut step).await? {
-                self.begin_with(step);
-                Box::pin(self.begin_in_session()).await?;
-                let mut completed = AgentCompleted::new(Arc::new(message), StopReason::Stop, 0, Usage::default());
-                completed.answered_by = Some(hook.name().into());
-                let completed = self.after_agent(depth, Arc::new(completed)).await?;
-                return self.completed(completed).map(Some);
+
+        $(struct $struct<F>(F);
+
+        #[async_trait]
+        impl<F> Middleware for $struct<F>
+        where
+            F: Fn($step $(, $second)?) -> Result<$answer> + Send + Sync + 'static,
+        {
+            fn name(&self) -> &str {
+                stringify!($hook)
             }
-        }
-        self.begin_with(step);
-        match self.session.is_some() {
-            true => Box::pin(self.begin_in_session()).await?,
-            false => self.record_start(),
-        }
-        Ok(None)
-    }
 
-    fn begin_with(&mut self, step: AgentStep) {
-        let Some(started) = &mut self.pending else { return };
-        let asked = started.request();
-        started.given = (asked != step.conversation).then_some(asked);
-        // Hooks see the instructions in front; one may have changed or removed them.
-        let messages = step.conversation.messages();
-        match messages.split_first() {
-            Some((first, rest)) if started.instructions.is_some() && first.role() == Role::System => {
-                started.instructions = Some(Arc::clone(first));
-                started.input = rest.iter().map(Arc::clone).collect();
+            async fn $hook(&self, step: $step $(, $name: $second)?) -> Result<$answer> {
+                (self.0)(step $(, $name)?)
             }
-            _ => (started.instructions, started.input) = (None, step.conversation),
-        }
-    }
+        })*
+    };
+}
 
-    /// The hooks after the agent, of the outer `depth` layers.
-    pub(super) async fn after_agent(
-        &self,
-        depth: usize,
-        mut completed: Arc<AgentCompleted>,
-    ) -> Result<Arc<AgentCompleted>> {
-        let step = AgentStep {
-            conversation: self.machine.request().clone(),
-            agent: Arc::clone(&self.first_plan().name),
-            cx: self.step_context(&self.segment.base).of_hooks(),
-        };
-        for hook in self.first_hooks()[..depth].iter().rev() {
-            hook.after_agent(&step, Arc::make_mut(&mut completed)).await?;
-        }
-        Ok(completed)
-    }
+callbacks! {
+    /// Before the agent begins: the conversation may be changed. [`Flow::Return`] gives the agent's answer.
+    before_agent(&mut AgentStep) -> Flow<Message>, BeforeAgent;
+    /// When the agent has its answer, which may be changed.
+    after_agent(&AgentStep, completed: &mut AgentCompleted) -> (), AfterAgent;
+    /// Before each model call: request and model may be changed.
+    before_model(&mut ModelStep) -> Flow<ModelResponse>, BeforeModel;
+    /// When the model has answered; the answer may be changed.
+    after_model(&mut ModelStep, response: &mut ModelResponse) -> (), AfterModel;
+    /// When a model call has failed.
+    on_model_error(&mut ModelStep, error: &ModelError) -> Flow<Recovery>, OnModelError;
+    /// Before each tool call: the arguments may be changed.
+    before_tool(&mut ToolStep) -> Flow<ToolResult>, BeforeTool;
+    /// When a tool has answered; the result that the model sees may be changed.
+    after_tool(&ToolStep, result: &mut ToolResult) -> (), AfterTool;
+    /// When a tool call ended without the tool's answer; a result may take its place.
+    on_tool_error(&ToolStep, result: &ToolResult) -> Flow<ToolResult>, OnToolError;
 }

@@ -17,7 +17,7 @@ const MAX_HANDOFFS: u32 = 8;
 /// use agentflow::agent::Limits;
 /// use agentflow::prelude::*;
 ///
-/// let agent = Agent::new("openai/gpt-5-mini").limits(Limits::default().max_steps(5).output_retries(1));
+/// let agent = Agent::new("openai/gpt-5-mini").settings(Limits::default().max_steps(5).output_retries(1));
 /// # let _ = agent;
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

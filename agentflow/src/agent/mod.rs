@@ -4,6 +4,7 @@
 //! and put together; `machine` decides what comes next; `driver` does it.
 
 mod agent_parts;
+mod agent_settings;
 mod agent_tool;
 #[allow(missing_docs, missing_debug_implementations, reason = "named by expansions only")]
 pub(crate) mod arguments;
@@ -11,7 +12,6 @@ mod asking;
 #[allow(missing_docs, missing_debug_implementations, reason = "named by expansions only")]
 pub(crate) mod call;
 mod call_ids;
-mod callbacks;
 mod changed_agent;
 mod compact_turns;
 pub(crate) mod definition;
@@ -19,6 +19,7 @@ mod draw_agent;
 mod driver;
 mod erased;
 mod further_start;
+mod hook_calls;
 mod hooks;
 mod kept_agent;
 mod large_outputs;
@@ -49,12 +50,13 @@ mod typed_output;
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
+pub use self::agent_settings::AgentSettings;
 pub use self::agent_tool::AgentTool;
 use self::call::AgentAnswer;
-pub use self::callbacks::Callbacks;
 pub use self::definition::AgentDefinition;
 pub(crate) use self::definition::{AgentModels, linked as linked_agents, two_linked as two_linked_agents};
 pub use self::erased::ErasedAgent;
+pub use self::hooks::Hooks;
 pub use self::large_outputs::LargeOutputs;
 pub use self::limits::Limits;
 pub(crate) use self::outline::WorkflowName;
@@ -76,7 +78,6 @@ use crate::middleware::Middleware;
 use crate::model::{ModelSettings, ModelSource};
 use crate::resource::Resources;
 use crate::run::{Around, Ended, Host, Life, RunHandle, RunJournal, RunResult, RunShared, RunStream};
-use crate::state::StateKey;
 use crate::tool::{Effects, IntoTools, ReplacedKind, StandIn, StepPlace, ToolList, ToolRef, ToolsetRef};
 
 /// A model with instructions and tools.
@@ -199,13 +200,6 @@ impl<O: 'static> Agent<O> {
         self.changed(|agent| agent.name = name.into())
     }
 
-    /// Describes the agent to those who call it: in the [catalogue](crate::Runtime::catalogue), to clients of a server, and to
-    /// models that have it as a tool or in a team. Default: in the catalogue and for clients its name alone, since they
-    /// never see its instructions; for models of this program the beginning of its instructions.
-    pub fn description(self, description: impl Into<Arc<str>>) -> Self {
-        self.changed(|agent| agent.purpose = Some(description.into()))
-    }
-
     /// The instructions that stand first in every request; the conversation that a run gives back is without them. A
     /// second call replaces the first.
     #[doc(alias = "instruction")]
@@ -231,25 +225,38 @@ impl<O: 'static> Agent<O> {
         })
     }
 
-    /// Temperature and the like.
-    pub fn settings(self, settings: ModelSettings) -> Self {
-        self.changed(|agent| agent.settings = settings)
+    /// Changes rarer settings: [`Limits`], [`ModelSettings`], or [`AgentSettings`], which have both and also a description,
+    /// scopes and the key of the answer. Settings that a later call leaves open stay.
+    #[doc(alias = "limits")]
+    #[doc(alias = "description")]
+    #[doc(alias = "grant")]
+    #[doc(alias = "output_key")]
+    pub fn settings(self, settings: impl Into<AgentSettings>) -> Self {
+        let settings = settings.into();
+        self.changed(|agent| settings.apply(agent))
     }
 
-    /// The bounds of each run.
-    pub fn limits(self, limits: Limits) -> Self {
-        self.changed(|agent| agent.limits = limits)
+    /// Puts middleware around this agent: a [`Middleware`], or [`Hooks`] with callbacks. It is inside of the runtime's
+    /// middleware and of that of earlier calls.
+    ///
+    /// ```
+    /// use agentflow::middleware::{Flow, retry};
+    /// use agentflow::prelude::*;
+    /// # let model = agentflow_testing::ScriptedModel::new([]);
+    /// let agent = Agent::new(model).with(retry(3)).with(Hooks::new().before_tool(|_| Ok(Flow::Continue)));
+    /// ```
+    #[doc(alias = "use")]
+    #[doc(alias = "hooks")]
+    #[doc(alias = "callbacks")]
+    pub fn with(self, hooks: impl Into<Hooks>) -> Self {
+        let Hooks { middleware } = hooks.into();
+        self.changed(|agent| agent.middleware.extend(middleware))
     }
 
     /// Gives the agent's tools a resource, found by its type: `Inject<T>` takes it. An `Arc<T>` is found as a `T` too,
     /// so a trait object is given as an `Arc<dyn Trait>` and taken as `Inject<dyn Trait>`.
     pub fn resource<T: Send + Sync + 'static>(self, resource: T) -> Self {
         self.changed(|agent| agent.resources.insert(resource))
-    }
-
-    /// Grants scopes to all runs of the agent; a tool that needs another one answers `unauthorized`.
-    pub fn grant<S: Into<Arc<str>>>(self, scopes: impl IntoIterator<Item = S>) -> Self {
-        self.changed(|agent| agent.scopes.extend(scopes.into_iter().map(Into::into)))
     }
 
     /// Adds all of these resources.
@@ -302,11 +309,6 @@ impl<O: 'static> Agent<O> {
         self.description.writes()
     }
 
-    /// What [`Callbacks::with`] does.
-    pub(crate) fn with_middleware(self, middleware: impl Middleware + 'static) -> Self {
-        self.changed(|agent| agent.middleware.push(Arc::new(middleware)))
-    }
-
     /// Makes the answer a value of a type. The model is given the type's schema in the way its provider knows: with the
     /// request, or as a tool to answer by. An answer that does not fit goes back to the model, at most
     /// [`Limits::output_retries`] times. A `String` is the answer's text, as without this.
@@ -334,35 +336,6 @@ impl<O: 'static> Agent<O> {
     #[doc(alias = "outputs")]
     pub fn output<T: AgentAnswer>(self) -> Agent<T> {
         Agent { description: self.description, output: Output::of_type(), plan: Arc::default() }
-    }
-
-    /// Saves the answer under a key of the state: text as a string, and another output as a value of its type. The value is
-    /// part of the record of the answer, so it is saved exactly when the agent has answered. Of a run of a session the next
-    /// run has it, too; of an agent in a step or in a tool, what comes after that. In a team the agent that answers saves
-    /// under its own key.
-    ///
-    /// Say it after [`output`](Self::output), with a key of the same type; a key that outlives the session (`user:`, `app:`)
-    /// is refused. Otherwise [`build`](Self::build) and each run fail with [`Error::Build`]. An answer for which there is no
-    /// room, see [`state`](crate::state), fails the run with [`Error::State`].
-    ///
-    /// ```
-    /// use agentflow::prelude::*;
-    /// use agentflow_testing::{ScriptedModel, Turn};
-    ///
-    /// static SUMMARY: StateKey<String> = StateKey::session("summary");
-    ///
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<()> {
-    /// let runtime = Runtime::builder().store(agentflow::store::MemoryStore::new()).build();
-    /// let agent = Agent::new(ScriptedModel::new([Turn::text("All is well.")])).runtime(&runtime);
-    /// let result = agent.output_key(&SUMMARY).run("What is new?").await?;
-    /// let state = runtime.run_state(result.run_id()).await?;
-    /// assert_eq!(state.get(&SUMMARY).unwrap().unwrap(), "All is well.");
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn output_key(self, key: &StateKey<O>) -> Self {
-        self.changed(|agent| agent.output_key = Some(OutputKey::new(key)))
     }
 
     /// Checks the description now and not at the first run. A resource that each run brings with

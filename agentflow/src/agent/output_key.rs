@@ -29,7 +29,7 @@ impl OutputKey {
             )),
             false if of != answer => Some(format!(
                 "the output key `{key}` is of the type `{of}` and the answer of the type `{answer}`; give a key of the answer's \
-                 type, and say `output` before `output_key`"
+                 type"
             )),
             false => None,
         }

@@ -51,7 +51,11 @@ fn summarizer(summary: &Summary, plan: &Plan) -> Agent {
         Some(name) => ModelSource::from(&**name),
         None => ModelSource::from(Arc::clone(&plan.model)),
     };
-    Agent::new(model).name(NAME).instruct(summary.instruction()).limits(Limits::default().max_steps(1)).host(&plan.host)
+    Agent::new(model)
+        .name(NAME)
+        .instruct(summary.instruction())
+        .settings(Limits::default().max_steps(1))
+        .host(&plan.host)
 }
 
 /// Checks that a summary can be made when one is due.

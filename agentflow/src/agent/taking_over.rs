@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use super::driver::Run;
-use super::hooks::{Hooks, hooks_of};
+use super::hook_calls::{HookChain, hooks_of};
 use super::plan::Plan;
 use crate::error::{Error, Result};
 use crate::event::{AgentHandoff, EventKind, TRANSFER_TOOL};
@@ -14,7 +14,7 @@ use crate::resource::Resources;
 pub(super) struct InTeam {
     first: Arc<Plan>,
     /// The hooks around the run and its first agent.
-    hooks: Hooks,
+    hooks: HookChain,
     /// The resources that the run was given.
     given: Resources,
     /// The scopes that the run was granted.
@@ -24,7 +24,12 @@ pub(super) struct InTeam {
 }
 
 impl InTeam {
-    pub(super) fn of(plan: &Arc<Plan>, given: &Resources, granted: &[Arc<str>], hooks: &Hooks) -> Option<Box<Self>> {
+    pub(super) fn of(
+        plan: &Arc<Plan>,
+        given: &Resources,
+        granted: &[Arc<str>],
+        hooks: &HookChain,
+    ) -> Option<Box<Self>> {
         plan.team.as_ref().map(|_| {
             let (first, hooks) = (Arc::clone(plan), Arc::clone(hooks));
             Box::new(Self { first, hooks, given: given.clone(), granted: granted.to_vec(), problem: None })
@@ -39,7 +44,7 @@ impl Run {
     }
 
     /// The hooks around that agent.
-    pub(super) fn first_hooks(&self) -> &Hooks {
+    pub(super) fn first_hooks(&self) -> &HookChain {
         self.team.as_ref().map_or(&self.hooks, |team| &team.hooks)
     }
 

@@ -77,7 +77,7 @@ impl<O: 'static> Team<O> {
         self
     }
 
-    /// Describes an agent to the models of the team. Default: its [description](Agent::description), else the
+    /// Describes an agent to the models of the team. Default: its [description](super::AgentSettings::description), else the
     /// beginning of its instructions.
     pub fn about(mut self, name: impl Into<Arc<str>>, text: impl Into<Arc<str>>) -> Self {
         self.about.push((name.into(), text.into()));

@@ -12,7 +12,7 @@ use super::progress::Progress;
 use super::run_args::RunArgs;
 use super::runs::operator;
 use super::{ctrl_c, model, workflow_as_task};
-use crate::agent::{Agent, Limits, RunRequest};
+use crate::agent::{Agent, AgentSettings, Limits, RunRequest};
 use crate::error::Error;
 use crate::event::{Event, EventKind};
 use crate::message::{ToolResult, ToolStatus};
@@ -36,12 +36,11 @@ pub(super) async fn run(host: &Runtime, args: RunArgs) -> Result<(), Stop> {
     }
     let mut limits = Limits::default();
     limits.max_steps = args.max_steps.unwrap_or(limits.max_steps);
+    let scopes = args.grant.iter().map(|scope| scope.trim());
     let mut agent = Agent::new(model::open(host, reference, &args.model)?)
         .runtime(host)
         .tools(tools)
-        .settings(model::settings(&args.model))
-        .limits(limits)
-        .grant(args.grant.iter().map(|scope| scope.trim()));
+        .settings(AgentSettings::new().model(model::settings(&args.model)).limits(limits).grant(scopes));
     if let Some(instructions) = &args.model.instruct {
         agent = agent.instruct(instructions.as_str());
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::FindTools;
-use crate::agent::Agent;
+use crate::agent::{Agent, AgentSettings};
 use crate::model::{ModelSettings, ModelSource};
 
 /// An agent as a document describes it.
@@ -32,14 +32,10 @@ impl DocumentAgent {
             ModelSource::from("none/none")
         });
         let mut agent = Agent::new(model).name(Arc::clone(&self.name));
-        if self.settings != ModelSettings::default() {
-            agent = agent.settings(self.settings.clone());
-        }
+        let settings = AgentSettings::new().model(self.settings.clone());
+        agent = agent.settings(self.description.iter().cloned().fold(settings, AgentSettings::description));
         if !self.instructions.is_empty() {
             agent = agent.instruct(&*self.instructions);
-        }
-        if let Some(description) = &self.description {
-            agent = agent.description(Arc::clone(description));
         }
         for tool in &self.tools {
             match find(tool) {

@@ -55,7 +55,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() {
 /// let model = ScriptedModel::from_fn(|_| Turn::call("look_up", serde_json::json!({"word": "tea"})));
-/// let agent = Agent::new(model).tools(tools![look_up]).limits(Limits::default().max_steps(3));
+/// let agent = Agent::new(model).tools(tools![look_up]).settings(Limits::default().max_steps(3));
 /// let error = agent.run("What is tea?").await.unwrap_err();
 /// assert_eq!(error.kind(), FailureKind::MaxStepsReached);
 /// assert!(!error.is_retryable());

@@ -343,7 +343,7 @@ pub struct AgentCompleted {
     /// The middleware that answered in the agent's place; the agent then took no step.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answered_by: Option<Arc<str>>,
-    /// The answer under the [key](crate::Agent::output_key) that the agent saves it under.
+    /// The answer under the [key](crate::agent::AgentSettings::output_key) that the agent saves it under.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub saved: Option<Arc<SavedByStep>>,
 }

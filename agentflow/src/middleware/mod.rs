@@ -2,7 +2,7 @@
 //! own.
 //!
 //! Middleware of a runtime ([`RuntimeBuilder::with`](crate::runtime::RuntimeBuilder::with)) stands around all agents,
-//! in the order in which it was added; an agent's own ([`Callbacks`](crate::agent::Callbacks)) stands inside of it.
+//! in the order in which it was added; an agent's own ([`Hooks`](crate::agent::Hooks)) stands inside of it.
 //! Like the layers of an onion, the hooks *before* something run from the outside in, those *after* it from the inside
 //! out. A hook that returns [`Flow::Return`] answers instead of everything inside of it: the remaining middleware, the
 //! agent's own callbacks, the model or tool itself. Layers outside of it see its answer as if it were the model's.

@@ -38,7 +38,7 @@ impl<O: 'static> Agent<O> {
 
     /// Resumes a run of this agent that its process left unfinished: model calls and tool calls that have an outcome
     /// are not retried. The run is found in the store of the agent's runtime; one that this process executes already is
-    /// [attached](Self::attach) to.
+    /// [attached](Runtime::attach_agent) to.
     ///
     /// # Errors
     /// When there is no such run, it has ended, another process executes it, it is not one of an agent of this name, or the
@@ -50,7 +50,7 @@ impl<O: 'static> Agent<O> {
         let (name, host) = self.planned()?;
         let runtime = Runtime(Arc::clone(host));
         let Some(reservation) = runtime.reserve_unless_executed(run).await? else {
-            return self.attach(run).await;
+            return runtime.attach_agent(run, self).await;
         };
         let parts = self.parts()?;
         let resumed =
@@ -68,21 +68,20 @@ impl<O: 'static> Agent<O> {
             Err(error) => Err(explained(error, &runtime.require_store()?, run).await),
         }
     }
-
-    /// The handle of a run of this agent, wherever it is executed: [`Runtime::attach`] with the output's type.
-    ///
-    /// # Errors
-    /// As [`Runtime::attach`].
-    ///
-    /// # Panics
-    /// Outside of a tokio runtime.
-    pub async fn attach(&self, run: &RunId) -> Result<RunHandle<RunResult<O>>> {
-        let (_, host) = self.planned()?;
-        Ok(self.attached(attach(host, run).await?))
-    }
 }
 
 impl Runtime {
+    /// Returns the handle of a run of an agent, wherever it is executed: [`attach`](Self::attach) with the agent's result.
+    ///
+    /// # Errors
+    /// As [`attach`](Self::attach).
+    ///
+    /// # Panics
+    /// Outside of a tokio runtime.
+    pub async fn attach_agent<O: 'static>(&self, run: &RunId, agent: &Agent<O>) -> Result<RunHandle<RunResult<O>>> {
+        Ok(agent.attached(attach(self.host(), run).await?))
+    }
+
     /// The `#[agent]`s that are linked into the program, ordered by name.
     ///
     /// # Errors

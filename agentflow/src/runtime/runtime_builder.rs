@@ -18,7 +18,7 @@ use crate::executor::{StepExecutor, StepsElsewhere};
 use crate::future::BoxFuture;
 use crate::memory::Memory;
 use crate::middleware::{self, Middleware};
-use crate::model::{Model, ModelRef, ModelSource, SecretProvider};
+use crate::model::{Model, ModelRef, ModelSource, SecretProvider, full_name};
 use crate::resource::{ResourceKey, Resources};
 use crate::run::{Host, ResourceFactory, RunBeginning};
 use crate::store::Store;
@@ -253,7 +253,7 @@ impl RuntimeBuilder {
     where
         F: Fn(&ModelRef, &Arc<dyn SecretProvider>) -> Result<Arc<dyn Model>, String> + Send + Sync + 'static,
     {
-        let provider = provider.into();
+        let provider = full_name(&provider.into()).to_owned();
         self.given.providers.push((provider.as_str().into(), Origin::given(Location::caller())));
         self.host.models.insert(provider, Arc::new(factory));
         self
@@ -402,7 +402,7 @@ impl RuntimeBuilder {
     /// such a call ends its step with a failure of the kind `unauthorized`, and a model gets a result that says so. What begins in a step
     /// or in a tool has the grants of what it begins in. They are recorded when a run begins: resuming it under a runtime
     /// that grants more or less changes nothing. An [`Agent`](crate::Agent) that a program makes is granted scopes by
-    /// [`Agent::grant`](crate::Agent::grant). Default: none.
+    /// [`AgentSettings::grant`](crate::agent::AgentSettings::grant). Default: none.
     pub fn grant<S: Into<Arc<str>>>(mut self, scopes: impl IntoIterator<Item = S>) -> Self {
         let more = scopes.into_iter().map(Into::into);
         self.host.scopes = self.host.scopes.iter().cloned().chain(more).collect();
@@ -437,7 +437,8 @@ impl RuntimeBuilder {
     /// the graph refer to tools, agents and workflows that this runtime knows. Tools of a [toolset](Self::toolset) are
     /// fetched before the workflow is started or resumed; a node calls the tool that the toolset has when the node begins,
     /// and fails when it is gone. If a toolset cannot be fetched, the run begins, and each node that calls one of its tools
-    /// fetches it again: only these nodes fail.
+    /// fetches it again: only these nodes fail. The run keeps this plan: it is resumed whether or not the toolset is back, and
+    /// without [`changes`](Self::changes). A run that began with the tools of a toolset is resumed when they can be fetched.
     ///
     /// What is wrong with the graph is an error where the name is used, and a problem of the
     /// [`catalogue`](Runtime::catalogue): all of it at once.

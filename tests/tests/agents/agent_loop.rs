@@ -4,8 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use agentflow::Callbacks;
-use agentflow::agent::{Limits, RunRequest};
+use agentflow::agent::{AgentSettings, Limits, RunRequest};
 use agentflow::message::{Conversation, Role, ToolStatus};
 use agentflow::middleware::Middleware;
 use agentflow::model::{ModelErrorKind, ModelRef, StopReason, Usage};
@@ -155,7 +154,7 @@ async fn every_way_a_call_can_fail_is_a_result_for_the_model() {
         Turn::raw_call("fails", "{not json").expect_failure("hug", ToolStatus::NotFound, "did you mean `huge`?"),
         Turn::text("I give up.").expect_failure("fails", ToolStatus::InvalidArguments, "key must be a string"),
     ]);
-    let agent = Agent::new(model.clone()).tools(tools).limits(Limits::default().max_tool_failures(20));
+    let agent = Agent::new(model.clone()).tools(tools).settings(Limits::default().max_tool_failures(20));
     let result = agent.run("try").await.unwrap();
     assert_eq!(result.output(), "I give up.");
     check_events(&result.events()).unwrap();
@@ -167,7 +166,7 @@ async fn granted_scopes_open_tools() {
     let secret = || tool("secret", |_, _| async { Ok(json!("42")) }).policy(ToolPolicy::default().scopes(["vault"]));
     let script =
         || ScriptedModel::new([Turn::call("secret", json!({})), Turn::text("ok").expect_result("secret", "42")]);
-    Agent::new(script()).tools([secret()]).grant(["vault"]).run("go").await.unwrap();
+    Agent::new(script()).tools([secret()]).settings(AgentSettings::new().grant(["vault"])).run("go").await.unwrap();
     Agent::new(script()).tools([secret()]).run(RunRequest::new("go").grant(["vault"])).await.unwrap();
 }
 
@@ -176,7 +175,12 @@ async fn a_tool_that_needs_approval_is_not_called_without() {
     let refund = || tool("refund", |_, _| async { Ok(json!("sent")) }).policy(ToolPolicy::default().approve());
     let refused = Turn::text("I may not.").expect_failure("refund", ToolStatus::Unauthorized, "nobody has agreed");
     let model = ScriptedModel::new([Turn::call("refund", json!({})), refused]);
-    Agent::new(model.clone()).tools([refund()]).grant(["approve:other"]).run("go").await.unwrap();
+    Agent::new(model.clone())
+        .tools([refund()])
+        .settings(AgentSettings::new().grant(["approve:other"]))
+        .run("go")
+        .await
+        .unwrap();
     model.finish();
     let model =
         ScriptedModel::new([Turn::call("refund", json!({})), Turn::text("Done.").expect_result("refund", "sent")]);
@@ -209,7 +213,7 @@ async fn tools_of_a_turn_run_together_and_answer_in_order() {
     let model = ScriptedModel::new([waits(), in_order]);
     let began = tokio::time::Instant::now();
     let limits = Limits::default().max_parallel_tools(3);
-    let result = Agent::new(model.clone()).tools([wait]).limits(limits).run("go").await.unwrap();
+    let result = Agent::new(model.clone()).tools([wait]).settings(limits).run("go").await.unwrap();
     // 300 beside 100 + 200, and 100 + 100 beside them.
     assert_eq!(began.elapsed(), Duration::from_millis(300));
     assert_eq!(most.load(Ordering::SeqCst), 3);
@@ -223,7 +227,7 @@ async fn tools_of_a_turn_run_together_and_answer_in_order() {
 #[tokio::test(start_paused = true)]
 async fn each_limit_has_an_error_of_its_own() {
     let looping = || ScriptedModel::from_fn(|_| Turn::call("add", json!({"a": 1, "b": 1})));
-    let agent = |limits| Agent::new(looping()).tools([add()]).limits(limits);
+    let agent = |limits| Agent::new(looping()).tools([add()]).settings(limits);
 
     let error = agent(Limits::default()).run("go").await.unwrap_err();
     assert!(matches!(error, Error::MaxStepsReached { steps: 20 }), "{error}");
@@ -283,7 +287,7 @@ async fn an_answer_that_was_paused_is_continued() {
     model.finish();
     // A provider that only pauses is stopped.
     let model = ScriptedModel::new([paused(), paused()]);
-    let agent = Agent::new(model).limits(Limits::default().max_steps(2));
+    let agent = Agent::new(model).settings(Limits::default().max_steps(2));
     assert!(matches!(agent.run("Find it.").await.unwrap_err(), Error::MaxStepsReached { steps: 2 }));
 }
 
@@ -415,7 +419,7 @@ fn many(calls: usize) -> Turn {
 async fn a_turn_has_a_limit_of_calls_and_the_model_sees_it() {
     for (limits, made) in [(Limits::default(), 128), (Limits::default().max_tool_calls_per_turn(3), 3)] {
         let model = ScriptedModel::new([many(130), Turn::text("done")]);
-        let result = Agent::new(model.clone()).limits(limits).tools([add()]).run("go").await.unwrap();
+        let result = Agent::new(model.clone()).settings(limits).tools([add()]).run("go").await.unwrap();
         let results: Vec<_> = result.conversation().messages()[2].results().cloned().collect();
         assert_eq!(results.len(), 130);
         assert!(results[..made].iter().all(|result| result.status == ToolStatus::Success));
@@ -453,7 +457,7 @@ async fn many_calls_that_never_wait_leave_room_for_a_cancellation() {
             async { Ok(json!(1)) }
         });
         let limits = Limits::default().max_tool_calls_per_turn(1000);
-        let mut agent = Agent::new(ScriptedModel::new([many(1000)])).limits(limits).tools([add]);
+        let mut agent = Agent::new(ScriptedModel::new([many(1000)])).settings(limits).tools([add]);
         if middleware {
             agent = agent.with(Nothing);
         }

@@ -149,7 +149,7 @@ fn run(case: &Case) -> (Vec<Event>, Result<String, Error>) {
         let agent = Agent::new(model.clone())
             .instruct("Do it.")
             .tools([tool("act", policy()), tool("guarded", policy().scopes(["admin"]))])
-            .limits(limits)
+            .settings(limits)
             .runtime(&test_runtime().build());
         let handle = agent.start("Go on.").unwrap();
         let listener = case.streamed.then(|| handle.events());

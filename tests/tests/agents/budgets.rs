@@ -157,7 +157,7 @@ async fn failed_dropped_and_answered_calls_give_their_place_back() {
     let make = |at: usize| match at {
         0 => agent(ScriptedModel::from_fn(|_| Turn::fails(ModelErrorKind::Overloaded)), None),
         1 => agent(ScriptedModel::from_fn(|_| Turn::stall()), None)
-            .limits(Limits::default().timeout(Duration::from_secs(30))),
+            .settings(Limits::default().timeout(Duration::from_secs(30))),
         2 => agent(ScriptedModel::new([]), None).with(Answers),
         _ => agent(slow(), None),
     };

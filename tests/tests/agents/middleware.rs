@@ -17,7 +17,7 @@ use agentflow::prelude::*;
 use agentflow::serde_json::{self, json};
 use agentflow::store::{MemoryStore, Store};
 use agentflow::workflow::Node;
-use agentflow::{Callbacks, Error, Event, RunId, Workflow, async_trait};
+use agentflow::{Error, Event, RunId, Workflow, async_trait};
 use agentflow_testing::{ScriptedModel, Turn, assert_trace, check_events, test_runtime, within};
 
 /// Look something up.
@@ -244,8 +244,7 @@ async fn what_hooks_change_is_what_is_sent_and_recorded() {
         Turn::call("look_up", json!({"what": "x"})).id("c1").expect_last("continue"),
         Turn::text("done").expect_result("c1", "about changed!"),
     ];
-    let agent = Agent::new(ScriptedModel::new(turns))
-        .tools(tools![look_up])
+    let hooks = Hooks::new()
         .before_agent(|step| {
             step.conversation.push(Message::user("continue"));
             Ok(Flow::Continue)
@@ -264,6 +263,7 @@ async fn what_hooks_change_is_what_is_sent_and_recorded() {
             }
             Ok(())
         });
+    let agent = Agent::new(ScriptedModel::new(turns)).tools(tools![look_up]).with(hooks);
     let result = agent.run("go").await.unwrap();
     assert_trace(
         events_of(&result),
@@ -284,12 +284,12 @@ async fn an_error_of_a_hook_ends_the_run_and_leaves_nothing_open() {
     let turns = || [Turn::calls([("look_up", json!({"what": "x"})), ("look_up", json!({"what": "y"}))])];
     let agent = |turns| Agent::new(ScriptedModel::new(turns)).tools(tools![look_up]).runtime(&test_runtime().build());
     let agents = [
-        agent(Vec::new()).before_agent(move |_| Err(stop())),
-        agent(Vec::new()).before_model(move |_| Err(stop())),
-        agent(vec![Turn::text("hi")]).after_model(move |_, _| Err(stop())),
-        agent(vec![Turn::text("hi")]).after_agent(move |_, _| Err(stop())),
-        agent(turns().into()).before_tool(move |_| Err(stop())),
-        agent(turns().into()).after_tool(move |_, _| Err(stop())),
+        agent(Vec::new()).with(Hooks::new().before_agent(move |_| Err(stop()))),
+        agent(Vec::new()).with(Hooks::new().before_model(move |_| Err(stop()))),
+        agent(vec![Turn::text("hi")]).with(Hooks::new().after_model(move |_, _| Err(stop()))),
+        agent(vec![Turn::text("hi")]).with(Hooks::new().after_agent(move |_, _| Err(stop()))),
+        agent(turns().into()).with(Hooks::new().before_tool(move |_| Err(stop()))),
+        agent(turns().into()).with(Hooks::new().after_tool(move |_, _| Err(stop()))),
     ];
     for agent in agents {
         let handle = agent.start("go").unwrap();
@@ -413,7 +413,7 @@ async fn a_cost_budget_stops_before_the_call_that_would_exceed_it_also_after_a_c
 async fn a_limit_of_calls_holds_also_after_a_crash() {
     let make = |runtime: &Runtime, calls: &Arc<AtomicU32>| {
         let limits = Limits::default().max_llm_calls(3);
-        Agent::new(talker(9, calls)).tools(tools![look_up]).limits(limits).runtime(runtime)
+        Agent::new(talker(9, calls)).tools(tools![look_up]).settings(limits).runtime(runtime)
     };
     holds_over_a_crash(make, test_runtime, 3, Err("llm_call_limit")).await;
     holds_over_a_crash(

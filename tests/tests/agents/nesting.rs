@@ -161,7 +161,9 @@ fn what_a_tool_hands_to_another_task() {
     });
     // The tool's task is not polled by the agent around it, so each level asks until too many of its calls have failed.
     let error =
-        on_worker(async move { agent.limits(Limits::default().max_tool_failures(1)).run("begin").await.unwrap_err() });
+        on_worker(
+            async move { agent.settings(Limits::default().max_tool_failures(1)).run("begin").await.unwrap_err() },
+        );
     assert!(matches!(error, Error::ToolFailures { .. }), "{error}");
     assert!(error.to_string().contains("1 tool calls failed in a row"), "{error}");
 }

@@ -89,7 +89,7 @@ async fn after_so_many_answers_the_run_gives_up() {
     let error = Agent::new(model).output::<Risk>().run("Judge.").await.unwrap_err();
     assert!(matches!(error, Error::InvalidOutput { attempts: 3, .. }), "{error}");
     let model = ScriptedModel::new([Turn::text("high")]);
-    let strict = Agent::new(model.clone()).output::<Risk>().limits(Limits::default().output_retries(0));
+    let strict = Agent::new(model.clone()).output::<Risk>().settings(Limits::default().output_retries(0));
     let error = strict.run("Judge.").await.unwrap_err();
     assert!(matches!(error, Error::InvalidOutput { attempts: 1, .. }), "{error}");
     model.finish();

@@ -127,7 +127,7 @@ fn durations_are_milliseconds_in_json_and_their_earlier_form_is_read() {
 #[test]
 fn the_time_limit_of_an_agent_is_milliseconds_in_json_and_its_earlier_form_is_read() {
     let limits = Limits::default().timeout(Duration::from_millis(1500));
-    let agent = Agent::new(ScriptedModel::new([])).limits(limits.clone());
+    let agent = Agent::new(ScriptedModel::new([])).settings(limits.clone());
     let outline = AgentOutline::of(&agent);
     let form = serde_json::to_value(&outline).unwrap()["limits"].clone();
     assert_eq!((&form["timeout_ms"], form.get("timeout")), (&json!(1500), None));

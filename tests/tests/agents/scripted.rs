@@ -286,7 +286,7 @@ async fn the_error_of_a_run_comes_before_the_turns_that_are_left() {
 #[tokio::test(start_paused = true)]
 async fn a_stall_ends_at_the_time_limit_and_a_cancelled_call_is_dropped() {
     let model = ScriptedModel::new([Turn::stall(), Turn::pieces(["so ", "far"]).then_stall()]);
-    let agent = agent(&model).limits(Limits::default().timeout(Duration::from_secs(60)));
+    let agent = agent(&model).settings(Limits::default().timeout(Duration::from_secs(60)));
     assert!(matches!(agent.run("Go on.").await, Err(Error::Timeout { .. })));
     assert_eq!(model.in_flight(), 0);
     let mut run = agent.stream("Go on.").unwrap();

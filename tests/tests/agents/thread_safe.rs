@@ -32,7 +32,7 @@ fn public_types_are_send_and_sync() {
         A2aPushAuthentication, A2aPushConfig, A2aPushConfigs, A2aRelay, A2aRole, A2aSkill, A2aStatusUpdate,
         A2aStream, A2aTask, A2aTaskQuery, A2aTaskState, A2aTaskStatus, A2aTasks, A2aUpdate,
         A2aCaller, A2aRefusal, A2aServer, A2aServerError,
-        Agent<String>, AgentDefinition, AgentOutline, AgentTool<String>, ErasedAgent, LargeOutputs, Limits, RunRequest,
+        Agent<String>, AgentDefinition, AgentOutline, AgentSettings, AgentTool<String>, ErasedAgent, Hooks, LargeOutputs, Limits, RunRequest,
         Team<String>, ToolOutline,
         Artifact, ArtifactRef,
         Context,

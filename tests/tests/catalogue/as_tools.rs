@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use agentflow::a2a_server::A2aServer;
-use agentflow::agent::{AgentTool, Limits};
+use agentflow::agent::{AgentSettings, AgentTool, Limits};
 use agentflow::document::Document;
 use agentflow::event::EventKind;
 use agentflow::mcp_server::McpServer;
@@ -75,7 +75,8 @@ fn wrong_of(error: Error) -> String {
 async fn an_agent_is_called_as_part_of_the_run() {
     let model = caller("expert", json!({"request": "Where is the tea?"}));
     let runtime = test_runtime().resource(Desk("top drawer")).build();
-    let agent = Agent::new(model.clone()).tools(expert()).grant(["desk"]).runtime(&runtime);
+    let agent =
+        Agent::new(model.clone()).tools(expert()).settings(AgentSettings::new().grant(["desk"])).runtime(&runtime);
     let result = agent.run("Tea, please.").await.unwrap();
     // The grants and the resource are those of the agent that calls it.
     assert_eq!(result.output(), r#""\"tea is in the top drawer\"""#);
@@ -160,7 +161,7 @@ async fn what_an_agent_as_a_tool_lacks_is_reported_when_its_caller_is_built() {
 #[tokio::test(start_paused = true)]
 async fn after_a_crash_at_any_write_it_continues_where_it_was() {
     let model = caller("expert", json!({"request": "Where is the tea?"}));
-    let agent = Agent::new(model).tools(expert()).grant(["desk"]);
+    let agent = Agent::new(model).tools(expert()).settings(AgentSettings::new().grant(["desk"]));
     let report = CrashTest::agent(&agent, || "Tea, please.")
         .runtime(|runtime| runtime.resource(Desk("top drawer")))
         .twice()
@@ -227,7 +228,7 @@ async fn it_ends_with_the_run() {
     // So does its time limit.
     let inner = Agent::new(ScriptedModel::new([Turn::stall()])).name("inner");
     let limits = Limits::default().timeout(Duration::from_millis(50));
-    let agent = Agent::new(caller("inner", json!({"request": "Wait."}))).tools(inner).limits(limits);
+    let agent = Agent::new(caller("inner", json!({"request": "Wait."}))).tools(inner).settings(limits);
     assert!(matches!(agent.run("Go.").await.unwrap_err(), Error::Timeout { .. }));
 }
 
@@ -267,7 +268,7 @@ async fn clients_are_shown_descriptions_of_agents_and_never_their_instructions()
     let runtime = Runtime::builder()
         .store(MemoryStore::new())
         .agent(&agent("mute"))
-        .agent(&agent("seller").description("Sells hats."))
+        .agent(&agent("seller").settings(AgentSettings::new().description("Sells hats.")))
         .tools(AgentTool::new(agent("helper")))
         .tools(AgentTool::new(agent("guide")).description("Shows the way."))
         .document(Document::read("shop", document).unwrap())

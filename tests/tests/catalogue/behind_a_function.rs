@@ -1,6 +1,6 @@
 //! The agent behind an `#[agent]` function: streaming, grants, limits, callbacks and resources of one call.
 
-use agentflow::agent::Limits;
+use agentflow::agent::{AgentSettings, Limits};
 use agentflow::error::FailureKind;
 use agentflow::event::EventKind;
 use agentflow::prelude::*;
@@ -51,7 +51,10 @@ async fn its_options_are_those_of_an_agent() {
     let call = Turn::call("publish", json!({"text": "Tea"}));
     let model = ScriptedModel::new([call, Turn::text("done")]);
     let runtime = test_runtime().model(model).app("paper", "The Times").build();
-    let agent = write::agent("tea".into(), 3).runtime(&runtime).resource(Audience("some")).grant(["press"]);
+    let agent = write::agent("tea".into(), 3)
+        .runtime(&runtime)
+        .resource(Audience("some"))
+        .settings(AgentSettings::new().grant(["press"]));
     let mut run: RunStream<String> = agent.stream(()).unwrap();
     let mut answers = Vec::new();
     while let Some(event) = within("the next event", run.next()).await {
@@ -64,7 +67,7 @@ async fn its_options_are_those_of_an_agent() {
 
     let model = ScriptedModel::from_fn(|_| Turn::call("publish", json!({"text": "Tea"})));
     let runtime = test_runtime().model(model).app("paper", "The Times").resource(Audience("all")).build();
-    let agent = write::agent("tea".into(), 3).runtime(&runtime).limits(Limits::default().max_steps(2));
+    let agent = write::agent("tea".into(), 3).runtime(&runtime).settings(Limits::default().max_steps(2));
     assert_eq!(agent.run(()).await.unwrap_err().kind(), FailureKind::MaxStepsReached);
 }
 

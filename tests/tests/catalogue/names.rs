@@ -1,5 +1,6 @@
 //! Names: where a thing comes from, what is found by a name, and what two things of one name are.
 
+use agentflow::agent::AgentSettings;
 use agentflow::async_trait;
 use agentflow::error::RegistryError;
 use agentflow::message::ToolStatus;
@@ -120,7 +121,8 @@ async fn who_agrees_to_a_tool_says_its_name() {
         ("approve:files__read", ToolStatus::Success),
         ("approve:files.write", ToolStatus::Unauthorized),
     ] {
-        let agent = Agent::new(ScriptedModel::new(turns())).tools([tool()]).grant([scope]);
+        let agent =
+            Agent::new(ScriptedModel::new(turns())).tools([tool()]).settings(AgentSettings::new().grant([scope]));
         let result = agent.run("Go.").await.unwrap();
         let statuses: Vec<ToolStatus> =
             result.conversation().messages().iter().flat_map(|m| m.results().map(|r| r.status)).collect();

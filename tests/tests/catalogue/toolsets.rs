@@ -93,7 +93,7 @@ async fn a_change_counts_from_the_next_turn() {
     ])
     .capturing();
     let limits = agentflow::agent::Limits::default().max_parallel_tools(1);
-    let agent = Agent::new(model.clone()).tools(ToolsetRef::new(wiki.clone())).limits(limits);
+    let agent = Agent::new(model.clone()).tools(ToolsetRef::new(wiki.clone())).settings(limits);
     let result = agent.run("Go.").await.unwrap();
     assert_eq!(
         offered(&model),

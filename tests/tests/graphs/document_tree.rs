@@ -1,6 +1,7 @@
 //! Documents of parts within parts: they are the graphs that the operators make.
 
 use agentflow::Approval;
+use agentflow::agent::AgentSettings;
 use agentflow::document::DocumentForm;
 use agentflow::pipeline::{Pipeline, until};
 use agentflow::prelude::*;
@@ -252,6 +253,6 @@ fn pictures_show_keys_of_the_state() {
     assert!(mermaid.contains("n1 -.->|\"topic\"| n3\n") && !mermaid.contains("|\"topic\"| n2"), "{mermaid}");
     assert!(dot.contains("n1 -> n3 [label=\"topic\", style=dashed];\n"), "{dot}");
     static TOPIC: StateKey<String> = StateKey::session("topic");
-    let agent = Agent::new("openai/gpt-5-mini").output_key(&TOPIC);
+    let agent = Agent::new("openai/gpt-5-mini").settings(AgentSettings::new().output_key(&TOPIC));
     assert_eq!(agentflow::agent::AgentOutline::of(&agent).saves.as_deref(), Some("topic"));
 }

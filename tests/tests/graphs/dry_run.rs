@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use agentflow::agent::AgentOutline;
+use agentflow::agent::{AgentOutline, AgentSettings};
 use agentflow::prelude::*;
 use agentflow::tool::{Effects, FnTool, ToolDefinition, ToolPolicy};
 use agentflow::workflow::Graph;
@@ -155,7 +155,10 @@ async fn a_graph_is_traced_with_its_conditions_and_schemas() {
 #[tokio::test]
 async fn an_agent_is_drawn_with_its_team() {
     let called = Arc::new(AtomicU32::new(0));
-    let helper = Agent::new("openai/gpt-5-mini").name("helper").tools(tools![dry_send_to]).grant(["money"]);
+    let helper = Agent::new("openai/gpt-5-mini")
+        .name("helper")
+        .tools(tools![dry_send_to])
+        .settings(AgentSettings::new().grant(["money"]));
     let team = Agent::new("anthropic/claude-sonnet-4-5")
         .name("team")
         .tools(counting(&called))

@@ -82,7 +82,7 @@ async fn a_person_reads_the_name_in_the_catalogue_and_a_model_the_one_that_it_ca
 #[tokio::test(start_paused = true)]
 async fn a_program_reads_which_tool_kept_failing() {
     let calls = (0..2).map(|_| Turn::call("count__things", json!({})));
-    let agent = Agent::new(ScriptedModel::new(calls)).tools(things()).limits(Limits::default().max_tool_failures(2));
+    let agent = Agent::new(ScriptedModel::new(calls)).tools(things()).settings(Limits::default().max_tool_failures(2));
     let error = agent.run("Count.").await.unwrap_err().to_string();
     assert!(error.contains("the last one of `count.things`"), "{error}");
 }

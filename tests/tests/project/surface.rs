@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 const ROOT: &[&str] = &[
     "Agent",
     "Approval",
-    "Callbacks",
     "Context",
     "Error",
     "Event",
+    "Hooks",
     "Inject",
     "Message",
     "Model",
@@ -100,11 +100,10 @@ fn the_root_has_few_names() {
     assert!(prelude.contains("Agent"));
 }
 
-/// What a newcomer sees after the dot: an agent's own methods, in whatever file they stand, and those of the trait that
-/// the prelude brings. More are a list and no longer a menu; rarer things belong into `Limits`, `ModelSettings`,
-/// `RunRequest` or `Runtime`.
+/// Counts the methods after the dot of an agent: its own, in all files, and those of traits that the prelude brings. More are a list and no longer a menu; rarer settings belong into `AgentSettings`, `Hooks`, `RunRequest` or
+/// `Runtime`.
 #[test]
-fn what_stands_after_the_dot_of_an_agent_is_counted() {
+fn methods_after_the_dot_are_counted() {
     let methods = |begin: &str| {
         let mut found = BTreeSet::new();
         for (_, text) in sources("agentflow/src") {
@@ -121,13 +120,17 @@ fn what_stands_after_the_dot_of_an_agent_is_counted() {
         found
     };
     let agent = methods("\nimpl<O: 'static> Agent<O> {");
-    let (_, callbacks) =
-        sources("agentflow/src/agent").into_iter().find(|(path, _)| path.ends_with("callbacks.rs")).unwrap();
-    // `with`, and one for each line of the table.
-    let table = callbacks.split("\ncallbacks! {").nth(1).expect("there is a table of callbacks");
-    let callbacks = 1 + table.lines().filter(|line| line.contains(") -> ")).count();
-    assert!((10..=18).contains(&agent.len()), "{} methods: {agent:#?}", agent.len());
-    assert_eq!(callbacks, 9, "callbacks after the dot");
+    assert!((10..15).contains(&agent.len()), "{} methods: {agent:#?}", agent.len());
+    let traits: BTreeSet<String> = sources("agentflow/src")
+        .iter()
+        .flat_map(|(_, text)| before_tests(text).lines().map(str::to_owned).collect::<Vec<_>>())
+        .filter_map(|line| line.split_once(" for Agent<O> {").map(|(begin, _)| begin.to_owned()))
+        .filter_map(|begin| begin.split([' ', ':']).next_back().map(str::to_owned))
+        .collect();
+    let lib = std::fs::read_to_string(root().join("agentflow/src/lib.rs")).unwrap();
+    let (_, prelude) = lib.split_once("pub mod prelude").expect("there is a prelude");
+    let brought: Vec<&String> = traits.iter().filter(|name| prelude.contains(name.as_str())).collect();
+    assert!(traits.len() > 1 && brought.is_empty(), "the prelude brings {brought:?} of {traits:?}");
     let handle = methods("\nimpl<T> RunHandle<T> {");
     // Seven of them are control requests, one says more to an agent, one waits for a question, two read artifacts, and two
     // what was spent.

@@ -88,7 +88,7 @@ async fn the_remedy_of_a_refused_call_is_in_the_log_alone() {
     let nested = Agent::new(ScriptedModel::from_fn(|_| Turn::call("advised_own", json!({}))))
         .name("clerk")
         .tools(tools![advised_own])
-        .limits(Limits::default().max_steps(1));
+        .settings(Limits::default().max_steps(1));
     let workflow = advised_steps::workflow();
     let forgetful = test_runtime().memory(InProcessMemory::new()).build();
     for (agent, said, remedy) in [

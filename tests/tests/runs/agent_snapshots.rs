@@ -80,7 +80,7 @@ fn limited(runtime: &Runtime, done: &Done, calls: u32) -> Agent {
         ToolRef::from(look.policy(ToolPolicy::default().effects(Effects::Read))),
     ];
     let limits = Limits::default().max_steps(LIMIT).max_llm_calls(calls);
-    Agent::new(model).name("fast_payer").instruct("Pay.").tools(tools).limits(limits).runtime(runtime)
+    Agent::new(model).name("fast_payer").instruct("Pay.").tools(tools).settings(limits).runtime(runtime)
 }
 
 /// A store that keeps every snapshot.

@@ -196,7 +196,7 @@ async fn what_needs_no_word_is_done_meanwhile() {
     let model = ScriptedModel::new([turn, Turn::text("done")]);
     let here = runtime(store.clone(), &model, &paid).build();
     let one = Limits::default().max_parallel_tools(1);
-    let agent = asks_clerk::agent("pay".into()).runtime(&here).limits(one);
+    let agent = asks_clerk::agent("pay".into()).runtime(&here).settings(one);
     let handle = agent.start(RunRequest::default().run_id(id())).unwrap();
     pass(1).await;
     assert_eq!(paid.all(), ["looked at bob", "looked at kim"]);

@@ -68,7 +68,7 @@ fn waiter(model: &ScriptedModel, waits: &Arc<AtomicU32>) -> Agent {
         }
     });
     let limits = Limits::default().timeout(Duration::from_secs(60));
-    Agent::new(model.clone()).name("waiter").tools([wait.policy(ToolPolicy::default().idempotent())]).limits(limits)
+    Agent::new(model.clone()).name("waiter").tools([wait.policy(ToolPolicy::default().idempotent())]).settings(limits)
 }
 
 fn runtime(store: impl Store, clock: &TestClock) -> agentflow::runtime::RuntimeBuilder {
@@ -235,7 +235,7 @@ async fn recover_resumes_agents() {
         if linked {
             assert_eq!(second.attach(&id()).await.unwrap().typed::<Risk>().result().await.unwrap(), Risk { level: 3 });
         } else {
-            let again = agent.clone().runtime(&second).attach(&id()).await.unwrap().result().await.unwrap();
+            let again = second.attach_agent(&id(), &agent).await.unwrap().result().await.unwrap();
             assert_eq!((again.output().as_str(), again.conversation().messages().len()), ("done", 4));
         }
         model.finish();
@@ -331,7 +331,7 @@ async fn a_failed_model_call_is_retried() {
 async fn an_agent_that_reached_a_limit_is_not_retried() {
     let (store, clock) = (ProcessStore::new(), TestClock::new());
     let model = ScriptedModel::from_fn(|_| Turn::call("wait", json!({})));
-    let agent = waiter(&model, &Arc::default()).limits(Limits::default().max_steps(1));
+    let agent = waiter(&model, &Arc::default()).settings(Limits::default().max_steps(1));
     let first = runtime(store.clone(), &clock).agent(&agent).build();
     let run = agent.runtime(&first).start("go").unwrap();
     run.result().await.unwrap_err();

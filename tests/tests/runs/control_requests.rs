@@ -663,7 +663,7 @@ async fn a_pause_holds_what_begins_later() {
             }
         });
         let asked = b.node(Node::new("asked"), (n,), move |cx: Context, (_,): (u32,)| {
-            let waiter = waiter.clone().limits(Limits::default().timeout(Duration::from_secs(60)));
+            let waiter = waiter.clone().settings(Limits::default().timeout(Duration::from_secs(60)));
             async move {
                 pass(5).await;
                 Ok::<_, Error>(waiter.run_in(&cx, "go").await?.output().clone())
@@ -805,7 +805,7 @@ async fn requests_to_an_agent_are_granted_or_refused_whatever_it_records_meanwhi
     let model = ScriptedModel::from_fn(|_| Turn::call("next", json!({})));
     let next = FnTool::new("next", "Does nothing.", |_, _: Nothing| async { Step::Ok(1) });
     let limits = Limits::default().max_steps(u32::MAX).max_llm_calls(u32::MAX);
-    let agent = Agent::new(model).tools([next.policy(ToolPolicy::default().idempotent())]).limits(limits);
+    let agent = Agent::new(model).tools([next.policy(ToolPolicy::default().idempotent())]).settings(limits);
     let run = agent.runtime(&runtime).start(RunRequest::from("go").run_id(id())).unwrap();
     within("the run to be stored", async {
         while store.record(&id()).await.unwrap().is_none() {

@@ -65,7 +65,7 @@ fn reader() -> Agent {
     Agent::new(model)
         .name("reader")
         .tools(tools![long_text, long_list, long_picture])
-        .limits(Limits::default().large_outputs(large))
+        .settings(Limits::default().large_outputs(large))
 }
 
 const ANSWER: &str = r#"3600 "[0,1,2,3,4,5,6,7,8,9" null"#;
@@ -112,7 +112,7 @@ async fn what_stays_and_what_is_moved() {
     let large = LargeOutputs::over(1000).head(20);
     let ask = async |tool: &'static str, size: usize| {
         let agent = Agent::new(once(tool, json!({"size": size}))).tools(tools![long_text, long_picture]);
-        result_of(agent.limits(Limits::default().large_outputs(large)).run("Go.").await.unwrap().output())
+        result_of(agent.settings(Limits::default().large_outputs(large)).run("Go.").await.unwrap().output())
     };
     // The quotes count, since the model reads them.
     let (_, output, _) = ask("long_text", 500).await;
@@ -131,8 +131,9 @@ async fn what_stays_and_what_is_moved() {
     let agent = Agent::new(once("long_text", json!({"size": 100_000}))).tools(tools![long_text]);
     let (status, ..) = result_of(agent.run("Go.").await.unwrap().output());
     assert_eq!(status, ToolStatus::OutputTooLarge);
-    let named =
-        Agent::new(ScriptedModel::new([])).tools(tools![read_artifact]).limits(Limits::default().large_outputs(large));
+    let named = Agent::new(ScriptedModel::new([]))
+        .tools(tools![read_artifact])
+        .settings(Limits::default().large_outputs(large));
     let error = named.build().unwrap_err().to_string();
     assert!(error.contains("the tool name `read_artifact` is taken; rename that tool"), "{error}");
 }
@@ -146,8 +147,8 @@ fn read_artifact() -> u32 {
 #[tokio::test]
 async fn what_a_model_may_ask_of_read_artifact() {
     let ask = async |arguments: Value| {
-        let agent =
-            Agent::new(once("read_artifact", arguments)).limits(Limits::default().large_outputs(LargeOutputs::over(0)));
+        let agent = Agent::new(once("read_artifact", arguments))
+            .settings(Limits::default().large_outputs(LargeOutputs::over(0)));
         let (status, output, _) = result_of(agent.run("Go.").await.unwrap().output());
         assert_ne!(status, ToolStatus::Success);
         output.as_str().unwrap().to_owned()
@@ -184,7 +185,7 @@ async fn what_a_model_may_ask_of_read_artifact() {
         });
         let agent = Agent::new(model)
             .tools(tools![long_text])
-            .limits(Limits::default().large_outputs(LargeOutputs::over(1000)));
+            .settings(Limits::default().large_outputs(LargeOutputs::over(1000)));
         let answer = agent.run("Go.").await.unwrap().into_output();
         match expected {
             Ok(expected) => {
@@ -217,7 +218,7 @@ async fn the_next_run_of_a_session_reads_what_an_earlier_one_saved() {
         }
     });
     let limits = Limits::default().large_outputs(LargeOutputs::over(1000));
-    let agent = Agent::new(model).tools(tools![long_text]).limits(limits).runtime(&runtime);
+    let agent = Agent::new(model).tools(tools![long_text]).settings(limits).runtime(&runtime);
     let ask = async |text: &str| {
         let answer = agent.run(RunRequest::new(text).session(Session::from("s"))).await.unwrap().into_output();
         serde_json::from_str::<Value>(&answer).unwrap()
@@ -254,7 +255,8 @@ impl StoreLayer for Full {
 async fn an_answer_that_cannot_be_saved_says_that_the_tool_ran() {
     let runtime = test_runtime().store(Full(MemoryStore::new())).build();
     let agent = Agent::new(once("long_text", json!({"size": 3000}))).tools(tools![long_text]).runtime(&runtime);
-    let end = agent.limits(Limits::default().large_outputs(LargeOutputs::over(1000).head(5))).run("Go.").await.unwrap();
+    let end =
+        agent.settings(Limits::default().large_outputs(LargeOutputs::over(1000).head(5))).run("Go.").await.unwrap();
     let (status, output, _) = result_of(end.output());
     assert_eq!(status, ToolStatus::Error);
     let output = output.as_str().unwrap();
@@ -267,7 +269,7 @@ async fn an_answer_that_cannot_be_saved_says_that_the_tool_ran() {
 async fn secrets_are_not_in_what_is_saved() -> Result<(), Error> {
     let runtime = test_runtime().store(MemoryStore::new()).with(redact().secret("0123é0123")).build();
     let agent = Agent::new(once("long_text", json!({"size": 3000}))).tools(tools![long_text]).runtime(&runtime);
-    let end = agent.limits(Limits::default().large_outputs(LargeOutputs::over(1000))).run("Go.").await?;
+    let end = agent.settings(Limits::default().large_outputs(LargeOutputs::over(1000))).run("Go.").await?;
     let saved = runtime.artifacts(end.run_id()).await?;
     let saved = runtime.artifact(end.run_id(), &saved[0].name, None).await?.unwrap();
     assert!(saved.text().unwrap().starts_with("[redacted]é[redacted]é"), "{}", &saved.text().unwrap()[..40]);

@@ -210,7 +210,7 @@ async fn a_model_that_writes_nonsense_is_answered() {
     let agent = Agent::new(model).tools(FINDINGS.tools("style").unwrap());
     let store = MemoryStore::new();
     let runtime = test_runtime().store(store).build();
-    let run = agent.runtime(&runtime).limits(Limits::default().max_tool_failures(20)).start("go").unwrap();
+    let run = agent.runtime(&runtime).settings(Limits::default().max_tool_failures(20)).start("go").unwrap();
     let result = run.result().await.unwrap();
     let said: Vec<String> = result
         .conversation()
@@ -375,7 +375,7 @@ async fn a_snapshot_has_the_messages_that_wait() {
             }
         });
         let limits = Limits::default().max_steps(TURNS as u32 + 10);
-        Agent::new(model).tools(WORDS.tools("reader").unwrap()).limits(limits).runtime(runtime)
+        Agent::new(model).tools(WORDS.tools("reader").unwrap()).settings(limits).runtime(runtime)
     }
     let store = KeepsAll::new(MemoryStore::new());
     let runtime = |store: &KeepsAll| test_runtime().store(store.clone()).build();

@@ -264,7 +264,7 @@ async fn a_run_that_is_always_ready_can_be_stopped() {
     let model = ScriptedModel::from_fn(|_| Turn::call("next", json!({})));
     let next = FnTool::new("next", "Does nothing.", |_, _: Nothing| async { Step::Ok(1) });
     let limits = agentflow::agent::Limits::default().max_steps(u32::MAX).max_llm_calls(u32::MAX);
-    let agent = Agent::new(model).tools([next]).limits(limits.timeout(Duration::from_millis(50)));
+    let agent = Agent::new(model).tools([next]).settings(limits.timeout(Duration::from_millis(50)));
     assert_eq!(agent.run("go").await.unwrap_err().kind(), "timeout");
 }
 

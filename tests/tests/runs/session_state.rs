@@ -1,7 +1,7 @@
 //! The state of a session: what a run left there the next one of its history finds, exactly when the run is in the history.
 //! Process ends at every write, branches, failed runs and the limit of size.
 
-use agentflow::agent::RunRequest;
+use agentflow::agent::{AgentSettings, RunRequest};
 use agentflow::message::Role;
 use agentflow::prelude::*;
 use agentflow::serde_json::json;
@@ -170,7 +170,12 @@ fn adder() -> Agent<Vec<u32>> {
             }
         }
     });
-    Agent::new(model).name("adder").instruct("Add.").tools(tools![last_sum]).output().output_key(&SUM)
+    Agent::new(model)
+        .name("adder")
+        .instruct("Add.")
+        .tools(tools![last_sum])
+        .output()
+        .settings(AgentSettings::new().output_key(&SUM))
 }
 
 /// The last answer.
@@ -244,11 +249,13 @@ async fn an_answer_in_a_step_is_saved_with_the_step_whenever_it_crashes() {
 async fn an_output_key_that_cannot_be_one_is_refused() {
     static NAME: StateKey<String> = StateKey::user("name");
     let agent = || Agent::new(ScriptedModel::from_fn(|_| Turn::text("{}"))).name("keeps");
-    let lasting = agent().output_key(&NAME).build().unwrap_err().to_string();
+    let lasting = agent().settings(AgentSettings::new().output_key(&NAME)).build().unwrap_err().to_string();
     assert!(lasting.contains("`user:name` outlives both; set that key in a tool"), "{lasting}");
-    let other = agent().output_key(&SAID).output::<Vec<u32>>().build().unwrap_err().to_string();
-    assert!(other.contains("say `output` before `output_key`"), "{other}");
-    let large = Agent::new(ScriptedModel::new([Turn::text("x".repeat(1 << 20))])).output_key(&SAID);
+    let other =
+        agent().settings(AgentSettings::new().output_key(&SAID)).output::<Vec<u32>>().build().unwrap_err().to_string();
+    assert!(other.contains("give a key of the answer's type"), "{other}");
+    let large = Agent::new(ScriptedModel::new([Turn::text("x".repeat(1 << 20))]))
+        .settings(AgentSettings::new().output_key(&SAID));
     let large = large.run("Say much.").await.unwrap_err().to_string();
     assert!(large.contains("would have saved"), "{large}");
 }

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use agentflow::agent::{LargeOutputs, Limits, RunRequest, Team};
+use agentflow::agent::{AgentSettings, LargeOutputs, Limits, RunRequest, Team};
 use agentflow::event::EventKind;
 use agentflow::mailbox::Mailbox;
 use agentflow::message::Role;
@@ -335,7 +335,7 @@ fn keeper() -> Agent {
         [] => Turn::call("story_keep", json!({"what": request.messages.last().unwrap().text()})),
         results => Turn::text(results.concat()),
     });
-    Agent::new(model).name("story_keeper").tools(tools![story_keep]).output_key(&SAID)
+    Agent::new(model).name("story_keeper").tools(tools![story_keep]).settings(AgentSettings::new().output_key(&SAID))
 }
 
 async fn kept(store: Ending<MemoryStore>) -> Result<()> {
@@ -386,7 +386,7 @@ fn reporter() -> Agent {
         }
     });
     let limits = Limits::default().large_outputs(LargeOutputs::over(1000).head(20));
-    Agent::new(model).name("story_reporter").tools(tools![story_report]).limits(limits)
+    Agent::new(model).name("story_reporter").tools(tools![story_report]).settings(limits)
 }
 
 async fn reported(store: Ending<MemoryStore>) -> Result<()> {

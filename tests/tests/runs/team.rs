@@ -4,7 +4,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use agentflow::agent::{AgentOutline, Callbacks, Limits, RunRequest, Team};
+use agentflow::agent::{AgentOutline, AgentSettings, Hooks, Limits, RunRequest, Team};
 use agentflow::middleware::Flow;
 use agentflow::model::{ModelInfo, ModelRequest, ModelStream, OutputMode, OutputSchema};
 use agentflow::prelude::*;
@@ -58,7 +58,7 @@ async fn the_conversation_goes_along_under_other_instructions_and_tools() {
         Turn::text("Done."),
     ])
     .tools(tools![team_refund])
-    .grant(["money"]);
+    .settings(AgentSettings::new().grant(["money"]));
     let log = EffectLog::new();
     let team = Team::new(first, &["billing"]).agent(refunds, &["triage"]).build().unwrap();
     let run = team.resource(log.clone()).start("I paid twice for 7.").unwrap();
@@ -88,7 +88,7 @@ async fn the_conversation_goes_along_under_other_instructions_and_tools() {
 
 #[tokio::test]
 async fn agents_that_transfer_in_a_circle_end_with_an_error() {
-    let first = triage([to("billing"), to("billing"), to("billing")]).limits(Limits::default().max_handoffs(4));
+    let first = triage([to("billing"), to("billing"), to("billing")]).settings(Limits::default().max_handoffs(4));
     let team =
         Team::new(first, &["billing"]).agent(billing([to("triage"), to("triage")]), &["triage"]).build().unwrap();
     let error = team.run("Hello?").await.unwrap_err();
@@ -179,8 +179,16 @@ fn crashing(log: &EffectLog) -> Agent {
             _ => Turn::call("team_refund", json!({"order": 2})),
         }
     });
-    let first = Agent::new(first).name("triage").instruct("First.").tools(tools![team_refund]).grant(["money"]);
-    let second = Agent::new(second).name("billing").instruct("Second.").tools(tools![team_refund]).grant(["money"]);
+    let first = Agent::new(first)
+        .name("triage")
+        .instruct("First.")
+        .tools(tools![team_refund])
+        .settings(AgentSettings::new().grant(["money"]));
+    let second = Agent::new(second)
+        .name("billing")
+        .instruct("Second.")
+        .tools(tools![team_refund])
+        .settings(AgentSettings::new().grant(["money"]));
     Team::new(first.resource(log.clone()), &["billing"]).agent(second, &["triage"]).build().unwrap()
 }
 
@@ -261,7 +269,7 @@ async fn callbacks_are_those_of_the_agent_that_has_the_conversation() {
     let seen: Arc<Mutex<Vec<String>>> = Arc::default();
     let noting = |agent: Agent, who: &'static str| {
         let (models, agents) = (Arc::clone(&seen), Arc::clone(&seen));
-        agent
+        let hooks = Hooks::new()
             .before_agent(move |_| {
                 agents.lock().unwrap().push(format!("{who} agent"));
                 Ok(Flow::Continue)
@@ -269,7 +277,8 @@ async fn callbacks_are_those_of_the_agent_that_has_the_conversation() {
             .before_model(move |step| {
                 models.lock().unwrap().push(format!("{who} model of {}", step.agent()));
                 Ok(Flow::Continue)
-            })
+            });
+        agent.with(hooks)
     };
     let first = noting(triage([to("billing")]), "first");
     let second = noting(billing([Turn::text("Here.")]), "second");
@@ -288,7 +297,7 @@ async fn grants_do_not_go_along() {
             assert_eq!(result.status, agentflow::message::ToolStatus::Unauthorized);
         }),
     ]);
-    let first = triage([to("billing")]).grant(["money"]).resource(log.clone());
+    let first = triage([to("billing")]).settings(AgentSettings::new().grant(["money"])).resource(log.clone());
     let team = Team::new(first, &["billing"]).agent(refunds.tools(tools![team_refund]), &[]).build().unwrap();
     assert_eq!(team.run("Hello?").await.unwrap().output(), "I may not.");
 

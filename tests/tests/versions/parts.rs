@@ -79,7 +79,7 @@ async fn an_agent_of_the_same_version_differs_in_nothing() {
 #[tokio::test(start_paused = true)]
 async fn texts_and_limits_of_an_agent_are_compatible() {
     let second = clerk("Be brief.", vec![refund("Gives money back.", cents("in cents", "integer"))], true);
-    let (differs, accepted) = resumed(&second.limits(Limits::default().max_steps(3))).await;
+    let (differs, accepted) = resumed(&second.settings(Limits::default().max_steps(3))).await;
     assert_eq!(
         differs,
         ["the agent `clerk`: its instructions", "the agent `clerk`: its limits", "the tool `refund`: its description"]

@@ -1,0 +1,126 @@
+//! `AgentSettings`: the settings of an agent that a first program does without. It checks nothing.
+
+use std::sync::Arc;
+
+use super::Description;
+use super::limits::Limits;
+use super::output_key::OutputKey;
+use crate::model::ModelSettings;
+use crate::state::StateKey;
+
+/// Settings of an agent, given by [`Agent::settings`](super::Agent::settings). Limits or the settings of model calls alone are
+/// given as they are.
+///
+/// ```
+/// use agentflow::agent::{AgentSettings, Limits};
+/// use agentflow::model::ModelSettings;
+/// use agentflow::prelude::*;
+///
+/// let strict = Agent::new("openai/gpt-5-mini").settings(Limits::default().max_steps(3));
+/// let settings = AgentSettings::new()
+///     .description("Answers questions about invoices.")
+///     .model(ModelSettings::default().temperature(0.2))
+///     .grant(["invoices"]);
+/// let clerk = strict.name("clerk").settings(settings);
+/// ```
+#[derive(Clone, Debug, Default)]
+#[must_use = "settings do nothing until an agent has them"]
+pub struct AgentSettings {
+    description: Option<Arc<str>>,
+    model: Option<ModelSettings>,
+    limits: Option<Limits>,
+    scopes: Vec<Arc<str>>,
+    output_key: Option<OutputKey>,
+}
+
+impl AgentSettings {
+    /// Creates settings that change nothing.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Describes the agent to those who call it: in the [catalogue](crate::Runtime::catalogue), to clients of a server, and to
+    /// models that have it as a tool or in a team. Default: in the catalogue and for clients its name alone, since they
+    /// never see its instructions; for models of this program the beginning of its instructions.
+    pub fn description(mut self, description: impl Into<Arc<str>>) -> Self {
+        self.description = Some(description.into());
+        self
+    }
+
+    /// Sets the temperature and the like for each model call.
+    #[doc(alias = "temperature")]
+    pub fn model(mut self, settings: ModelSettings) -> Self {
+        self.model = Some(settings);
+        self
+    }
+
+    /// Sets the bounds of each run.
+    pub fn limits(mut self, limits: Limits) -> Self {
+        self.limits = Some(limits);
+        self
+    }
+
+    /// Grants scopes to all runs of the agent, beside those it has. A tool that needs another scope answers `unauthorized`.
+    pub fn grant<S: Into<Arc<str>>>(mut self, scopes: impl IntoIterator<Item = S>) -> Self {
+        self.scopes.extend(scopes.into_iter().map(Into::into));
+        self
+    }
+
+    /// Saves the answer under a key of the state: text as a string, and another output as a value of its type. The value is
+    /// part of the record of the answer, so it is saved exactly when the agent has answered. Of a run of a session the next
+    /// run has it, too; of an agent in a step or in a tool, the steps that follow. In a team the agent that answers saves
+    /// under its own key.
+    ///
+    /// The key has the type of the agent's [`output`](super::Agent::output). A key that outlives the session (`user:`, `app:`)
+    /// is refused. Otherwise [`build`](super::Agent::build) and each run fail with [`Error::Build`](crate::Error::Build). An
+    /// answer for which there is no room, see [`state`](crate::state), fails the run with
+    /// [`Error::State`](crate::Error::State).
+    ///
+    /// ```
+    /// use agentflow::agent::AgentSettings;
+    /// use agentflow::prelude::*;
+    /// use agentflow_testing::{ScriptedModel, Turn};
+    ///
+    /// static SUMMARY: StateKey<String> = StateKey::session("summary");
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<()> {
+    /// let runtime = Runtime::builder().store(agentflow::store::MemoryStore::new()).build();
+    /// let agent = Agent::new(ScriptedModel::new([Turn::text("All is well.")])).runtime(&runtime);
+    /// let result = agent.settings(AgentSettings::new().output_key(&SUMMARY)).run("What is new?").await?;
+    /// let state = runtime.run_state(result.run_id()).await?;
+    /// assert_eq!(state.get(&SUMMARY).unwrap().unwrap(), "All is well.");
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn output_key<O>(mut self, key: &StateKey<O>) -> Self {
+        self.output_key = Some(OutputKey::new(key));
+        self
+    }
+
+    /// Changes a description where a setting was given.
+    pub(super) fn apply(self, agent: &mut Description) {
+        let Self { description, model, limits, scopes, output_key } = self;
+        agent.purpose = description.or(agent.purpose.take());
+        agent.output_key = output_key.or(agent.output_key.take());
+        agent.scopes.extend(scopes);
+        if let Some(model) = model {
+            agent.settings = model;
+        }
+        if let Some(limits) = limits {
+            agent.limits = limits;
+        }
+    }
+}
+
+impl From<ModelSettings> for AgentSettings {
+    fn from(settings: ModelSettings) -> Self {
+        Self::new().model(settings)
+    }
+}
+
+impl From<Limits> for AgentSettings {
+    fn from(limits: Limits) -> Self {
+        Self::new().limits(limits)
+    }
+}

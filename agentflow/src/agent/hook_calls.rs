@@ -1,0 +1,106 @@
+//! Calls the hooks of middleware around a run and its agent; `model_call.rs` and `tool_calls.rs` call those around
+//! their steps.
+//!
+//! Everything that a hook changes or answers is recorded as if the agent, the model or the tool had done it, with the
+//! middleware's name. The machine knows no hooks.
+
+use std::sync::Arc;
+
+use super::driver::Run;
+use super::plan::Plan;
+use crate::context::Context;
+use crate::error::Result;
+use crate::event::AgentCompleted;
+use crate::message::Role;
+use crate::middleware::{self, AgentStep, AroundRun, Flow, Middleware};
+use crate::model::{StopReason, Usage};
+use crate::path::StepPath;
+use crate::run::{RunEnd, RunShared};
+
+/// The middleware around an agent in a run, the outermost first; mostly empty.
+pub(super) type HookChain = Arc<[Arc<dyn Middleware>]>;
+
+/// The run's middleware, then the agent's own.
+pub(super) fn hooks_of(plan: &Plan, shared: &RunShared) -> HookChain {
+    let (run, own) = (middleware::of_host(&shared.host), &plan.middleware);
+    match (run.is_empty(), own.is_empty()) {
+        (true, _) => Arc::clone(own),
+        (false, true) => run,
+        (false, false) => run.iter().chain(own.iter()).cloned().collect(),
+    }
+}
+
+impl Run {
+    /// The hooks around the run, when it is one of its own and there are any.
+    pub(super) fn around_run(&self) -> Option<AroundRun> {
+        let is_run = self.segment.is_run() && !self.first_hooks().is_empty();
+        is_run.then(|| AroundRun::of(&self.first_plan().name, &self.segment.shared)).flatten()
+    }
+
+    pub(super) fn step_context(&self, path: &StepPath) -> Context {
+        Context::new(self.shared(), path.clone(), self.resources.clone()).granted(&self.scopes)
+    }
+
+    /// The hooks before the run and the agent. The end, when one of them answered.
+    pub(super) async fn before_agent(&mut self) -> Result<Option<RunEnd>> {
+        if let Some(around) = self.around_run() {
+            around.before().await?;
+        }
+        // The journal of an agent that is resumed has what it began with.
+        let Some(started) = &self.pending else { return Ok(None) };
+        let mut step = AgentStep {
+            conversation: started.request(),
+            agent: Arc::clone(&self.plan.name),
+            cx: self.step_context(&self.segment.base).of_hooks(),
+        };
+        let hooks = Arc::clone(&self.hooks);
+        for (depth, hook) in hooks.iter().enumerate() {
+            if let Flow::Return(message) = hook.before_agent(&mut step).await? {
+                self.begin_with(step);
+                Box::pin(self.begin_in_session()).await?;
+                let mut completed = AgentCompleted::new(Arc::new(message), StopReason::Stop, 0, Usage::default());
+                completed.answered_by = Some(hook.name().into());
+                let completed = self.after_agent(depth, Arc::new(completed)).await?;
+                return self.completed(completed).map(Some);
+            }
+        }
+        self.begin_with(step);
+        match self.session.is_some() {
+            true => Box::pin(self.begin_in_session()).await?,
+            false => self.record_start(),
+        }
+        Ok(None)
+    }
+
+    fn begin_with(&mut self, step: AgentStep) {
+        let Some(started) = &mut self.pending else { return };
+        let asked = started.request();
+        started.given = (asked != step.conversation).then_some(asked);
+        // Hooks see the instructions in front; one may have changed or removed them.
+        let messages = step.conversation.messages();
+        match messages.split_first() {
+            Some((first, rest)) if started.instructions.is_some() && first.role() == Role::System => {
+                started.instructions = Some(Arc::clone(first));
+                started.input = rest.iter().map(Arc::clone).collect();
+            }
+            _ => (started.instructions, started.input) = (None, step.conversation),
+        }
+    }
+
+    /// The hooks after the agent, of the outer `depth` layers.
+    pub(super) async fn after_agent(
+        &self,
+        depth: usize,
+        mut completed: Arc<AgentCompleted>,
+    ) -> Result<Arc<AgentCompleted>> {
+        let step = AgentStep {
+            conversation: self.machine.request().clone(),
+            agent: Arc::clone(&self.first_plan().name),
+            cx: self.step_context(&self.segment.base).of_hooks(),
+        };
+        for hook in self.first_hooks()[..depth].iter().rev() {
+            hook.after_agent(&step, Arc::make_mut(&mut completed)).await?;
+        }
+        Ok(completed)
+    }
+}
