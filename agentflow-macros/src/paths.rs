@@ -51,37 +51,6 @@ pub(crate) fn tool_refs(input: TokenStream) -> TokenStream {
     }
 }
 
-/// An item of a tool in an expansion.
-#[derive(Clone, Copy)]
-pub(crate) enum ToolItem {
-    /// The tool itself.
-    Tool,
-    /// The types of its parameters.
-    Takes,
-    /// The names of its parameters.
-    Parameters,
-}
-
-impl ToolItem {
-    /// The item of the trait `PathTool`.
-    fn member(self) -> TokenStream {
-        match self {
-            Self::Tool => quote!(tool()),
-            Self::Takes => quote!(TAKES),
-            Self::Parameters => quote!(PARAMETERS),
-        }
-    }
-
-    /// The function that returns the same for a value and a type of one name.
-    fn function(self) -> TokenStream {
-        match self {
-            Self::Tool => quote!(tool_of),
-            Self::Takes => quote!(takes_of),
-            Self::Parameters => quote!(parameters_of),
-        }
-    }
-}
-
 /// An expression that is the tool of a path.
 ///
 /// `<path as PathTool>` would be a poor error for a plain function: the path names no type. Therefore the path is imported
@@ -91,43 +60,67 @@ pub(crate) fn linked(path: &Path, private: &TokenStream, errors: &mut Errors) ->
     if let Some(segment) = path.segments.iter().find(|segment| !matches!(segment.arguments, PathArguments::None)) {
         errors.at(&segment.arguments, "a tool is not generic; write the function's path alone");
     }
-    item(path, private, ToolItem::Tool)
+    let Some(name) = path.get_ident().filter(|name| may_be_misspelt(name)) else {
+        return item(path, private, &quote!(tool()));
+    };
+    // The unresolved value is the only error of a misspelt name, and the compiler suggests a similar one for it. The macro of
+    // the same name lets the import succeed, and the required trait depends on the type of the value, so that the compiler
+    // leaves its error out.
+    let (span, value) = (name.span(), Ident::new("function", Span::mixed_site()));
+    let Imports { fallback, import } = Imports::of_path(path, private);
+    quote_spanned! {span=> {
+        #fallback
+        let #value = &#name;
+        {
+            #[allow(unused_macros)]
+            macro_rules! #name { () => {} }
+            #import
+            <_ as #private::FunctionOf<PlainFunction>>::tool(#value)
+        }
+    }}
 }
 
-/// Something of the tool of a path, as an expression.
-pub(crate) fn item(path: &Path, private: &TokenStream, item: ToolItem) -> TokenStream {
+/// Something of the tool of a path, as an expression that may be constant.
+pub(crate) fn item(path: &Path, private: &TokenStream, item: &TokenStream) -> TokenStream {
     let span = ends(path).0;
-    let fallback = quote! {
-        #[allow(unused_imports, clippy::wildcard_imports)]
-        use #private::plain::*;
-    };
-    let import = quote_spanned! {span=>
-        #[allow(unused_imports)]
-        use #path as PlainFunction;
-    };
-    let (member, function) = (item.member(), item.function());
+    let Imports { fallback, import } = Imports::of_path(path, private);
+    let found = quote_spanned!(span=> #import <PlainFunction as #private::PathTool>::#item);
     match path.get_ident() {
         // The message about a plain function suggests an import of this tool.
-        Some(name) if OF_AGENTFLOW.iter().any(|known| name == known) => {
-            quote_spanned!(span=> { #fallback #import <PlainFunction as #private::PathTool>::#member })
-        }
-        // The name may be misspelt, and then the unresolved value is the only error, since the compiler suggests a similar name
-        // for it. The macro of the same name lets the import succeed, and the required trait depends on the type of the value,
-        // so that the compiler leaves its error out.
-        Some(name) if !is_tool(name) && !name.to_string().starts_with(char::is_uppercase) => {
-            let value = Ident::new("function", Span::mixed_site());
-            quote_spanned! {span=> {
-                #fallback
-                let #value = &#name;
-                {
-                    #[allow(unused_macros)]
-                    macro_rules! #name { () => {} }
-                    #import
-                    #private::#function::<_, PlainFunction>(#value)
-                }
-            }}
-        }
-        // Because of the inner block, an unresolved import does not fall back to the plain function.
-        _ => quote_spanned!(span=> { #fallback { #import <PlainFunction as #private::PathTool>::#member } }),
+        Some(name) if is_of_agentflow(name) => quote_spanned!(span=> { #fallback #found }),
+        // For an unresolved value, unlike an unresolved import, the compiler suggests a similar name. Because of the inner
+        // block, an unresolved import does not fall back to the plain function.
+        Some(name) if may_be_misspelt(name) => quote_spanned!(span=> { #fallback { let _ = #name; #found } }),
+        _ => quote_spanned!(span=> { #fallback { #found } }),
     }
+}
+
+/// The imports of the name `PlainFunction`.
+struct Imports {
+    /// Means the plain function where the path names no type.
+    fallback: TokenStream,
+    import: TokenStream,
+}
+
+impl Imports {
+    fn of_path(path: &Path, private: &TokenStream) -> Self {
+        let fallback = quote! {
+            #[allow(unused_imports, clippy::wildcard_imports)]
+            use #private::plain::*;
+        };
+        let import = quote_spanned! {ends(path).0=>
+            #[allow(unused_imports)]
+            use #path as PlainFunction;
+        };
+        Self { fallback, import }
+    }
+}
+
+fn is_of_agentflow(name: &Ident) -> bool {
+    OF_AGENTFLOW.iter().any(|known| name == known)
+}
+
+/// Returns true if a name is not known to be a tool's. It may be of another crate, or expanded later.
+fn may_be_misspelt(name: &Ident) -> bool {
+    !is_of_agentflow(name) && !is_tool(name) && !name.to_string().starts_with(char::is_uppercase)
 }

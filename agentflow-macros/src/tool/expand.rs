@@ -9,7 +9,7 @@ use syn::{FnArg, Pat, ReturnType, Type};
 use super::model::{Param, Tool};
 use super::parse::{ParamDefault, ToolOptions};
 use crate::function::{Function, any_token, ends, has_lifetime};
-use crate::paths::{self, ToolItem};
+use crate::paths;
 use crate::unanswered::Unanswered;
 
 pub(super) fn tool(tool: &Tool, function: &Function) -> TokenStream {
@@ -114,9 +114,9 @@ fn compensation(tool: &Tool, function: &Function, private: &TokenStream) -> Opti
     };
     let span = ends(path).0;
     let here = located(private, span);
-    let takes = paths::item(path, private, ToolItem::Takes);
+    let takes = paths::item(path, private, &quote!(TAKES));
     let compared = quote_spanned!(span=> #here::is_undone_by((#(#params,)* #value.agentflow_output(),), #takes));
-    let parameters = paths::item(path, private, ToolItem::Parameters);
+    let parameters = paths::item(path, private, &quote!(PARAMETERS));
     let checked = quote_spanned!(span=> #here::undoes(#parameters, <#ident as #private::PathTool>::PARAMETERS));
     Some(quote! {
         #[allow(dead_code)]
@@ -375,7 +375,7 @@ fn options(options: &ToolOptions, sync: bool, private: &TokenStream) -> TokenStr
         fields.push(quote!(concurrency: #private::Some(#concurrency)));
     }
     if let Some(path) = &options.compensate {
-        let undo = paths::item(path, private, ToolItem::Tool);
+        let undo = paths::item(path, private, &quote!(tool()));
         fields.push(quote!(compensate: #private::Some(|| #undo)));
     }
     if fields.is_empty() {

@@ -242,29 +242,23 @@ pub trait PathTool: Send + Sync + Sized + 'static {
     fn function() -> TypeId;
 }
 
-/// A value of the name that a tool has: its function. The tool is unknown as long as the type of the value is, so a misspelt
-/// name is one error.
+/// The function of a tool, by the tool. A misspelt name of both is one error: that of the value, whose type is unknown.
+#[diagnostic::on_unimplemented(
+    message = "this is not a tool",
+    label = "not a tool: put `#[tool]` on the function of this name",
+    note = "a tool of another module is imported, one of agentflow as in `use agentflow::ask_user;`; there are also \
+            `exit_loop`, `forget`, `recall` and `remember`",
+    note = "an `#[agent]` function is given to an agent by `.tools(my_agent::definition())`"
+)]
 pub trait FunctionOf<T> {
-    type Tool: PathTool;
+    fn tool(&self) -> &'static LinkedTool;
 }
 
+#[diagnostic::do_not_recommend]
 impl<F, T: PathTool> FunctionOf<T> for F {
-    type Tool = T;
-}
-
-/// Returns the tool of a name.
-pub fn tool_of<F: FunctionOf<T>, T>(_: &F) -> &'static LinkedTool {
-    F::Tool::tool()
-}
-
-/// Returns the types of the parameters of the tool with a name.
-pub const fn takes_of<F: FunctionOf<T>, T>(_: &F) -> PhantomData<fn(<F::Tool as PathTool>::Parameters)> {
-    PhantomData
-}
-
-/// Returns the names of the parameters of the tool with a name.
-pub const fn parameters_of<F: FunctionOf<T>, T>(_: &F) -> &'static [&'static str] {
-    <F::Tool as PathTool>::PARAMETERS
+    fn tool(&self) -> &'static LinkedTool {
+        T::tool()
+    }
 }
 
 /// The call of a tool's function, when a step of a workflow polls the caller and the call is recorded below it. Outside

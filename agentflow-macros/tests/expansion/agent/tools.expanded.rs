@@ -27,11 +27,15 @@ const _: () = {
                 {
                     #[allow(unused_imports, clippy::wildcard_imports)]
                     use __private::plain::*;
+                    let function = &incidents;
                     {
-                        let _ = incidents;
+                        #[allow(unused_macros)]
+                        macro_rules! incidents {
+                            () => {};
+                        }
                         #[allow(unused_imports)]
                         use incidents as PlainFunction;
-                        <PlainFunction as __private::PathTool>::tool()
+                        <_ as __private::FunctionOf<PlainFunction>>::tool(function)
                     }
                 },
                 {
