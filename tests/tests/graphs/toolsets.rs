@@ -332,7 +332,7 @@ fn next_process(store: &MemoryStore, graph: &Graph, is_away: bool) -> (Files, Ru
 }
 
 #[tokio::test]
-async fn a_run_that_began_without_a_toolset_goes_on_when_it_is_back() {
+async fn a_run_that_began_without_a_toolset_is_resumed_when_it_is_back() {
     for (is_away, expected) in [(false, "read of version 0"), (true, "read of a copy")] {
         let (store, graph) = (MemoryStore::new(), asks_then_reads());
         let run = left_at_its_question(&store, &graph, true).await;
