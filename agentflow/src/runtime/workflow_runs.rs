@@ -49,7 +49,8 @@ impl Runtime {
     ///
     /// # Errors
     /// When the input has no JSON form, a resource that a tool of the workflow takes is missing
-    /// ([`Error::RunResource`]), a tool that is to undo another one is not known or does not take what it is given
+    /// ([`Error::RunResource`]), a node that begins in every run needs a key of the [state](crate::state) that nothing sets
+    /// ([`Error::Build`]), a tool that is to undo another one is not known or does not take what it is given
     /// ([`RegistryError::Compensation`](crate::error::RegistryError::Compensation)), the runtime is being [drained](Self::drain), or the store cannot keep the run, also since
     /// it has one of the same id.
     ///

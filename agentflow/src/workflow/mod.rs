@@ -295,7 +295,8 @@ pub(crate) async fn run_by_names(spec: &Arc<Spec>, cx: &Context, object: &Encode
 /// What a new run of a workflow shares, and its terms: it has the grants that are given beside those of its request.
 ///
 /// # Errors
-/// [`Error::RunResource`] when it lacks a resource; nothing of it has begun then.
+/// [`Error::RunResource`] when it lacks a resource, and [`Error::Build`] when it would fail since a node needs a key of the
+/// state that nothing sets. No step has begun then.
 pub(crate) fn begun(
     host: &Arc<Host>,
     spec: &Spec,
@@ -305,6 +306,10 @@ pub(crate) fn begun(
 ) -> Result<(RunShared, RunTerms)> {
     let id = options.run_id.take().unwrap_or_else(|| host.new_run_id());
     check_resources_stay(host, spec, &options)?;
+    // An earlier run of a session may have set keys.
+    if options.session.is_none() {
+        spec.unsaved_reads.get_or_init(|| state_flow::check_unsaved_reads(spec)).clone()?;
+    }
     let own = options.begin(&host.factories, &id, &spec.name)?;
     let mut terms = options.terms();
     spec.limits.bound(&mut terms);

@@ -26,6 +26,7 @@ use crate::context::Context;
 use crate::definition::Known;
 #[cfg(feature = "dynamic")]
 use crate::dry_run::DryCall;
+use crate::error::Error;
 use crate::event::ApprovalRequest;
 use crate::future::BoxFuture;
 use crate::path::StepPath;
@@ -78,6 +79,8 @@ pub(crate) struct Spec {
     pub(super) own_hash: OnceLock<Arc<str>>,
     pub(super) parts: OnceLock<Arc<Known>>,
     needs: OnceLock<Vec<NeededResource>>,
+    /// Why each run of it would fail, since a node reads a key of the state that nothing sets.
+    pub(super) unsaved_reads: OnceLock<Result<(), Error>>,
     /// What follows for each node from what it calls, of nodes that are data; empty for others.
     #[cfg(feature = "dynamic")]
     pub(super) derived: Vec<Derived>,
@@ -338,6 +341,7 @@ impl Spec {
             own_hash: OnceLock::new(),
             parts: OnceLock::new(),
             needs: OnceLock::new(),
+            unsaved_reads: OnceLock::new(),
             #[cfg(feature = "dynamic")]
             derived: Vec::new(),
             #[cfg(feature = "documents")]

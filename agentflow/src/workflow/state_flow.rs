@@ -1,5 +1,5 @@
 //! Static analysis of state keys in a plan: the keys that each node declares to read and save, and the keys that exist when
-//! it begins. It reads no state. Keys that a tool sets in its code, or that an earlier run of a session set, are unknown here.
+//! it begins. A run that needs a key that nothing sets is refused before it begins. It reads no state. Keys that a tool sets in its code, or that an earlier run of a session set, are unknown here.
 
 use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
@@ -7,11 +7,14 @@ use std::sync::Arc;
 use super::callee::saved_keys;
 use super::condition::Condition;
 use super::entry::When;
+use super::graph_body::GraphBody;
 use super::mapping::IsNode;
+use super::policy::OnError;
 use super::question_text::{needed_keys_of_text, state_keys_of_text};
 use super::saved_outputs::FIELDS;
-use super::spec::{NodeIndex, NodeSpec, Spec};
+use super::spec::{NodeIndex, NodeKind, NodeSpec, Spec};
 use crate::dry_run::{DryIssue, DryStateRead};
+use crate::error::{Error, Result};
 use crate::state::{StateOwner, StateTransform};
 use crate::text::{did_you_mean, nearest};
 
@@ -123,32 +126,121 @@ fn add_needed<'c>(condition: &'c Condition, is_node: IsNode<'_>, needed: &mut Ve
     }
 }
 
-/// Finds reads of keys that no node above declares. `given` are the keys that exist when the plan begins, and `within` the
-/// path of the nodes that contain it.
-pub(super) fn issues(spec: &Spec, given: &Keys, within: &str) -> Vec<DryIssue> {
+/// A read of a key that no node above declares to save.
+pub(super) struct UnsavedRead {
+    pub(super) issue: DryIssue,
+    /// Code of a node above may set the key.
+    may_be_set: bool,
+    /// The node begins in every run, and the run fails with it.
+    is_certain: bool,
+}
+
+/// The place of a plan in another one.
+struct Within<'a> {
+    /// The keys that exist when the plan begins.
+    given: &'a Keys,
+    /// The path of the nodes that contain it.
+    path: &'a str,
+    /// Code of a node above may have set further keys.
+    may_be_set: bool,
+    is_certain: bool,
+}
+
+/// Finds reads of keys that no node above declares to save, in a plan that begins without any state.
+pub(super) fn unsaved_reads(spec: &Spec) -> Vec<UnsavedRead> {
+    let within = Within { given: &Keys::new(), path: "", may_be_set: false, is_certain: true };
+    unsaved_reads_within(spec, &within)
+}
+
+/// Refuses a run that fails in any case, since a node needs a key of the state that nothing sets. Logs a warning for a node
+/// that may begin and fails then.
+///
+/// # Errors
+/// [`Error::Build`] with the node, the key and the keys that are saved before it.
+pub(super) fn check_unsaved_reads(spec: &Spec) -> Result<()> {
+    // Only data names keys.
+    if spec.nodes.iter().all(|node| node.does.is_none() && node.entries.is_empty()) {
+        return Ok(());
+    }
+    for read in unsaved_reads(spec).into_iter().filter(|read| !read.may_be_set) {
+        let DryIssue { node, problem } = read.issue;
+        if read.is_certain {
+            let problem = format!("the node `{node}` cannot run: {problem}");
+            return Err(Error::Build { what: "workflow", name: Arc::clone(&spec.name), problem });
+        }
+        tracing::warn!(workflow = &*spec.name, node = &*node, "a node of the workflow may fail: {problem}");
+    }
+    Ok(())
+}
+
+fn unsaved_reads_within(spec: &Spec, within: &Within<'_>) -> Vec<UnsavedRead> {
     let changes: Vec<Change> = spec.nodes.iter().map(Change::of_node).collect();
     let saves_any = spec.nodes.iter().any(|node| node.saves.contains_key(FIELDS));
-    let mut issues = Vec::new();
+    let mut found = Vec::new();
     for (at, node) in (0..).zip(&spec.nodes) {
         let reads = reads(spec, node);
         let bodies: Vec<&Arc<Spec>> = node.bodies().map(|(_, body)| body).chain(called(node)).collect();
         if saves_any || reads.is_empty() && bodies.is_empty() {
             continue;
         }
-        let there = keys_before(spec, &changes, given, at);
-        let name = format!("{within}{}", node.path);
+        let there = keys_before(spec, &changes, within.given, at);
+        let name = format!("{}{}", within.path, node.path);
+        let is_certain = within.is_certain && fails_with(spec, at);
         let is_needed = |read: &&DryStateRead| {
             let owner = StateOwner::split(&read.key).0;
             !read.optional && matches!(owner, StateOwner::Session | StateOwner::Temp) && !there.contains(&read.key)
         };
         for read in reads.iter().filter(is_needed) {
-            issues.push(DryIssue { node: name.as_str().into(), problem: missing(&read.key, &there) });
+            let issue = DryIssue { node: name.as_str().into(), problem: missing(&read.key, &there) };
+            let may_be_set = may_be_set(spec, &changes, within.may_be_set, (at, &read.key));
+            found.push(UnsavedRead { issue, may_be_set, is_certain });
         }
+        let may_be_set = within.may_be_set || spec.all_before(at).any(|before| runs_code(spec.node(before)));
         for body in bodies {
-            issues.extend(self::issues(body, &there, &format!("{name}/")));
+            // It may have no items or rounds.
+            let path = format!("{name}/");
+            let within = Within { given: &there, path: &path, may_be_set, is_certain: false };
+            found.extend(unsaved_reads_within(body, &within));
         }
     }
-    issues
+    found
+}
+
+/// Returns true if a node begins in every run, and the run fails if it does.
+fn fails_with(spec: &Spec, at: NodeIndex) -> bool {
+    let always_begins = |node: &NodeSpec| {
+        let is_unconditional = node.entries.iter().all(|entry| matches!(entry.when, When::Done));
+        node.guard().is_none() && node.unless.is_none() && node.begins.is_all() && is_unconditional
+    };
+    let node = spec.node(at);
+    let decides_itself = node.policy.on_error == OnError::Fail && !node.has_rescue && node.decided.is_none();
+    // Another branch may succeed, and a list may be empty.
+    let is_one_call =
+        !matches!(node.does.as_deref(), Some(GraphBody::Race(_) | GraphBody::Fallback(_) | GraphBody::Map { .. }));
+    // Another node may end the workflow before.
+    decides_itself
+        && is_one_call
+        && spec.nodes.iter().all(|node| !node.ends)
+        && spec.all_before(at).chain([at]).all(|node| always_begins(spec.node(node)))
+}
+
+/// Returns true if a node runs code, which may set any key.
+fn runs_code(node: &NodeSpec) -> bool {
+    match node.does.as_deref() {
+        Some(GraphBody::Value(_) | GraphBody::Transform(_) | GraphBody::Route(_) | GraphBody::Ask(_)) => false,
+        Some(_) => true,
+        None => !matches!(node.kind, NodeKind::Input | NodeKind::Join | NodeKind::Gate),
+    }
+}
+
+/// Returns true if code of a node above may set a key, and no node in between removes it. `before` says the same of the nodes
+/// above the plan.
+fn may_be_set(spec: &Spec, changes: &[Change], before: bool, (at, key): (NodeIndex, &str)) -> bool {
+    let above: Vec<NodeIndex> = spec.all_before(at).collect();
+    let removers: Vec<NodeIndex> = above.iter().copied().filter(|at| changes[*at as usize].removes(key)).collect();
+    let is_removed = |code: NodeIndex| removers.iter().any(|at| spec.all_before(*at).any(|before| before == code));
+    let code = above.iter().copied().filter(|at| runs_code(spec.node(*at)));
+    before && removers.is_empty() || code.into_iter().any(|code| !is_removed(code))
 }
 
 /// The workflows that a node of data calls by their names.

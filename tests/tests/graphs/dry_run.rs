@@ -4,10 +4,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use agentflow::agent::{AgentOutline, AgentSettings};
+use agentflow::error::FailureKind;
 use agentflow::prelude::*;
 use agentflow::tool::{Effects, FnTool, ToolDefinition, ToolPolicy};
 use agentflow::workflow::Graph;
-use agentflow_testing::{ScriptedModel, test_runtime};
+use agentflow_testing::{ScriptedModel, test_runtime, within};
 use serde_json::{Value, json};
 
 /// Looks something up.
@@ -247,6 +248,29 @@ async fn reads_of_keys_that_nothing_saves_are_reported() {
     ] {
         let found = issues(&pipeline).await;
         assert!(found.is_empty(), "{what}: {found:?}");
+    }
+    // A run is refused before it begins if it fails in any case. The tool `dry_say` may set further keys.
+    for (what, pipeline, is_refused) in [
+        ("no part saves it", reads(), true),
+        ("it is saved later", reads() >> saves(), true),
+        ("it is saved beside", saves() | reads(), true),
+        ("it is dropped", saves() >> Pipeline::transform([StateTransform::drop(["summary"])]) >> reads(), true),
+        ("a choice reads it", Pipeline::when("state.summary == 'a'", say("b")).otherwise(say("c")), true),
+        ("a tool may set it", say("b") >> reads(), false),
+        ("an arm reads it", Pipeline::when("input == 'a'", reads()).otherwise(say("c")), false),
+        ("another part takes its place", reads().fallback(say("c")), false),
+    ] {
+        let runtime = test_runtime().pipeline("keys", &pipeline).tools(agentflow::tools![dry_say]).build();
+        let started = runtime.start_named("keys", json!({"input": "b"})).await;
+        match (started, is_refused) {
+            (Err(error), true) => {
+                let text = error.to_string();
+                assert!(text.contains("needs the key `summary` of the state"), "{what}: {text}");
+                assert!(text.contains("saved before it") && error.kind() == FailureKind::Build, "{what}: {text}");
+            }
+            (Ok(run), false) => drop(within(what, run.result()).await),
+            (started, _) => panic!("{what}: {:?}", started.map(drop)),
+        }
     }
     let near = issues(&(say("a").save("summery") >> reads())).await;
     assert!(near[0].1.contains("did you mean `summery`?"), "{near:?}");
