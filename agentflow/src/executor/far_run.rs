@@ -2,19 +2,21 @@
 //! process, which keeps it; nothing of the run is kept here.
 
 use std::fmt;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use tokio::sync::Mutex;
 
 use super::{ExecutorError, ExecutorErrorKind, StepAnswer, StepBatch, StepCall, StepDelivery, StepRecorder};
 use crate::error::{ControlError, Result};
 use crate::event::{Event, EventKind, EventSink, RunBody, RunId, RunStarted, WorkflowStarted};
+use crate::future::BoxFuture;
 use crate::path::StepPath;
 use crate::run::{Host, Journal, RunOwn, RunShared, read_outcome};
 use crate::store::{Append, Epoch, RunFilter, RunRecord, Store, StoreError, StoreErrorKind};
 use crate::time::Timestamp;
+use crate::tool_definition::Effects;
 use crate::value::Encoded;
 
 /// The way of one execution of a call to the run.
@@ -46,7 +48,10 @@ pub(crate) fn drained(call: &StepCall) -> ExecutorError {
 }
 
 /// The run of another process, of which one step is executed here until this is dropped.
-pub(crate) struct FarRun(Arc<RunShared>);
+pub(crate) struct FarRun {
+    shared: Arc<RunShared>,
+    forwarded: Arc<Forwarded>,
+}
 
 impl FarRun {
     /// The run that a call says.
@@ -63,15 +68,15 @@ impl FarRun {
         started.trace_id.clone_from(&call.trace_id);
         started.tags.clone_from(&call.tags);
         let own = RunOwn::resumed(&host.factories, &call.run, &started)?;
-        let store = Forwarded {
+        let forwarded = Arc::new(Forwarded {
             recorder: Arc::clone(recorder),
             delivery: delivery.id.clone(),
             // The first one took the step.
-            sent: AtomicU64::new(1),
+            sent: Mutex::new(1),
             refused: OnceLock::new(),
             max_event_bytes: call.max_event_bytes,
-        };
-        let journal = Journal::forwarding(Arc::new(store), call.durable);
+        });
+        let journal = Journal::forwarding(Arc::clone(&forwarded) as Arc<dyn Store>, call.durable);
         let sinks: Arc<[Arc<dyn EventSink>]> = match call.deltas {
             true => Arc::new([Arc::new(Deltas(Arc::clone(recorder))) as _]),
             false => Arc::new([]),
@@ -79,8 +84,8 @@ impl FarRun {
         let shared = RunShared::of_step(call.run.clone(), host, journal, sinks);
         let shared = Arc::new(shared.with_own(Some(own), Some(call.max_llm_calls)));
         host.running.begin(&shared)?;
-        let run = Self(shared);
-        let now = run.0.now();
+        let run = Self { shared, forwarded };
+        let now = run.shared.now();
         let event = |kind| Event { run_id: call.run.clone(), seq: 0, part: 0, time: now, path: StepPath::root(), kind };
         let mut events = vec![event(EventKind::RunStarted(Arc::new(started)))];
         // Two clocks differ: what counts is how long ago something was.
@@ -90,18 +95,24 @@ impl FarRun {
         if !call.spent.is_empty() {
             events.push(event(EventKind::RunSpent(Arc::new(call.spent.clone()))));
         }
-        run.0.restore(0, Vec::new(), events);
+        run.shared.restore(0, Vec::new(), events);
         Ok(run)
     }
 
     pub(crate) fn shared(&self) -> &Arc<RunShared> {
-        &self.0
+        &self.shared
+    }
+
+    /// Tells the process that has the run which calls of the step wait for the steps above it.
+    pub(crate) fn tell_waits(&self, effects: Effects) -> BoxFuture<'static, Result<(), StoreError>> {
+        let forwarded = Arc::clone(&self.forwarded);
+        Box::pin(async move { forwarded.send(Vec::new(), Vec::new(), Some(effects)).await })
     }
 }
 
 impl Drop for FarRun {
     fn drop(&mut self) {
-        self.0.close();
+        self.shared.close();
     }
 }
 
@@ -130,11 +141,36 @@ impl EventSink for Deltas {
 struct Forwarded {
     recorder: Arc<dyn StepRecorder>,
     delivery: StepDelivery,
-    /// How many batches were given.
-    sent: AtomicU64,
+    /// Number of batches that were given. One is given at a time.
+    sent: Mutex<u64>,
     /// Nothing is given after a batch that was not kept: it may have arrived, and would be there twice.
     refused: OnceLock<StoreError>,
     max_event_bytes: Option<u64>,
+}
+
+impl Forwarded {
+    async fn send(
+        &self,
+        events: Vec<Event>,
+        answers: Vec<StepAnswer>,
+        waits: Option<Effects>,
+    ) -> Result<(), StoreError> {
+        let mut sent = self.sent.lock().await;
+        if let Some(refused) = self.refused.get() {
+            return Err(refused.clone());
+        }
+        let (delivery, number) = (self.delivery.clone(), *sent);
+        *sent += 1;
+        let kept = self.recorder.record(StepBatch { delivery, number, events, answers, waits }).await;
+        kept.map_err(|error| {
+            let kind = match error.kind() {
+                ExecutorErrorKind::Ended | ExecutorErrorKind::Taken => StoreErrorKind::Fenced,
+                _ => StoreErrorKind::Io,
+            };
+            let refused = StoreError::new(kind, format!("the run did not keep the records of its step: {error}"));
+            self.refused.get_or_init(|| refused).clone()
+        })
+    }
 }
 
 /// It is there for one step, and nobody opens or reads it.
@@ -166,19 +202,7 @@ impl Store for Forwarded {
         if events.is_empty() && answers.is_empty() {
             return Ok(());
         }
-        if let Some(refused) = self.refused.get() {
-            return Err(refused.clone());
-        }
-        let (delivery, number) = (self.delivery.clone(), self.sent.fetch_add(1, Ordering::Relaxed));
-        let kept = self.recorder.record(StepBatch { delivery, number, events, answers }).await;
-        kept.map_err(|error| {
-            let kind = match error.kind() {
-                ExecutorErrorKind::Ended | ExecutorErrorKind::Taken => StoreErrorKind::Fenced,
-                _ => StoreErrorKind::Io,
-            };
-            let refused = StoreError::new(kind, format!("the run did not keep what its step recorded: {error}"));
-            self.refused.get_or_init(|| refused).clone()
-        })
+        self.send(events, answers, None).await
     }
 
     async fn amend(&self, _: &RunId, _: u64, _: Vec<Event>) -> Result<(), StoreError> {

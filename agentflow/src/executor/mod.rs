@@ -79,6 +79,7 @@
 //! | --- | --- |
 //! | a call is delivered twice, at the same time or later | one delivery executes the step; the others execute nothing of it, and end with [`StepEnd::Refused`] |
 //! | a call comes after its attempt has ended, after the next attempt has begun, or after the end of the run | nothing of it is executed: [`StepEnd::Refused`] |
+//! | a plain function in the step calls a tool that the plan does not show | the call waits for the steps that are written above, as in the process of the run |
 //! | a batch of records is sent again | it is kept once |
 //! | records are not the step's, begin twice what is open, or come without those before them | the batch is refused as a whole ([`ExecutorErrorKind::Foreign`]) |
 //! | the executor fails before anybody had taken the step, or gives it to a runtime that is being drained | nothing of it has run: the attempt fails as `lost`, and its retry policy may repeat it |
@@ -104,6 +105,7 @@ mod far_run;
 mod step_call;
 mod step_exchange;
 mod step_host;
+mod step_turn;
 
 use std::sync::Arc;
 
@@ -115,6 +117,7 @@ pub use self::step_call::{StepCall, StepEnd, StepOutcome};
 pub use self::step_exchange::{StepAnswer, StepBatch, StepDelivery, StepRecorder, StepSignal};
 pub(crate) use self::step_host::HandedOut;
 pub use self::step_host::StepHost;
+pub(crate) use self::step_turn::{HiddenEffect, StepTurn};
 use crate::run::Host;
 
 /// Executes steps for the process that has their run: it takes a call to where

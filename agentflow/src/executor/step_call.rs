@@ -12,6 +12,7 @@ use crate::event::{Event, RunId, Spending};
 use crate::path::StepPath;
 use crate::state::SavedByStep;
 use crate::time::Timestamp;
+use crate::tool_definition::Effects;
 use crate::value::Encoded;
 
 /// One attempt at a step of a run, for whoever executes it. It survives JSON, and executing it needs nothing else of the
@@ -48,6 +49,11 @@ pub struct StepCall {
     /// The item that it is the step of; of a round of a repetition, the output of the round before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub item: Option<Encoded>,
+    /// The strongest effect that a call may have which the plan of the step does not show: the steps that are written above
+    /// have ended. The run says later when calls with other effects may begin, with
+    /// [`StepSignal::Turn`](super::StepSignal::Turn).
+    #[serde(default = "no_effects", skip_serializing_if = "is_no_effects")]
+    pub turn: Effects,
     /// The scopes that the run is granted.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub grants: Vec<Arc<str>>,
@@ -87,9 +93,18 @@ pub struct StepCall {
     pub records: Vec<Event>,
 }
 
+fn no_effects() -> Effects {
+    Effects::None
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_no_effects(effects: &Effects) -> bool {
+    *effects == Effects::None
+}
+
 impl StepCall {
     /// The version of the form that this release makes and reads.
-    pub const VERSION: u32 = 2;
+    pub const VERSION: u32 = 3;
 
     /// The outcome of this call.
     pub(crate) fn ended(&self, end: StepEnd) -> StepOutcome {

@@ -10,6 +10,7 @@ use super::{ExecutorError, StepCall};
 use crate::error::ControlError;
 use crate::event::{Event, ModelDelta, RunId};
 use crate::path::StepPath;
+use crate::tool_definition::Effects;
 use crate::value::Encoded;
 
 /// One execution of a [`StepCall`]: a call that is delivered twice has two, of which one takes the step. It survives JSON.
@@ -43,6 +44,10 @@ pub struct StepBatch {
     /// The outcomes of control requests, which are kept with the events that follow from them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub answers: Vec<StepAnswer>,
+    /// The strongest effect of the calls in the step that wait for [`StepSignal::Turn`], if that has changed. While a call
+    /// waits, the step does not count against the limit of concurrent steps, and its time limit stands still.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub waits: Option<Effects>,
 }
 
 impl StepDelivery {
@@ -53,7 +58,7 @@ impl StepDelivery {
 
     /// The batch that takes the step.
     pub(crate) fn first(&self) -> StepBatch {
-        StepBatch { delivery: self.clone(), number: 0, events: Vec::new(), answers: Vec::new() }
+        StepBatch { delivery: self.clone(), number: 0, events: Vec::new(), answers: Vec::new(), waits: None }
     }
 }
 
@@ -91,6 +96,12 @@ pub enum StepSignal {
     Unpause,
     /// The run is drained: nothing new begins, and the step is [left](super::StepEnd::Left) when nothing in it is running.
     Drain,
+    /// Steps that are written above this one have ended: calls with at most these effects may begin that the plan of the
+    /// step does not show. In a call with stronger ones, the step waits.
+    Turn {
+        /// The strongest effect that a call may have.
+        effects: Effects,
+    },
     /// A person answered a question below the step.
     Answer {
         /// The number of the request, for its outcome.
@@ -143,9 +154,7 @@ pub trait StepRecorder: Send + Sync {
     }
 
     /// Waits for the next thing that the run says to the step. Dropping the future loses none. After
-    /// [`StepSignal::Stop`] it is not asked again. Default: none ever comes, so that control requests below the step and
-    /// cancellation reach the step only by dropping its execution.
-    async fn signal(&self) -> StepSignal {
-        std::future::pending().await
-    }
+    /// [`StepSignal::Stop`] it is not asked again. A recorder whose signals never come lets a step wait for ever that calls
+    /// a writing tool in a plain function while a step above it has not ended.
+    async fn signal(&self) -> StepSignal;
 }

@@ -11,10 +11,13 @@ use futures_util::task::AtomicWaker;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use super::{ExecutorError, ExecutorErrorKind, StepAnswer, StepBatch, StepDelivery, StepRecorder, StepSignal};
+use super::{
+    ExecutorError, ExecutorErrorKind, StepAnswer, StepBatch, StepDelivery, StepRecorder, StepSignal, StepTurn,
+};
 use crate::event::{Event, EventKind, ModelDelta, PauseReason, Subject};
 use crate::path::StepPath;
 use crate::run::{Asked, ControlRequest, OpenSteps, RunShared};
+use crate::tool_definition::Effects;
 use crate::value::Encoded;
 
 /// The run, as a [`StepExecutor`](super::StepExecutor) sees it: where what is recorded below the step is kept, and where
@@ -36,6 +39,8 @@ struct Inner {
     ended: CancellationToken,
     /// Whoever polls the step: what another task records may stop its clock.
     waiting: AtomicWaker,
+    /// The turn of the step, unless the plan shows all that it does.
+    turn: Option<Arc<StepTurn>>,
 }
 
 #[derive(Default)]
@@ -50,6 +55,8 @@ struct State {
     /// The requests that were handed on and have no outcome.
     asked: HashMap<u64, Asked>,
     next: u64,
+    /// The strongest effect of calls that the step knows it may begin.
+    told: Option<Effects>,
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -147,6 +154,16 @@ impl StepHost {
         task::Poll::Ready(signal)
     }
 
+    /// Waits until calls may begin in the step of which it does not know that yet.
+    async fn next_turn(&self) -> StepSignal {
+        let Some(turn) = &self.0.turn else { return std::future::pending().await };
+        let known = locked(&self.0.state).told.unwrap_or(Effects::None);
+        turn.opened_beyond(known).await;
+        let effects = turn.opened_for();
+        locked(&self.0.state).told = Some(effects);
+        StepSignal::Turn { effects }
+    }
+
     /// Why an event is not one of the step; `None` when it is.
     fn foreign(&self, Event { run_id, path, kind, .. }: &Event) -> Option<ExecutorError> {
         let Inner { run, path: step, .. } = &*self.0;
@@ -184,8 +201,8 @@ impl StepHost {
 #[async_trait]
 impl StepRecorder for StepHost {
     async fn record(&self, batch: StepBatch) -> Result<(), ExecutorError> {
-        let StepBatch { delivery, number, events, answers } = batch;
-        let Inner { run, path: step, state, waiting, .. } = &*self.0;
+        let StepBatch { delivery, number, events, answers, waits } = batch;
+        let Inner { run, path: step, state, waiting, turn, .. } = &*self.0;
         self.is_of_this(&delivery)?;
         if let Some(error) = events.iter().find_map(|event| self.foreign(event)) {
             return Err(error);
@@ -205,6 +222,9 @@ impl StepRecorder for StepHost {
                 let replies: Vec<_> = replies.collect();
                 let events = events.into_iter().map(|Event { path, kind, .. }| (path, kind));
                 run.log.record_and_answer(run.now(), events, replies);
+                if let (Some(turn), Some(effects)) = (turn, waits) {
+                    turn.set_waited_for_elsewhere(effects);
+                }
             }
         }
         waiting.wake();
@@ -236,6 +256,7 @@ impl StepRecorder for StepHost {
             biased;
             stop = stop => stop,
             signal = std::future::poll_fn(|cx| self.poll_signal(cx)) => signal,
+            turn = self.next_turn() => turn,
         }
     }
 }
@@ -259,6 +280,7 @@ impl HandedOut {
         run: &Arc<RunShared>,
         path: &StepPath,
         (attempt, since): (u32, usize),
+        turn: Option<Arc<StepTurn>>,
         close_below: CloseBelow,
     ) -> Self {
         let (sender, requests) = mpsc::unbounded_channel();
@@ -279,12 +301,21 @@ impl HandedOut {
             requests: Mutex::new(requests),
             ended: CancellationToken::new(),
             waiting: AtomicWaker::new(),
+            turn,
         }));
         Self(host, close_below)
     }
 
     pub(crate) fn host(&self) -> &StepHost {
         &self.0
+    }
+
+    /// Returns the strongest effect that a call may have as the step is handed out. The step learns of later changes.
+    pub(crate) fn begin_turn(&self) -> Effects {
+        let Inner { turn, state, .. } = &*self.0.0;
+        let effects = turn.as_ref().map_or(Effects::None, |turn| turn.opened_for());
+        locked(state).told = Some(effects);
+        effects
     }
 
     /// Whether a delivery has taken the step; if not, nothing of this attempt has run.

@@ -1,12 +1,15 @@
 //! A tool that writes keeps its written order when a plain function of a step calls it: it waits for the steps above, and gates
-//! and reads below wait for it. The plan shows only that the step calls a function.
+//! and reads below wait for it. The plan shows only that the step calls a function. All of this also holds for steps that
+//! another runtime executes.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use agentflow::prelude::*;
+use agentflow::runtime::RuntimeBuilder;
 use agentflow::store::MemoryStore;
 use agentflow_testing::test_runtime;
+use agentflow_tests::Elsewhere;
 use tokio::time::{Instant, sleep};
 
 type Failed = Box<dyn std::error::Error + Send + Sync>;
@@ -67,12 +70,35 @@ async fn slow(room: u32, ms: u64) -> Result<u32, Failed> {
     if room == 0 { Err("there is no room".into()) } else { Ok(room) }
 }
 
+/// The process that executes the steps: that of the run, or another one.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Place {
+    Here,
+    Elsewhere,
+}
+
+const PLACES: [Place; 2] = [Place::Here, Place::Elsewhere];
+
+impl Place {
+    fn of(self, builder: RuntimeBuilder, diary: &Diary) -> Runtime {
+        let builder = builder.resource(diary.clone());
+        match self {
+            Self::Here => builder.build(),
+            Self::Elsewhere => {
+                let worker = Runtime::builder().resource(diary.clone()).build();
+                builder.executor(Elsewhere::on_task(worker)).build()
+            }
+        }
+    }
+}
+
 async fn run<In: agentflow::workflow::Inputs>(
+    place: Place,
     workflow: agentflow::Workflow<In, u32>,
     input: impl agentflow::workflow::IntoInputs<In>,
 ) -> (Result<u32, String>, Vec<String>) {
     let diary = Diary::default();
-    let runtime = Runtime::builder().resource(diary.clone()).build();
+    let runtime = place.of(Runtime::builder(), &diary);
     let output = tokio::time::timeout(Duration::from_secs(600), workflow.run(&runtime, input)).await.expect("it ends");
     (output.map_err(|error| error.to_string()), diary.notes())
 }
@@ -86,10 +112,13 @@ async fn trip(cx: &Context, a: u32, b: u32) -> Result<u32, Failed> {
 
 #[tokio::test(start_paused = true)]
 async fn writes_in_functions_keep_their_order() {
-    assert_eq!(run(trip::workflow(), (3, 7)).await, (Ok(10), vec!["booked 3".to_owned(), "booked 7".to_owned()]));
-    let (ended, notes) = run(trip::workflow(), (0, 7)).await;
-    assert!(ended.unwrap_err().contains("no such room"));
-    assert_eq!(notes, Vec::<String>::new(), "nothing is booked below what failed");
+    for place in PLACES {
+        let (ended, notes) = run(place, trip::workflow(), (3, 7)).await;
+        assert_eq!((ended, notes), (Ok(10), vec!["booked 3".to_owned(), "booked 7".to_owned()]), "{place:?}");
+        let (ended, notes) = run(place, trip::workflow(), (0, 7)).await;
+        assert!(ended.unwrap_err().contains("no such room"), "{place:?}");
+        assert_eq!(notes, Vec::<String>::new(), "{place:?}: nothing is booked below what failed");
+    }
 }
 
 #[workflow(concurrency = 1)]
@@ -104,8 +133,36 @@ async fn one_at_a_time(cx: &Context, a: u32, b: u32) -> Result<u32, Failed> {
 /// A step that waits for its turn does not count against the concurrency limit.
 #[tokio::test(start_paused = true)]
 async fn a_waiting_step_does_not_block_others() {
-    assert_eq!(run(one_at_a_time::workflow(), (3, 7)).await.0, Ok(10));
-    assert_eq!(run(one_at_a_time::workflow(), (3, 7)).await.1, ["booked 3", "booked 7"]);
+    for place in PLACES {
+        let (ended, notes) = run(place, one_at_a_time::workflow(), (3, 7)).await;
+        assert_eq!((ended, notes), (Ok(10), vec!["booked 3".to_owned(), "booked 7".to_owned()]), "{place:?}");
+    }
+}
+
+async fn fails_once(cx: &Context, room: u32) -> Result<u32, Failed> {
+    let diary = cx.inject::<Diary>()?;
+    diary.note(format!("tried {room}"));
+    if diary.notes().len() == 1 { Err("not yet".into()) } else { Ok(room) }
+}
+
+#[workflow(concurrency = 1)]
+async fn again_above(cx: &Context, a: u32, b: u32) -> Result<u32, Failed> {
+    #[node(retry = 2)]
+    let first = fails_once(cx, a).await?;
+    #[node(timeout = "15ms")]
+    let second = reserve(cx, b, 0).await?;
+    Ok(first + second)
+}
+
+/// The step below begins while the step above waits for its second attempt. It leaves its place to that one, and its time
+/// limit stands still meanwhile.
+#[tokio::test(start_paused = true)]
+async fn a_step_above_is_retried_while_a_write_waits() {
+    for place in PLACES {
+        let (ended, notes) = run(place, again_above::workflow(), (3, 7)).await;
+        assert_eq!(ended, Ok(10), "{place:?}");
+        assert_eq!(notes, ["tried 3", "tried 3", "booked 7"], "{place:?}");
+    }
 }
 
 #[workflow]
@@ -117,9 +174,11 @@ async fn after_a_read_that_fails(cx: &Context, a: u32, b: u32) -> Result<u32, Fa
 
 #[tokio::test(start_paused = true)]
 async fn a_write_in_a_function_does_not_run_after_a_failure_above() {
-    let (ended, notes) = run(after_a_read_that_fails::workflow(), (0, 7)).await;
-    assert!(ended.unwrap_err().contains("there is no room"));
-    assert_eq!(notes, Vec::<String>::new());
+    for place in PLACES {
+        let (ended, notes) = run(place, after_a_read_that_fails::workflow(), (0, 7)).await;
+        assert!(ended.unwrap_err().contains("there is no room"), "{place:?}");
+        assert_eq!(notes, Vec::<String>::new(), "{place:?}");
+    }
 }
 
 #[workflow]
@@ -132,10 +191,12 @@ async fn reads_below(cx: &Context, a: u32, b: u32) -> Result<u32, Failed> {
 
 #[tokio::test(start_paused = true)]
 async fn reads_below_see_the_write() {
-    let (ended, mut notes) = run(reads_below::workflow(), (3, 7)).await;
-    assert_eq!(ended, Ok(18));
-    notes[1..].sort();
-    assert_eq!(notes, ["booked 3", "looked at 7", "looked at 8"]);
+    for place in PLACES {
+        let (ended, mut notes) = run(place, reads_below::workflow(), (3, 7)).await;
+        assert_eq!(ended, Ok(18), "{place:?}");
+        notes[1..].sort();
+        assert_eq!(notes, ["booked 3", "looked at 7", "looked at 8"], "{place:?}");
+    }
 }
 
 #[workflow]
@@ -148,11 +209,14 @@ async fn marks_below(cx: &Context, a: u32, ms: u64) -> Result<u32, Failed> {
 /// A tool that is not `async` cannot wait: it fails before it has its effect.
 #[tokio::test(start_paused = true)]
 async fn a_write_that_cannot_wait_fails_with_a_remedy() {
-    let (ended, notes) = run(marks_below::workflow(), (3, 0)).await;
-    let error = ended.unwrap_err();
-    assert!(error.contains("`mark_room` writes") && error.contains("#[node(write)]"), "{error}");
-    assert_eq!(notes, Vec::<String>::new());
-    assert_eq!(run(marks_below::workflow(), (3, 50)).await, (Ok(6), vec!["marked 3".to_owned()]));
+    for place in PLACES {
+        let (ended, notes) = run(place, marks_below::workflow(), (3, 0)).await;
+        let error = ended.unwrap_err();
+        assert!(error.contains("`mark_room` writes") && error.contains("#[node(write)]"), "{place:?}: {error}");
+        assert_eq!(notes, Vec::<String>::new(), "{place:?}");
+        let ended = run(place, marks_below::workflow(), (3, 50)).await;
+        assert_eq!(ended, (Ok(6), vec!["marked 3".to_owned()]), "{place:?}");
+    }
 }
 
 #[workflow]
@@ -171,11 +235,11 @@ async fn nested_trips(cx: &Context, a: u32, b: u32) -> Result<u32, Failed> {
 
 #[tokio::test(start_paused = true)]
 async fn writes_in_functions_of_called_workflows_keep_their_order() {
-    let (ended, notes) = run(nested_trips::workflow(), (3, 7)).await;
-    assert_eq!(
-        (ended, notes),
-        (Ok(40), ["booked 3", "booked 7", "booked 13", "booked 17"].map(str::to_owned).to_vec())
-    );
+    for place in PLACES {
+        let (ended, notes) = run(place, nested_trips::workflow(), (3, 7)).await;
+        let booked = ["booked 3", "booked 7", "booked 13", "booked 17"].map(str::to_owned).to_vec();
+        assert_eq!((ended, notes), (Ok(40), booked), "{place:?}");
+    }
 }
 
 #[workflow]
@@ -187,15 +251,17 @@ async fn asks_below(cx: &Context, a: u32) -> Result<u32, Failed> {
 
 #[tokio::test(start_paused = true)]
 async fn a_gate_asks_when_the_write_has_happened() {
-    let diary = Diary::default();
-    let runtime = test_runtime().store(MemoryStore::new()).resource(diary.clone()).build();
-    let handle = runtime.start(asks_below::workflow(), 3).await.unwrap();
-    sleep(Duration::from_millis(10)).await;
-    assert!(runtime.approvals(agentflow::store::RunFilter::new()).await.unwrap().is_empty());
-    sleep(Duration::from_millis(50)).await;
-    assert_eq!(diary.notes(), ["booked 3"]);
-    runtime.approve(handle.run_id(), "answer", Approval::granted(), "ada").await.unwrap();
-    assert_eq!(handle.result().await.unwrap(), 4);
+    for place in PLACES {
+        let diary = Diary::default();
+        let runtime = place.of(test_runtime().store(MemoryStore::new()), &diary);
+        let handle = runtime.start(asks_below::workflow(), 3).await.unwrap();
+        sleep(Duration::from_millis(10)).await;
+        assert!(runtime.approvals(agentflow::store::RunFilter::new()).await.unwrap().is_empty());
+        sleep(Duration::from_millis(50)).await;
+        assert_eq!(diary.notes(), ["booked 3"]);
+        runtime.approve(handle.run_id(), "answer", Approval::granted(), "ada").await.unwrap();
+        assert_eq!(handle.result().await.unwrap(), 4);
+    }
 }
 
 #[workflow]
@@ -207,7 +273,9 @@ async fn loads_two(a: u32, b: u32) -> Result<u32, Failed> {
 
 #[tokio::test(start_paused = true)]
 async fn functions_that_write_nothing_run_beside_each_other() {
-    let began = Instant::now();
-    assert_eq!(run(loads_two::workflow(), (1, 2)).await.0, Ok(3));
-    assert_eq!(began.elapsed(), Duration::from_millis(30));
+    for place in PLACES {
+        let began = Instant::now();
+        assert_eq!(run(place, loads_two::workflow(), (1, 2)).await.0, Ok(3));
+        assert_eq!(began.elapsed(), Duration::from_millis(30), "{place:?}");
+    }
 }

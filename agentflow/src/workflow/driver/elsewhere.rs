@@ -7,6 +7,7 @@ use std::collections::HashMap;
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context as TaskContext, Poll};
 use std::time::Duration;
 
@@ -26,7 +27,7 @@ use crate::run::{Around, Asked, ControlRequest, Reply, RunShared, Seen};
 use crate::state::SavedByStep;
 use crate::store::{MessageId, StoreError};
 use crate::telemetry;
-use crate::tool::{StepPlace, WrittenOrder};
+use crate::tool::{StepPlace, StepTurn, WrittenOrder};
 use crate::workflow::callee::needs_of;
 use crate::workflow::check_needed;
 use crate::workflow::outputs::GivenOutputs;
@@ -57,6 +58,11 @@ struct FarStep {
     commit: Option<BoxFuture<'static, Result<(), StoreError>>>,
     control: mpsc::UnboundedReceiver<Asked>,
     path: StepPath,
+    turn: Option<Arc<StepTurn>>,
+    /// A call has begun to wait for its turn, or waits no more.
+    waits_changed: Arc<AtomicBool>,
+    /// A batch that tells this to the run.
+    telling: Option<BoxFuture<'static, Result<(), StoreError>>>,
     run: FarRun,
 }
 
@@ -101,6 +107,12 @@ fn begun(spec: &Arc<Spec>, call: &StepCall, run: FarRun) -> Result<FarStep, Erro
     if node.policy.tap {
         shared.states_or_new().open_tap(&call.path);
     }
+    let waits_changed = Arc::new(AtomicBool::new(false));
+    let turn = node.has_turn().then(|| StepTurn::new(&waits_changed));
+    if let Some(turn) = &turn {
+        turn.open_for(call.turn);
+    }
+    let order = WrittenOrder { turn: turn.clone(), outer: None };
     let step = Around::of_depth(call.depth).sync_scope(|| {
         let cx = Context::new(Arc::clone(shared), call.path.clone(), resources)
             .granted(&call.grants.as_slice().into())
@@ -108,7 +120,7 @@ fn begun(spec: &Arc<Spec>, call: &StepCall, run: FarRun) -> Result<FarStep, Erro
         let asked = question_of_call(node, shared, &call.path, &given);
         let (question, unasked) = asked.map_or_else(|error| (None, Some(error)), |question| (question, None));
         let covered = covered(node, question);
-        let place = StepPlace::of_step(cx.clone(), node.callee, call.attempt == 1, covered, WrittenOrder::default());
+        let place = StepPlace::of_step(cx.clone(), node.callee, call.attempt == 1, covered, order);
         Step::new(place, || match unasked {
             Some(error) => Err(error),
             None => body_of(node, unit, cx, call.item.as_ref(), &given),
@@ -116,7 +128,7 @@ fn begun(spec: &Arc<Spec>, call: &StepCall, run: FarRun) -> Result<FarStep, Erro
     });
     let step = step.with_limit(node.policy.timeout_of(), node.called.as_ref()).at_its_turn(node);
     let task = Task::step(unit, shared.now(), step, None);
-    Ok(FarStep { task, commit: None, control, path: call.path.clone(), run })
+    Ok(FarStep { task, commit: None, control, path: call.path.clone(), turn, waits_changed, telling: None, run })
 }
 
 impl FarStep {
@@ -131,7 +143,10 @@ impl FarStep {
                     if let StepSignal::Stop { reason } = said {
                         return Poll::Ready(Over::Stopped(reason));
                     }
-                    told(&shared, said);
+                    match (said, &self.turn) {
+                        (StepSignal::Turn { effects }, Some(turn)) => turn.open_for(effects),
+                        (said, _) => told(&shared, said),
+                    }
                     signal = recorder.signal();
                 }
                 // This runtime was drained, and its deadline is over.
@@ -168,7 +183,7 @@ impl FarStep {
         self.commit = None;
         let kept = tokio::select! {
             biased;
-            kept = shared.log.commit() => kept,
+            kept = self.keep(&shared) => kept,
             // Its run may never answer.
             reason = until_stopped(recorder) => return failed(Failure::from(&Error::Cancelled { reason })),
             () = past_the_deadline(&shared) => return StepEnd::Left { parked: Vec::new() },
@@ -194,6 +209,9 @@ impl FarStep {
                 _ => shared.log.reply(asked.reply, Ok(())),
             }
         }
+        if let Poll::Ready(Err(error)) = self.tell_waits(cx) {
+            return Poll::Ready(Over::Unkept(error));
+        }
         // What the step has recorded by itself, such as the outcome of a call, is kept while it continues.
         loop {
             if self.commit.is_none() && shared.log.has_uncommitted() {
@@ -208,11 +226,37 @@ impl FarStep {
             }
         }
         // Nobody polls it after that: a write that it has begun would hold up the last one.
-        let is_kept = self.commit.is_none() && !shared.log.has_uncommitted();
+        let is_kept = self.commit.is_none() && self.telling.is_none() && !shared.log.has_uncommitted();
         match shared.is_draining() && is_kept && shared.is_quiet_below(&self.path) {
             true => Poll::Ready(Over::Left),
             false => Poll::Pending,
         }
+    }
+}
+
+impl FarStep {
+    /// Tells the run which calls wait for the steps above, each time that has changed.
+    fn tell_waits(&mut self, cx: &mut TaskContext<'_>) -> Poll<Result<(), StoreError>> {
+        loop {
+            if self.telling.is_none()
+                && let Some(turn) = &self.turn
+                && self.waits_changed.swap(false, Ordering::Relaxed)
+            {
+                self.telling = Some(self.run.tell_waits(turn.waited_for()));
+            }
+            let Some(telling) = &mut self.telling else { return Poll::Ready(Ok(())) };
+            let told = std::task::ready!(telling.as_mut().poll(cx));
+            self.telling = None;
+            told?;
+        }
+    }
+
+    /// Completes a batch that is on its way, since the next one is refused without it, and keeps all records.
+    async fn keep(&mut self, shared: &RunShared) -> Result<(), StoreError> {
+        if let Some(telling) = self.telling.take() {
+            telling.await?;
+        }
+        shared.log.commit().await
     }
 }
 
@@ -248,7 +292,7 @@ fn told(shared: &RunShared, said: StepSignal) {
         StepSignal::Drain => shared.drain(),
         StepSignal::Answer { request, node, answer, by } => asks(request, ControlRequest::answer(&node, answer, &by)),
         StepSignal::Retry { request, node, by } => asks(request, ControlRequest::Retry { node, by }),
-        // It ends the step before.
-        StepSignal::Stop { .. } => {}
+        // These are processed before.
+        StepSignal::Stop { .. } | StepSignal::Turn { .. } => {}
     }
 }

@@ -14,6 +14,7 @@ use super::lost_step::{HandedStep, close_below};
 use crate::context::Context;
 use crate::executor::{ExecutorError, ExecutorErrorKind, HandedOut, StepCall, StepEnd, StepExecutor, StepOutcome};
 use crate::text::panic_text;
+use crate::tool::{Effects, StepTurn};
 use crate::workflow::machine::Unit;
 use crate::workflow::spec::{NodeIndex, OrderReason, Outputs, StepFuture};
 use crate::workflow::step_error::StepError;
@@ -26,10 +27,10 @@ impl WorkflowRun {
         executor: &Arc<dyn StepExecutor>,
         unit: Unit,
         cx: &Context,
-        since: usize,
+        (since, turn): (usize, Option<Arc<StepTurn>>),
     ) -> StepFuture {
-        let handed = HandedOut::new(&self.segment.shared, cx.path(), (cx.attempt(), since), close_below);
-        let step = HandedStep {
+        let handed = HandedOut::new(&self.segment.shared, cx.path(), (cx.attempt(), since), turn, close_below);
+        let mut step = HandedStep {
             spec: Arc::clone(self.machine.spec()),
             unit,
             shared: Arc::clone(&self.segment.shared),
@@ -38,6 +39,7 @@ impl WorkflowRun {
         };
         let executor = Arc::clone(executor);
         Box::pin(async move {
+            step.call.turn = handed.begin_turn();
             let outcome = executed(&*executor, &step.call, &handed).await;
             let lost = match outcome.and_then(|outcome| checked(&step.call, outcome)) {
                 Ok(StepEnd::Completed { output, saved }) => match step.fits(&output) {
@@ -115,6 +117,8 @@ impl WorkflowRun {
             max_event_bytes: shared.log.store().and_then(|(store, _)| store.max_event_bytes()),
             spent: shared.log.spent(|ledger| ledger.rows().to_vec()),
             state: state.map(Arc::new),
+            // It may have changed when the step begins.
+            turn: Effects::None,
             records: shared.log.records_for(cx.path(), if is_first { since } else { 0 }),
         }
     }

@@ -12,8 +12,7 @@ use crate::event::EventKind;
 use crate::path::StepPath;
 use crate::run::RunShared;
 use crate::tool::{
-    Covered, NodeQuestion, StepPlace, ToolDefinition, WrittenOrder, asks_at, call_has_events, undecided_below,
-    undecided_failure,
+    Covered, NodeQuestion, StepPlace, ToolDefinition, asks_at, call_has_events, undecided_below, undecided_failure,
 };
 use crate::value::Encoded;
 use crate::workflow::decided::SeenBy;
@@ -44,11 +43,8 @@ impl WorkflowRun {
         // An attempt before this one may have recorded calls. Those of a step that is handed out are judged where it is
         // executed: nothing is called here.
         let fresh = attempt == 1 || self.executor.is_some();
-        let order = match self.executor {
-            // The process that executes the step does not know the other steps.
-            Some(_) => WrittenOrder::default(),
-            None => self.turns.begin(unit, node),
-        };
+        let order = self.turns.begin(unit, node);
+        let turn = order.turn.clone();
         let asked = question_of_call(node, &self.segment.shared, cx.path(), &self.machine);
         let (question, unasked) = asked.map_or_else(|error| (None, Some(error)), |question| (question, None));
         let place = StepPlace::of_step(cx.clone(), node.callee, fresh, covered(node, question), order);
@@ -63,7 +59,7 @@ impl WorkflowRun {
             (None, None) => {
                 Step::new(place, || body_of(node, unit, cx, self.machine.item(unit).as_ref(), &self.machine))
             }
-            (None, Some(executor)) => Step::new(place, || Ok(self.hand_out(executor, unit, &cx, since))),
+            (None, Some(executor)) => Step::new(place, || Ok(self.hand_out(executor, unit, &cx, (since, turn)))),
         };
         let step = step.with_limit(node.policy.timeout_of(), node.called.as_ref());
         // Of a step that is handed out, this is for whoever executes it.

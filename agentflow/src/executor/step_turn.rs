@@ -7,8 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
-use super::ToolPolicy;
-use crate::tool_definition::Effects;
+use crate::tool_definition::{Effects, ToolPolicy};
 
 /// The effect of a call that the plan does not show.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,6 +26,23 @@ impl HiddenEffect {
             _ if policy.approve => Some(Self::Writes),
             Effects::Read => Some(Self::Reads),
             Effects::None => None,
+        }
+    }
+
+    /// Returns the effects of a tool with this effect.
+    fn as_effects(self) -> Effects {
+        match self {
+            Self::Reads => Effects::Read,
+            Self::Writes => Effects::Write,
+        }
+    }
+
+    /// Returns the effect of a tool with these effects, or `None` if the tool depends only on its arguments.
+    fn of_effects(effects: Effects) -> Option<Self> {
+        match effects {
+            Effects::None => None,
+            Effects::Read => Some(Self::Reads),
+            Effects::Write => Some(Self::Writes),
         }
     }
 
@@ -57,12 +73,16 @@ struct State {
     waiting: Vec<Waiting>,
     /// Number of calls that have waited so far.
     begun: u64,
+    /// The strongest effect of the calls that wait in the process that executes the step.
+    elsewhere: Option<HiddenEffect>,
 }
 
 struct Waiting {
     number: u64,
     effect: HiddenEffect,
     waker: Waker,
+    /// It only watches the turn, and no call waits.
+    watches: bool,
 }
 
 impl State {
@@ -90,7 +110,53 @@ impl StepTurn {
 
     /// Returns true while a call waits.
     pub(crate) fn is_waited_for(&self) -> bool {
-        !self.state().waiting.is_empty()
+        let state = self.state();
+        state.elsewhere.is_some() || state.waiting.iter().any(|call| !call.watches)
+    }
+
+    /// Returns the strongest effect of the calls that wait.
+    pub(crate) fn waited_for(&self) -> Effects {
+        let state = self.state();
+        let waiting = state.waiting.iter().filter(|call| !call.watches).map(|call| Some(call.effect));
+        HiddenEffect::strongest(waiting).map_or(Effects::None, HiddenEffect::as_effects)
+    }
+
+    /// Notes the strongest effect of the calls that wait in the process that executes the step.
+    pub(crate) fn set_waited_for_elsewhere(&self, effects: Effects) {
+        let mut state = self.state();
+        state.elsewhere = HiddenEffect::of_effects(effects).filter(|effect| !state.is_open(*effect));
+        self.changed.store(true, Ordering::Relaxed);
+    }
+
+    /// Returns the strongest effect that a call may have now.
+    pub(crate) fn opened_for(&self) -> Effects {
+        let state = self.state();
+        match (state.may_read, state.may_write) {
+            (_, true) => Effects::Write,
+            (true, false) => Effects::Read,
+            (false, false) => Effects::None,
+        }
+    }
+
+    /// Lets calls begin whose effect is at most this one.
+    pub(crate) fn open_for(&self, effects: Effects) {
+        if let Some(effect) = HiddenEffect::of_effects(effects) {
+            self.open(effect);
+        }
+    }
+
+    /// Waits until calls may begin that may not while `known` is the strongest effect. No call counts as waiting for that.
+    ///
+    /// # Cancel safety
+    /// Dropping the future ends the wait.
+    pub(crate) async fn opened_beyond(&self, known: Effects) {
+        let next = match known {
+            Effects::None => HiddenEffect::Reads,
+            Effects::Read => HiddenEffect::Writes,
+            Effects::Write => return std::future::pending().await,
+        };
+        let mut wait = TurnWait { turn: self, effect: next, number: None, watches: true };
+        std::future::poll_fn(|cx| wait.poll(cx)).await;
     }
 
     /// Lets calls with this effect begin.
@@ -103,6 +169,7 @@ impl StepTurn {
         let waiting = std::mem::take(&mut state.waiting);
         let (woken, rest): (Vec<Waiting>, _) = waiting.into_iter().partition(|call| state.is_open(call.effect));
         state.waiting = rest;
+        state.elsewhere = state.elsewhere.filter(|effect| !state.is_open(*effect));
         drop(state);
         woken.into_iter().for_each(|call| call.waker.wake());
     }
@@ -112,7 +179,7 @@ impl StepTurn {
     /// # Cancel safety
     /// Dropping the future ends the wait.
     pub(crate) async fn opened(&self, effect: HiddenEffect) {
-        let mut wait = TurnWait { turn: self, effect, number: None };
+        let mut wait = TurnWait { turn: self, effect, number: None, watches: false };
         std::future::poll_fn(|cx| wait.poll(cx)).await;
     }
 }
@@ -123,6 +190,8 @@ struct TurnWait<'t> {
     effect: HiddenEffect,
     /// Its number in [`Waiting`], once it has begun.
     number: Option<u64>,
+    /// It only watches the turn, and no call waits.
+    watches: bool,
 }
 
 impl TurnWait<'_> {
@@ -138,9 +207,11 @@ impl TurnWait<'_> {
         }
         state.begun += 1;
         let number = state.begun;
-        state.waiting.push(Waiting { number, effect: self.effect, waker: cx.waker().clone() });
+        state.waiting.push(Waiting { number, effect: self.effect, waker: cx.waker().clone(), watches: self.watches });
         self.number = Some(number);
-        self.turn.changed.store(true, Ordering::Relaxed);
+        if !self.watches {
+            self.turn.changed.store(true, Ordering::Relaxed);
+        }
         Poll::Pending
     }
 }
@@ -151,7 +222,7 @@ impl Drop for TurnWait<'_> {
         let mut state = self.turn.state();
         let before = state.waiting.len();
         state.waiting.retain(|call| call.number != number);
-        if state.waiting.len() < before {
+        if state.waiting.len() < before && !self.watches {
             self.turn.changed.store(true, Ordering::Relaxed);
         }
     }
@@ -176,5 +247,27 @@ mod tests {
         assert!(second.as_mut().now_or_never().is_none() && turn.is_waited_for());
         drop(second);
         assert!(!turn.is_waited_for());
+    }
+
+    /// The process that has the run watches the turn of a step that another process executes.
+    #[test]
+    fn a_turn_is_known_in_two_processes() {
+        let (here, there) = (StepTurn::new(&Arc::default()), StepTurn::new(&Arc::default()));
+        let mut watch = Box::pin(here.opened_beyond(Effects::None));
+        let mut call = Box::pin(there.opened(HiddenEffect::Writes));
+        assert!(watch.as_mut().now_or_never().is_none() && call.as_mut().now_or_never().is_none());
+        assert!(!here.is_waited_for(), "nothing waits where the turn is only watched");
+        here.set_waited_for_elsewhere(there.waited_for());
+        assert!(here.is_waited_for());
+        here.open(HiddenEffect::Reads);
+        assert!(watch.now_or_never().is_some() && here.opened_for() == Effects::Read);
+        there.open_for(here.opened_for());
+        assert!(here.is_waited_for() && call.as_mut().now_or_never().is_none());
+        here.open(HiddenEffect::Writes);
+        there.open_for(here.opened_for());
+        assert!(!here.is_waited_for() && call.now_or_never().is_some());
+        // A late note of a wait that is over.
+        here.set_waited_for_elsewhere(Effects::Write);
+        assert!(!here.is_waited_for());
     }
 }
