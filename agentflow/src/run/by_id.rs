@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use super::attach::attach;
 use super::control_events::Recorder;
-use super::control_request::{ControlRequest, StoredRequest};
+use super::control_request::{ControlRequest, GrantingEvents, StoredRequest};
 use super::done_calls::{DoneCalls, NewerEvent, Undo};
 use super::host::Host;
 use super::live::Found;
@@ -33,38 +33,46 @@ pub(crate) async fn control(
     request: ControlRequest,
     by: Option<Arc<str>>,
 ) -> Result<()> {
+    control_again(host, run, (request, by), EarlierAsking::default()).await
+}
+
+/// The same for a request that a process was asked for before.
+pub(super) async fn control_again(
+    host: &Arc<Host>,
+    run: &RunId,
+    (request, by): (ControlRequest, Option<Arc<str>>),
+    mut earlier: EarlierAsking,
+) -> Result<()> {
     let store = host.require_store()?;
     let Some(here) = host.live.as_ref() else { return Err(StoreError::no_store().into()) };
-    // Number of events in the journal when the process that executes the run was first asked. That process may record the
-    // request and end before it reports the outcome. The record counts then, also if another process continues the run.
-    let mut asked_after = None;
     let mut events_read = 0;
     loop {
         let reservation = match here.find(run).await {
             Found::Live(live) => {
-                if let Some(after) = asked_after {
-                    let done = done_before(host, &read_events(&store, run, 0).await?, &request, after);
-                    if let Some(then) = done {
+                if earlier.may_be_recorded(&request) {
+                    let events = read_events(&store, run, 0).await?;
+                    if let Some(then) = done_before(host, &events, &request, by.as_ref(), &earlier) {
                         return follow_up(host, &store, run, then).await;
                     }
                 }
                 let events = live.log.visible();
                 match live.ask(request.clone(), by.clone()).await {
-                    Some(outcome) => return Ok(outcome?),
+                    Ok(outcome) => return Ok(outcome?),
                     // It stopped before the outcome was told: what it is now is looked at anew.
-                    None => {
-                        asked_after.get_or_insert(events);
+                    Err(granting) => {
+                        earlier.after.get_or_insert(events);
+                        earlier.granting = granting;
                         continue;
                     }
                 }
             }
             Found::Free(reservation) => reservation,
         };
-        match control_at_rest(host, &store, run, (&request, by.as_ref()), asked_after, &mut events_read).await {
+        match control_at_rest(host, &store, run, (&request, by.as_ref()), &earlier, &mut events_read).await {
             // Its journal grew meanwhile.
             Err(Error::Store(error)) if error.kind() == StoreErrorKind::Fenced => continue,
             Err(Error::Store(error)) if error.kind() == StoreErrorKind::Busy => {
-                asked_after.get_or_insert(events_read);
+                earlier.after.get_or_insert(events_read);
             }
             Ok(then) => {
                 drop(reservation);
@@ -75,6 +83,38 @@ pub(crate) async fn control(
         drop(reservation);
         if let Some(outcome) = control_elsewhere(&store, run, &request, by.as_deref()).await? {
             return Ok(outcome?);
+        }
+    }
+}
+
+/// A request that a process was asked for which executed the run and ended before it reported the outcome. That process may
+/// have recorded the request. The record counts then, also if another process continues the run.
+///
+/// A process that was asked through the store keeps the outcome with the record, so an outcome that is missing there was not
+/// recorded.
+#[derive(Default)]
+pub(super) struct EarlierAsking {
+    /// Number of events in the journal when the first process was asked.
+    pub(super) after: Option<u64>,
+    /// The events by which the last process granted the request, if it is one of this program.
+    pub(super) granting: Option<GrantingEvents>,
+}
+
+impl EarlierAsking {
+    fn may_be_recorded(&self, request: &ControlRequest) -> bool {
+        match request.is_known_by_number() {
+            true => self.granting.is_some(),
+            false => self.after.is_some(),
+        }
+    }
+
+    /// Returns true if an event that grants such a request may be the record of this one.
+    fn may_include(&self, request: &ControlRequest, event: &Event) -> bool {
+        match request {
+            // A message is known by its id.
+            ControlRequest::Message { .. } => true,
+            _ if request.is_known_by_number() => self.granting.is_some_and(|granting| granting.may_include(event)),
+            _ => self.after.is_some_and(|after| event.seq > after),
         }
     }
 }
@@ -100,11 +140,24 @@ async fn follow_up(host: &Arc<Host>, store: &Arc<dyn Store>, run: &RunId, then: 
     }
 }
 
-/// Finds the record of a request among the events after the first `after`, and returns the next action; `None` if the
-/// request is not recorded.
-fn done_before(host: &Host, events: &[Event], request: &ControlRequest, after: u64) -> Option<Then> {
+/// Finds the record of a request that a process was asked for before, and returns the next action; `None` if the request is
+/// not recorded.
+fn done_before(
+    host: &Host,
+    events: &[Event],
+    request: &ControlRequest,
+    by: Option<&Arc<str>>,
+    earlier: &EarlierAsking,
+) -> Option<Then> {
     let recorded = host.redactor.as_ref().map(|redactor| request.recorded_by(redactor));
-    if !was_done(recorded.as_ref().unwrap_or(request), events, after) {
+    let recorded = recorded.as_ref().unwrap_or(request);
+    let is_by_operator = |event: &Event| match &event.kind {
+        EventKind::RunPaused { by: of, .. } | EventKind::RunResumed { by: of, .. } if host.redactor.is_none() => {
+            of.as_ref() == by
+        }
+        _ => true,
+    };
+    if !was_done(recorded, events, |event| earlier.may_include(request, event) && is_by_operator(event)) {
         return None;
     }
     let state = RunState::of(events);
@@ -171,14 +224,12 @@ async fn control_at_rest(
     store: &Arc<dyn Store>,
     run: &RunId,
     (request, by): (&ControlRequest, Option<&Arc<str>>),
-    asked_after: Option<u64>,
+    earlier: &EarlierAsking,
     events_read: &mut u64,
 ) -> Result<Then> {
     let events = read_events(store, run, 0).await?;
     let after = events.len() as u64;
-    // A message is known by its id, whoever was asked before.
-    let known_after = asked_after.or(matches!(request, ControlRequest::Message { .. }).then_some(0));
-    if let Some(then) = known_after.and_then(|known| done_before(host, &events, request, known)) {
+    if let Some(then) = done_before(host, &events, request, by, earlier) {
         return Ok(then);
     }
     *events_read = after;
@@ -295,10 +346,10 @@ async fn is_compensating(store: &Arc<dyn Store>, run: &RunId) -> Result<bool, St
     Ok(store.record(run).await?.is_some_and(|record| record.status == RunStatus::Compensating))
 }
 
-/// Whether what a request asked for is among the events after a number; both as they are recorded.
-fn was_done(request: &ControlRequest, events: &[Event], after: u64) -> bool {
+/// Returns true if one of the possible events grants a request; both as they are recorded.
+fn was_done(request: &ControlRequest, events: &[Event], is_possible: impl Fn(&Event) -> bool) -> bool {
     let mut all = events.iter().enumerate();
-    all.any(|(at, event)| event.seq > after && is_done(request, event) && answers(request, event, &events[..at]))
+    all.any(|(at, event)| is_possible(event) && is_done(request, event) && answers(request, event, &events[..at]))
 }
 
 /// Whether an answer is one to the question that a request names: the last one before it at its path.
@@ -394,7 +445,9 @@ mod tests {
         let event =
             |(seq, kind)| Event { run_id: RunId::new("r"), seq, part: 0, time, path: "gate".parse().unwrap(), kind };
         let events: Vec<Event> = (1..).zip(kinds).map(event).collect();
-        let done = |named: &str, after| was_done(&ControlRequest::answer(named, yes.clone(), "ada"), &events, after);
+        let done = |named: &str, after| {
+            was_done(&ControlRequest::answer(named, yes.clone(), "ada"), &events, |event| event.seq > after)
+        };
         assert!(done("gate@00000001", 0) && done("gate@00000002", 2) && done("gate", 2));
         assert!(!done("gate@00000001", 2) && !done("gate@00000003", 0) && !done("gate", 4));
     }

@@ -1,7 +1,7 @@
 //! Control requests to a run (pause, unpause, cancel, retry, answer, message, close) and the channel for their outcomes. It decides
 //! nothing.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use serde::{Deserialize, Serialize};
 use tokio::sync::oneshot;
@@ -9,9 +9,10 @@ use tokio::sync::oneshot;
 use super::done_calls::is_of_undo;
 use super::redaction::Redactor;
 use crate::error::ControlError;
-use crate::event::{EventKind, named_question};
+use crate::event::{Event, EventKind, named_question};
 use crate::message::Message;
 use crate::store::MessageId;
+use crate::time::Timestamp;
 use crate::value::Encoded;
 
 /// What an operator asks of a run.
@@ -105,6 +106,12 @@ impl ControlRequest {
         matches!(self, Self::Retry { .. })
     }
 
+    /// Returns true if two requests that ask for the same can be told apart in the journal only by the number of their
+    /// events. Others are known by their text or id, or ask for what happens once.
+    pub(super) fn is_known_by_number(&self) -> bool {
+        matches!(self, Self::Pause | Self::Unpause | Self::Retry { .. } | Self::Answer { .. })
+    }
+
     /// The node it is about.
     pub(crate) fn node(&self) -> Option<&str> {
         match self {
@@ -160,11 +167,29 @@ pub(crate) struct Asked {
     pub(crate) reply: Option<Reply>,
 }
 
+/// The events by which a process granted a request. They are in the journal only if that process kept them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct GrantingEvents {
+    /// Number of the first one.
+    pub(super) first: u64,
+    /// Number of the last one.
+    pub(super) last: u64,
+    /// Time of the first one. Another process may have written other events with these numbers.
+    pub(super) time: Timestamp,
+}
+
+impl GrantingEvents {
+    /// Returns true if an event of the journal may be one of them.
+    pub(super) fn may_include(&self, event: &Event) -> bool {
+        (self.first..=self.last).contains(&event.seq) && (event.seq != self.first || event.time == self.time)
+    }
+}
+
 /// Who waits for the outcome of a control request. It is given when what follows from the request is kept.
 #[derive(Debug)]
 pub(crate) enum Reply {
-    /// A caller in this process.
-    Caller(oneshot::Sender<Result<(), ControlError>>),
+    /// A caller in this process. If the run stops before the outcome is known, the caller looks for the granting events.
+    Caller(oneshot::Sender<Result<(), ControlError>>, Arc<OnceLock<GrantingEvents>>),
     /// Another process, which left a message in the store.
     Message(MessageId),
 }

@@ -13,7 +13,7 @@ use tokio::task::{AbortHandle, JoinHandle};
 
 use super::approval::Approval;
 use super::attach::attach;
-use super::by_id;
+use super::by_id::{self, EarlierAsking};
 use super::control_call::ControlCall;
 use super::control_request::ControlRequest;
 use super::events::Events;
@@ -256,11 +256,13 @@ impl<T> RunHandle<T> {
             return Ok(());
         }
         let done = request.done();
-        if is_executed
-            && !shared.log.is_closed()
-            && let Some(outcome) = shared.ask(request.clone(), by.clone()).await
-        {
-            return Ok(outcome?);
+        let mut earlier = EarlierAsking::default();
+        if is_executed && !shared.log.is_closed() {
+            let events = shared.log.visible();
+            match shared.ask(request.clone(), by.clone()).await {
+                Ok(outcome) => return Ok(outcome?),
+                Err(granting) => earlier = EarlierAsking { after: Some(events), granting },
+            }
         }
         if shared.host.store.is_none() {
             return Err(match shared.log.end() {
@@ -270,7 +272,7 @@ impl<T> RunHandle<T> {
             .into());
         }
         let retried = matches!(request, ControlRequest::Retry { .. });
-        by_id::control(&shared.host, &self.run.id, request, by).await?;
+        by_id::control_again(&shared.host, &self.run.id, (request, by), earlier).await?;
         if retried {
             // It has another life now, here or elsewhere.
             let life = attach(&shared.host, &self.run.id).await?;

@@ -2,7 +2,9 @@
 //!
 //! It decides nothing: the receiver of a request gives its outcome, and the log says when the effect is stored.
 
-use super::control_request::Reply;
+use std::sync::{Arc, OnceLock};
+
+use super::control_request::{GrantingEvents, Reply};
 use super::log::EventLog;
 use super::records::State;
 use super::redaction::Redactor;
@@ -50,7 +52,7 @@ impl Replies {
         let due = self.waiting.iter().filter(|waiting| waiting.records <= records);
         due.filter_map(|Waiting { outcome, reply, .. }| match reply {
             Reply::Message(id) => Some(Answered::new(*id, outcome_text(outcome, redactor))),
-            Reply::Caller(_) => None,
+            Reply::Caller(..) => None,
         })
         .collect()
     }
@@ -63,7 +65,7 @@ impl Replies {
         for Waiting { id: name, records: needed, outcome, reply } in std::mem::take(&mut self.waiting) {
             match reply {
                 // Whoever asked may have gone.
-                Reply::Caller(caller) if needed <= records => drop(caller.send(outcome)),
+                Reply::Caller(caller, _) if needed <= records => drop(caller.send(outcome)),
                 Reply::Message(id) if answered.iter().any(|answered| answered.message == id) => {}
                 reply => self.waiting.push(Waiting { id: name, records: needed, outcome, reply }),
             }
@@ -76,7 +78,30 @@ impl Replies {
     }
 }
 
+impl Reply {
+    /// The place where a caller of this process looks for the granting events.
+    fn granting(&self) -> Option<Arc<OnceLock<GrantingEvents>>> {
+        match self {
+            Self::Caller(_, granting) => Some(Arc::clone(granting)),
+            Self::Message(_) => None,
+        }
+    }
+}
+
 impl State {
+    /// Notes that the records from this one on grant a request.
+    fn note_granting(&self, granting: &OnceLock<GrantingEvents>, from: usize) {
+        if let Some(record) = self.records.get(from) {
+            let number = |records: usize| self.offset + records as u64;
+            // A request is granted once.
+            let _ = granting.set(GrantingEvents {
+                first: number(from + 1),
+                last: number(self.records.len()),
+                time: record.time,
+            });
+        }
+    }
+
     /// Sends an outcome once the first `records` records are committed. A closed log commits no more: it drops the reply, and
     /// the caller looks up the run again.
     fn add_reply(&mut self, records: usize, reply: Reply, outcome: Result<(), ControlError>) -> u64 {
@@ -130,12 +155,16 @@ impl EventLog {
     ) {
         // The time was read before the lock.
         let time = state.records.last().map_or(time, |last| last.time.max(time));
+        let begin = state.records.len();
         for (path, kind) in events {
             self.add(state, time, path, kind);
         }
         let end = state.records.len();
         let mut any = false;
         for (reply, outcome) in outcomes {
+            if let Some(granting) = reply.granting().filter(|_| outcome.is_ok()) {
+                state.note_granting(&granting, begin);
+            }
             state.add_reply(end, reply, outcome);
             any = true;
         }
@@ -164,14 +193,18 @@ impl EventLog {
             let _ = act();
             return;
         };
-        let id = {
+        let granting = reply.granting();
+        let (begin, id) = {
             let mut state = self.state();
-            let next = state.records.len() + 1;
-            state.add_reply(next, reply, Ok(()))
+            let begin = state.records.len();
+            (begin, state.add_reply(begin + 1, reply, Ok(())))
         };
         let outcome = act();
         let mut state = self.state();
         let (records, visible) = (state.records.len(), state.visible);
+        if let Some(granting) = granting.filter(|_| outcome.is_ok()) {
+            state.note_granting(&granting, begin);
+        }
         let replies = state.replies();
         if outcome.is_err() {
             replies.amend(id, records, outcome);

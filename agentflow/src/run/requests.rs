@@ -6,14 +6,14 @@
 //! journal. A workflow therefore either receives a request or reads the decision: each request is decided once, and a
 //! question keeps its first answer.
 
-use std::sync::{Arc, MutexGuard};
+use std::sync::{Arc, MutexGuard, OnceLock};
 
 use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 
 use super::control_events::Recorder;
-use super::control_request::{Asked, ControlRequest, Reply};
+use super::control_request::{Asked, ControlRequest, GrantingEvents, Reply};
 use super::shared::{RunShared, locked, status_of};
 use super::state::RunState;
 use crate::error::{ControlError, Result};
@@ -221,16 +221,23 @@ impl RunShared {
         self.host.events_for(&state, request, Recorder::Live)
     }
 
-    /// Makes a request and waits until its outcome is kept. Returns `None` if the run stops before that.
-    pub(crate) async fn ask(&self, request: ControlRequest, by: Option<Arc<str>>) -> Option<Result<(), ControlError>> {
-        let (reply, outcome) = oneshot::channel();
-        self.request(Asked { request, by, reply: Some(Reply::Caller(reply)) });
+    /// Makes a request and waits until its outcome is kept.
+    ///
+    /// # Errors
+    /// If the run stops before that: the events that granted the request, which may be kept.
+    pub(crate) async fn ask(
+        &self,
+        request: ControlRequest,
+        by: Option<Arc<str>>,
+    ) -> Result<Result<(), ControlError>, Option<GrantingEvents>> {
+        let ((reply, outcome), granting) = (oneshot::channel(), Arc::new(OnceLock::new()));
+        self.request(Asked { request, by, reply: Some(Reply::Caller(reply, Arc::clone(&granting))) });
         if self.log.has_uncommitted() && (self.log.is_agent() || self.is_undoing()) {
             // An agent that waits for its model or a tool would commit it later, and so would a compensation that waits for a
             // person. The run itself reports a failure of its store.
             drop(self.log.commit().await);
         }
-        outcome.await.ok()
+        outcome.await.map_err(|_| granting.get().copied())
     }
 
     /// Pauses the workflows in steps and the agents of the run, or lets them continue.

@@ -239,7 +239,7 @@ pub(crate) fn answered_instead(shared: &Arc<RunShared>, path: &StepPath, questio
             Ok(None) => {}
             Ok(Some(answer)) => {
                 let request = ControlRequest::answer(&question.id_at(&path), answer, "replacement");
-                if let Some(Err(refused)) = shared.ask(request, None).await {
+                if let Ok(Err(refused)) = shared.ask(request, None).await {
                     shared.cancel(format!("the answer that was given in a person's place was refused: {refused}"));
                 }
             }
