@@ -8,7 +8,7 @@ use fastrand::Rng;
 use super::syntax::{
     Arm, Block, Call, End, Expr, Form, Function, Id, Mode, Pattern, Program, Statement, Type, Value, Variable, Wrap,
 };
-use super::vocabulary::{ATTEMPT, ATTRIBUTED, CHANCES, CHECK, ROUNDS, Step};
+use super::vocabulary::{ATTEMPT, ATTRIBUTED, CHANCES, CHECK, LATE, ROUNDS, Step};
 
 /// The patterns of a `match`: with what each binds, and whether it has a guard.
 type Patterns = &'static [(&'static str, Option<Type>, bool)];
@@ -165,10 +165,27 @@ impl Chooser<'_> {
             let old = around.visible[self.rng.usize(..around.visible.len())];
             self.variables[id].name = self.variables[old].name.clone();
         }
+        if self.sometimes("bare-names", 8) {
+            // Names that an expansion might use.
+            let names = ["value", "node", "output", "outputs", "inputs", "context", "run", "step", "state", "b", "f"];
+            self.variables[id].name = names[self.rng.usize(..names.len())].to_owned();
+        }
         let name = self.variables[id].name.clone();
         around.visible.retain(|other| self.variables[*other].name != name);
         around.visible.push(id);
         id
+    }
+
+    /// Two new variables in one pattern, which has no name twice.
+    fn bind_two(&mut self, [first, second]: [Type; 2], around: &mut Around) -> (Id, Id) {
+        let first = self.bind(first, around);
+        around.visible.retain(|id| *id != first);
+        let second = self.bind(second, around);
+        if self.variables[first].name == self.variables[second].name {
+            self.variables[second].name += "_too";
+        }
+        around.visible.push(first);
+        (first, second)
     }
 
     /// A visible variable of a type, mostly one of the last.
@@ -279,7 +296,7 @@ impl Chooser<'_> {
 
     fn matched(&mut self, kind: Type, around: &Around, inner: &Around) -> Value {
         let approval = self.variable(Type::Approval, around);
-        let (scrutinee, patterns): (Value, Patterns) = match self.rng.u32(..6) {
+        let (scrutinee, patterns): (Value, Patterns) = match self.rng.u32(..7) {
             _ if approval.is_some() && self.rng.bool() => (
                 Value::Pure(Expr::Variable(approval.expect("there is one"))),
                 &[("Approval::Granted { .. }", None, false), ("Approval::Denied { .. }", None, false)],
@@ -321,6 +338,15 @@ impl Chooser<'_> {
                     ],
                 },
             ),
+            6 if self.allows("match-result") => (
+                Value::Tried(self.call(&LATE, around)),
+                &[
+                    ("Err(agentflow::Error::Timeout { .. })", None, false),
+                    ("Ok({0})", Some(Type::Int), true),
+                    ("Err(agentflow::Error::Lost { reason: {0} })", Some(Type::Text), false),
+                    ("_", None, false),
+                ],
+            ),
             4 => (
                 self.scrutinee(Type::Maybe, around),
                 &[("Some({0})", Some(Type::Int), true), ("Some(_)", None, false), ("None", None, false)],
@@ -350,7 +376,8 @@ impl Chooser<'_> {
     fn repeat(&mut self, around: &Around) -> Value {
         let first = self.expr(Type::Int, 1, around);
         let name = self.new_variable(Type::Int);
-        let steps: Vec<_> = ROUNDS.iter().map(|step| (step.weight, *step)).collect();
+        let allowed = ROUNDS.iter().filter(|step| step.feature.is_none_or(|feature| self.allows(feature)));
+        let steps: Vec<_> = allowed.map(|step| (step.weight, *step)).collect();
         let step = self.weighted(&steps);
         let arguments = vec![(Mode::Own, Expr::Variable(name))];
         let form = Form { text: step.text.to_owned(), site: self.site(), arguments };
@@ -478,18 +505,11 @@ impl Chooser<'_> {
         let destructured = matches!(kind, Type::Pair | Type::Item) && self.sometimes("destructure", 3);
         let pattern = match kind {
             Type::Pair | Type::Item if destructured => {
-                let first = self.bind(Type::Int, around);
-                // One pattern has no name twice.
-                around.visible.retain(|id| *id != first);
-                let second = self.bind(Type::Text, around);
-                around.visible.push(first);
+                let (first, second) = self.bind_two([Type::Int, Type::Text], around);
                 if kind == Type::Pair { Pattern::Pair(first, second) } else { Pattern::Item(first, second) }
             }
             Type::Item if self.sometimes("patterns", 4) => {
-                let whole = self.bind(Type::Item, around);
-                around.visible.retain(|id| *id != whole);
-                let number = self.bind(Type::Int, around);
-                around.visible.push(whole);
+                let (whole, number) = self.bind_two([Type::Item, Type::Int], around);
                 Pattern::Whole(whole, number)
             }
             _ => Pattern::Name(self.bind(kind, around)),

@@ -122,6 +122,11 @@ pub(crate) const OPERATIONS: &[Operation] = &[
     op(Maybe, 1, "SHELF.get({s}, {0})", &[(Own, Int)]).only("looks"),
     op(Int, 1, "{0}.len({s})", &[(Place, Item)]).only("looks"),
     op(Int, 2, "rated({0})", &[(Own, Int)]).only("shared"),
+    // Statics that a tool changes: an atomic, a type of the program, and a cell of the thread.
+    op(Int, 1, "(RATE.load(Ordering::SeqCst) + {0}) % 97", &[(Own, Int)]).only("shared"),
+    op(Int, 1, "DIAL.get()", &[]).only("shared"),
+    op(Int, 1, "DIAL.max({0})", &[(Own, Int)]).only("shared"),
+    op(Int, 1, "LOCAL.with(|local| local.get())", &[]).only("shared"),
     op(Text, 1, "{0}.as_str().to_owned()", &[(Place, Item)]).only("looks"),
     op(Ints, 1, "twice({0})", &[(Own, Int)]).only("generic"),
 ];
@@ -164,6 +169,8 @@ pub(crate) const STEPS: &[Step] = &[
     step(Item, 1, "echo::<Item>({s}, {0})", &[(Own, Item)]).only("generic"),
     step(Ints, 1, "echo({s}, {0})", &[(Own, Ints)]).only("generic"),
     step(Text, 1, "show({s}, {0})", &[(Ref, Loose)]).only("generic"),
+    step(Item, 1, "mailed({s}, {0})", &[(Own, Item)]).only("hidden"),
+    step(Ints, 1, "mailed::<Vec<i64>>({s}, {0})", &[(Own, Ints)]).only("hidden"),
 ];
 
 /// Calls that are statements of their own, since an attribute stands before them.
@@ -180,6 +187,9 @@ pub(crate) const WITH_CONTEXT: &[Step] = &[step(Text, 2, "seen_by(cx, {s}, {0})"
 /// `attempt(..).await`, a `Result`.
 pub(crate) const ATTEMPT: Step = step(Int, 1, "attempt({s}, {0})", &[(Own, Int)]);
 
+/// `late(..).await`, a `Result` with an error of the library.
+pub(crate) const LATE: Step = step(Int, 1, "late({s}, {0})", &[(Own, Int)]);
+
 /// `check(..)?`.
 pub(crate) const CHECK: Step = Step { is_async: false, ..step(Unit, 1, "check({s}, {0})", &[(Own, Int)]) };
 
@@ -187,6 +197,9 @@ pub(crate) const CHECK: Step = Step { is_async: false, ..step(Unit, 1, "check({s
 pub(crate) const ROUNDS: &[Step] = &[
     step(Int, 2, "double({s}, {0})", &[(Own, Int)]),
     step(Int, 1, "upsert({s}, {0}, \"round\".to_owned())", &[(Own, Int)]),
+    step(Int, 1, "wipe({s}, {0})", &[(Own, Int)]).only("approve"),
+    step(Int, 1, "wipe_in_helper({s}, {0})", &[(Own, Int)]).only("hidden"),
+    step(Int, 1, "mail_number({s}, {0})", &[(Own, Int)]).only("hidden"),
 ];
 
 /// Features of the programs, which `AGENTFLOW_WITHOUT` takes away by name.
@@ -195,6 +208,7 @@ pub(crate) const FEATURES: &[&str] = &[
     "approve",
     "assert",
     "bare",
+    "bare-names",
     "branch-tail",
     "cases",
     "chance",

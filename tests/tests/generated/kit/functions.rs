@@ -2,6 +2,7 @@
 //! same ones. Each notes in the world what it does.
 
 use std::fmt;
+use std::time::Duration;
 
 use agentflow::schemars::JsonSchema;
 use agentflow::serde::{Deserialize, Serialize};
@@ -9,7 +10,7 @@ use agentflow::{Approval, Context, tool};
 
 use super::tokens::stripped;
 use super::world::{Act, note, pace, set_shared_rate, shared_rate};
-pub use super::world::{hashed, new_id, stamp};
+pub use super::world::{LOCAL, RATE, hashed, new_id, stamp};
 
 /// A thing.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -70,6 +71,25 @@ impl Shelf {
     pub fn get(&self, site: u64, number: i64) -> Option<i64> {
         note(Act::Read, "shelf", site, number.to_string());
         (number % 3 != 1).then_some(number)
+    }
+}
+
+/// A dial outside of the program, which `set_rate` turns. Its methods have names of the standard library.
+#[derive(Debug)]
+pub struct Dial;
+
+/// The dial.
+pub static DIAL: Dial = Dial;
+
+impl Dial {
+    /// Returns the current rate.
+    pub fn get(&self) -> i64 {
+        shared_rate()
+    }
+
+    /// Returns the larger number.
+    pub fn max(&self, number: i64) -> i64 {
+        shared_rate().max(number)
     }
 }
 
@@ -252,6 +272,16 @@ pub async fn attempt(site: u64, number: i64) -> Result<i64, Fault> {
         return Err(Fault::new(format!("attempt {site} of {number}")));
     }
     Ok((number + 5) % 997)
+}
+
+/// A step whose error is one of the library.
+pub async fn late(site: u64, number: i64) -> agentflow::Result<i64> {
+    pace(site, number as u64).await;
+    match number.rem_euclid(4) {
+        0 => Err(agentflow::Error::Timeout { limit: Duration::from_secs(site) }),
+        1 => Err(agentflow::Error::Lost { reason: format!("lost {number}") }),
+        _ => Ok((number + 7) % 997),
+    }
 }
 
 /// A step that takes a context.
@@ -437,6 +467,18 @@ pub async fn look_up(site: u64, text: String) -> Result<i64, Fault> {
 pub async fn wipe_in_helper(site: u64, number: i64) -> Result<i64, Fault> {
     pace(site, number as u64).await;
     wipe(site * 1000 + 1, number).await
+}
+
+/// Sends a mail about a number.
+pub async fn mail_number(site: u64, number: i64) -> Result<i64, Fault> {
+    mail(site * 1000 + 1, format!("number {number}")).await?;
+    Ok((number + 1) % 97)
+}
+
+/// Sends a mail about a value of any type.
+pub async fn mailed<T: fmt::Debug + Send>(site: u64, value: T) -> Result<T, Fault> {
+    mail(site * 1000 + 1, format!("{value:?}")).await?;
+    Ok(value)
 }
 
 /// Sends several mails.

@@ -10,6 +10,8 @@ pub mod store;
 pub mod tokens;
 pub mod world;
 
+pub use std::sync::atomic::Ordering;
+
 pub use agentflow::prelude::*;
 pub use agentflow::{fallback, gate, map, race, repeat, serde_json, timeout};
 pub use futures_util::future::BoxFuture;

@@ -1,9 +1,11 @@
 //! What happens beside the journal while a program runs: its effects in their order, ids, a clock. One world for a
 //! process, in which one program runs at a time. It judges nothing.
 
+use std::cell::Cell;
 use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::panic::AssertUnwindSafe;
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -66,7 +68,14 @@ struct World {
     ids: u64,
     ticks: u64,
     pace: u64,
-    rate: i64,
+}
+
+/// Data outside of the program, which steps change.
+pub static RATE: AtomicI64 = AtomicI64::new(2);
+
+thread_local! {
+    /// The same.
+    pub static LOCAL: Cell<i64> = const { Cell::new(2) };
 }
 
 static WORLD: Mutex<Option<World>> = Mutex::new(None);
@@ -81,8 +90,8 @@ pub fn begin(pace: u64) {
     world(|world| {
         world.log.clear();
         world.pace = pace;
-        world.rate = 2;
     });
+    set_shared_rate(2);
     change_process();
 }
 
@@ -165,12 +174,13 @@ pub fn stamp(site: u64) -> String {
 
 /// Sets data outside of the program, which steps change.
 pub fn set_shared_rate(rate: i64) {
-    world(|world| world.rate = rate);
+    RATE.store(rate, Ordering::SeqCst);
+    LOCAL.set(rate);
 }
 
 /// Returns the current rate.
 pub fn shared_rate() -> i64 {
-    world(|world| world.rate)
+    RATE.load(Ordering::SeqCst)
 }
 
 /// The numbers in the order of a `HashSet`: mostly another one each time.
