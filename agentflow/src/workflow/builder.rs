@@ -371,9 +371,10 @@ impl Builder {
             callees.extend(branch.callees);
             self.problems.extend(names::problem_of_branch(&node.name, &branch.name));
             let mut name = branch.name.clone();
-            let mut repeat = 1;
+            let mut repeat = 2;
             while of_spec.iter().any(|other| *other.name == *name) {
-                name = format!("{}[{repeat}]", branch.name);
+                // A number in brackets would make it an item of the other branch, which ends with that one.
+                name = format!("{}_{repeat}", branch.name);
                 repeat += 1;
             }
             of_spec.push(SpecBranch { name: name.into(), step: branch.step, inner: branch.inner });

@@ -441,7 +441,7 @@ async fn branches_have_records_of_their_own() {
     let (lines, ended) = run_of(&branches::workflow(), |runtime| runtime.resource(effects.clone())).await;
     assert_eq!(ended.unwrap().0, ["mailed ada", "mailed bob"], "{lines:#?}");
     let paths: Vec<String> = effects.counts().into_keys().collect();
-    assert_eq!(paths, ["fallen/mail/tool#1.mail", "fallen/mail[1]/tool#1.mail", "raced/mail/tool#1.mail"]);
+    assert_eq!(paths, ["fallen/mail/tool#1.mail", "fallen/mail_2/tool#1.mail", "raced/mail/tool#1.mail"]);
 }
 
 /// Mails the whole team.

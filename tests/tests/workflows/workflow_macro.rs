@@ -421,7 +421,7 @@ async fn every_form() {
         assert!(lines.iter().any(|seen| seen.starts_with(line)), "{line}: {lines:#?}");
     }
     let graph = forms::workflow().graph();
-    assert_eq!(graph.node("raced").unwrap().branches, ["slow", "slow[1]", "broken"]);
+    assert_eq!(graph.node("raced").unwrap().branches, ["slow", "slow_2", "broken"]);
     assert_eq!(graph.node("limited").unwrap().policy.timeout_ms, Some(5000));
     // The list of `mapped` is the input itself; `set` is none yet.
     assert!(graph.node("mapped.items").is_none() && graph.node("all.items").is_some());
