@@ -1,6 +1,7 @@
 //! Workflows: every form of the macro and the builder, the calls that steps make, mocks, properties.
 
 mod approvals;
+mod approvals_attacked;
 mod as_a_function;
 mod at_its_place;
 mod attacked;
