@@ -154,7 +154,7 @@ impl StepHost {
         task::Poll::Ready(signal)
     }
 
-    /// Waits until calls may begin in the step of which it does not know that yet.
+    /// Waits until further calls may begin in the step, and tells the step.
     async fn next_turn(&self) -> StepSignal {
         let Some(turn) = &self.0.turn else { return std::future::pending().await };
         let known = locked(&self.0.state).told.unwrap_or(Effects::None);

@@ -261,7 +261,7 @@ fn flows() -> Vec<Flow> {
     ]
 }
 
-/// What becomes of a question.
+/// The fate of a question.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Deed {
     Grant,
