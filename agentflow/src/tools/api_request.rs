@@ -9,9 +9,11 @@ use serde_json::{Map, Value, json};
 
 use super::api_description::{ApiAuth, ApiDescription, ApiParameter, ParameterPlace};
 use super::api_exchange::ApiRequest;
+use super::body_encoding::EncodedBody;
 use super::http_exchange::is_own_header;
 use super::json_path::BoundedPath;
 use super::url_template::{UrlTemplate, plain_text};
+use crate::schema::Definitions;
 use crate::schema_check::SchemaCheck;
 use crate::text::{did_you_mean, nearest};
 use crate::tool::{ToolDefinition, ToolError, is_dotted};
@@ -77,8 +79,9 @@ impl CheckedApi {
     /// The schema of its arguments.
     pub(super) fn schema(&self) -> Value {
         let (mut properties, mut required) = (Map::new(), Vec::new());
+        let mut definitions = Definitions::default();
         for (argument, parameter) in &self.described.parameters {
-            let mut schema = parameter.schema.clone();
+            let mut schema = definitions.embed(&parameter.schema);
             if let (Some(about), Value::Object(fields)) = (&parameter.description, &mut schema) {
                 fields.insert("description".to_owned(), about.clone().into());
             }
@@ -87,7 +90,10 @@ impl CheckedApi {
                 required.push(argument.clone());
             }
         }
-        json!({"type": "object", "properties": properties, "required": required, "additionalProperties": false})
+        let mut whole =
+            json!({"type": "object", "properties": properties, "required": required, "additionalProperties": false});
+        definitions.add_to(&mut whole);
+        whole
     }
 
     /// The request of a call.
@@ -128,15 +134,23 @@ impl CheckedApi {
             let Some(value) = plain_text(value) else { return wrong(name, "a header is a text") };
             set(&mut headers, name, &value).map_err(ToolError::invalid_arguments)?;
         }
-        let fields: Map<String, Value> =
-            of(ParameterPlace::Field).map(|(name, _, value)| ((*name).to_owned(), (*value).clone())).collect();
+        let (mut fields, mut of_fields) = (Map::new(), Map::new());
+        for (name, parameter, value) in of(ParameterPlace::Field) {
+            fields.insert((*name).to_owned(), (*value).clone());
+            of_fields.insert((*name).to_owned(), parameter.schema.clone());
+        }
         let has_fields = self.described.parameters.values().any(|one| one.place == ParameterPlace::Field);
-        let body = match of(ParameterPlace::Body).next() {
-            Some((_, _, value)) => Some(value.to_string()),
-            None => has_fields.then(|| Value::Object(fields).to_string()),
+        let (fields, of_fields) = (Value::Object(fields), json!({ "properties": of_fields }));
+        let whole = match of(ParameterPlace::Body).next() {
+            Some((_, parameter, value)) => Some((*value, &parameter.schema)),
+            None => has_fields.then_some((&fields, &of_fields)),
         };
-        if body.is_some() {
-            headers.entry(CONTENT_TYPE).or_insert(HeaderValue::from_static("application/json"));
+        let mut body = None;
+        if let Some((value, schema)) = whole {
+            let encoded = EncodedBody::new(value, schema, headers.get(CONTENT_TYPE));
+            let encoded = encoded.map_err(ToolError::invalid_arguments)?;
+            headers.insert(CONTENT_TYPE, encoded.content_type);
+            body = Some(encoded.text);
         }
         let repeatable = self.reads() || self.described.idempotent || self.described.idempotency_key.is_some();
         Ok(ApiRequest { method: self.method.clone(), url, headers, body, repeatable, ignores_body: false })

@@ -19,6 +19,8 @@ mod api_paging;
 mod api_request;
 #[cfg(feature = "tool-api")]
 mod api_tool;
+#[cfg(feature = "tool-api")]
+mod body_encoding;
 mod condition_tool;
 #[cfg(all(feature = "documents", feature = "tool-api"))]
 mod described_tools;
@@ -44,6 +46,8 @@ mod json_path;
 mod oauth_access;
 #[cfg(any(feature = "mcp-auth", feature = "tool-api"))]
 pub(crate) mod oauth_tokens;
+#[cfg(feature = "tool-api")]
+mod older_schema;
 #[cfg(feature = "tool-api")]
 mod open_api;
 #[cfg(feature = "tool-api")]

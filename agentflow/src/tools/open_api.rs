@@ -47,11 +47,14 @@ const METHODS: [&str; 8] = ["get", "put", "post", "delete", "options", "head", "
 /// - **Where it leads** is the host's to say, and not the document's: a [`base_url`](Self::base_url), or
 ///   [hosts](ApiAccess::hosts) of which the document names one among its `servers`. Every request stays below that address: a
 ///   path with a part `.` or `..` is refused, also where it is encoded, and so is a next page elsewhere.
-/// - **Read are** parameters in the path, the query and headers in the default style; a request body of JSON, also of a media
-///   type such as `application/merge-patch+json`, which is the argument `body`; `$ref` within the document, merged with the
-///   keywords beside it; security schemes by a [key](Self::key). The tool has the name of the operation,
-///   with `_` for what no name has, and its summary and description.
-/// - **Left out** are optional parameters that a tool cannot send: those of other styles, cookies, objects, lists in headers.
+/// - **Read are** parameters in the path, the query and headers in the default style; a request body, which is the argument
+///   `body`: JSON, also of a media type such as `application/merge-patch+json`, a form (`application/x-www-form-urlencoded`), or a
+///   form of several parts (`multipart/form-data`), in which a text with a `contentMediaType` is a file; `$ref` within the
+///   document, merged with the keywords beside it; keywords of older schemas, such as `nullable` and `exclusiveMinimum: true`;
+///   security schemes by a [key](Self::key). A schema that contains itself is a definition of the tool's schema. The tool has
+///   the name of the operation, with `_` for what no name has, and its summary and description.
+/// - **Left out** are optional parameters that a tool cannot send: those of other styles, cookies, objects, lists in headers,
+///   and optional fields of a form in another style.
 /// - **Refused**, with a sentence about it, are required ones of these kinds, other bodies, several schemes at once, and
 ///   references out of the document. What an answer looks like is not read.
 /// - A document has at most 4 MiB and 2,000 operations; a schema at most 5,000 parts without its references.

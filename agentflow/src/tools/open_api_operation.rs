@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use super::api_description::{ApiParameter, ParameterPlace};
+use super::body_encoding::{FORM, PARTS, essence};
 use super::open_api_schema::{resolved, whole_schema};
 
 /// The most parameters of an operation.
@@ -104,21 +105,28 @@ pub(super) fn body(
     let read = resolved(document, body).and_then(|body| {
         let content = body["content"].as_object();
         let kinds = || content.into_iter().flatten();
-        let essence = |kind: &str| kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
-        let found = kinds().find(|(kind, _)| essence(kind) == "application/json");
-        let found = found.or_else(|| kinds().find(|(kind, _)| essence(kind).ends_with("+json")));
-        let found = found.or_else(|| kinds().find(|(kind, _)| ["*/*", "application/*"].contains(&&*essence(kind))));
+        let of = |is_it: fn(&str) -> bool| kinds().find(|(kind, _)| is_it(&essence(kind)));
+        let found = of(|kind| kind == "application/json")
+            .or_else(|| of(|kind| kind.ends_with("+json")))
+            .or_else(|| of(|kind| ["*/*", "application/*"].contains(&kind)))
+            .or_else(|| of(|kind| kind == FORM))
+            .or_else(|| of(|kind| kind == PARTS));
         let Some((kind, media)) = found else {
             let all = kinds().map(|(kind, _)| format!("`{kind}`")).collect::<Vec<_>>().join(", ");
-            return Err(format!("its body is {all}, and `application/json` is sent"));
+            return Err(format!("its body is {all}, and JSON and forms are sent"));
         };
-        let schema = whole_schema(document, media.get("schema").unwrap_or(&Value::Bool(true)))?;
+        let mut schema = whole_schema(document, media.get("schema").unwrap_or(&Value::Bool(true)))?;
+        let kind = essence(kind);
+        let is_form = kind == FORM || kind == PARTS;
+        if is_form {
+            as_form(&kind, &mut schema, &media["encoding"])?;
+        }
         let mut argument = ApiParameter::new(ParameterPlace::Body).schema(schema);
         if let Some(about) = body["description"].as_str() {
             argument = argument.about(about);
         }
         let is_required = body["required"].as_bool().unwrap_or(false);
-        let kind = essence(kind).ends_with("+json").then(|| essence(kind));
+        let kind = (is_form || kind.ends_with("+json")).then_some(kind);
         Ok((if is_required { argument } else { argument.optional() }, kind))
     });
     match read {
@@ -135,6 +143,37 @@ pub(super) fn body(
             None
         }
     }
+}
+
+/// Reads how the fields of a form are encoded: notes the media types of files in its schema, and removes optional fields that are
+/// not sent in the style that the document asks for.
+///
+/// # Errors
+/// When the body is not an object, and for a required field in another style.
+fn as_form(kind: &str, schema: &mut Value, encoding: &Value) -> Result<(), String> {
+    if let Some(other) = schema["type"].as_str().filter(|other| *other != "object") {
+        return Err(format!("its body is a form of the type `{other}`, and an object is sent"));
+    }
+    for (name, encoding) in encoding.as_object().into_iter().flatten() {
+        let other_style = encoding["style"].as_str().filter(|style| *style != "form");
+        if kind == FORM && (other_style.is_some() || encoding["explode"] == false) {
+            let is_required = schema["required"].as_array().is_some_and(|all| all.iter().any(|one| one == name));
+            if is_required {
+                let style = other_style.map_or_else(|| "explode: false".to_owned(), |style| format!("style: {style}"));
+                return Err(format!("the field `{name}` of its form: `{style}` is not used; there is `form`"));
+            }
+            if let Some(properties) = schema.get_mut("properties").and_then(Value::as_object_mut) {
+                properties.remove(name);
+            }
+            continue;
+        }
+        let field = schema.get_mut("properties").and_then(|all| all.get_mut(name)).and_then(Value::as_object_mut);
+        let (Some(field), Some(media_type)) = (field, encoding["contentType"].as_str()) else { continue };
+        if kind == PARTS && field.get("type").is_none_or(|of| of == "string") {
+            field.entry("contentMediaType").or_insert_with(|| media_type.into());
+        }
+    }
+    Ok(())
 }
 
 /// A name that every provider takes for an argument.

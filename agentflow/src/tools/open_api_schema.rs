@@ -3,6 +3,7 @@
 
 use serde_json::{Map, Value, json};
 
+use super::older_schema::modern;
 use crate::schema_check::decoded;
 
 /// The most values of a schema without references.
@@ -11,6 +12,8 @@ const MOST_VALUES: usize = 5_000;
 const PART_BYTES: usize = 256;
 /// How deep a schema may be.
 const MOST_DEPTH: usize = 64;
+/// Maximum number of letters in the name of a definition.
+const LONGEST_NAME: usize = 60;
 /// The most references in a row.
 const MOST_STEPS: usize = 16;
 
@@ -45,13 +48,26 @@ fn target<'d>(document: &'d Value, reference: &str) -> Result<&'d Value, String>
     found.ok_or_else(|| format!("the `$ref` `{reference}` leads nowhere"))
 }
 
-/// A schema in which no reference is left. One that is within itself takes anything where it is there again.
+/// Returns a schema without references into the document. A schema that contains itself becomes a definition in `$defs`, which
+/// the schema refers to.
 ///
 /// # Errors
 /// A sentence about a reference, a word that is not read, or a schema that is too large.
 pub(super) fn whole_schema(document: &Value, schema: &Value) -> Result<Value, String> {
-    let mut writer = Writer { document, open: Vec::new(), left: MOST_VALUES };
-    writer.schema(schema, MOST_DEPTH)
+    let mut writer = Writer { document, open: Vec::new(), left: MOST_VALUES, recursive: Vec::new() };
+    let mut written = writer.schema(schema, MOST_DEPTH)?;
+    let mut definitions = Map::new();
+    // Writing one may find others.
+    while let Some((reference, name)) = writer.recursive.get(definitions.len()).cloned() {
+        writer.open = vec![reference.clone()];
+        let definition = writer.schema(target(document, &reference)?, MOST_DEPTH)?;
+        definitions.insert(name, definition);
+    }
+    if let (false, Value::Object(fields)) = (definitions.is_empty(), &mut written) {
+        // Definitions in the schema have no reader: references start at the root of the document.
+        fields.insert("$defs".to_owned(), Value::Object(definitions));
+    }
+    Ok(written)
 }
 
 struct Writer<'d> {
@@ -59,6 +75,8 @@ struct Writer<'d> {
     /// The references that are being written.
     open: Vec<String>,
     left: usize,
+    /// The references that lead to a schema within itself, each with the name of its definition.
+    recursive: Vec<(String, String)>,
 }
 
 impl Writer<'_> {
@@ -80,9 +98,14 @@ impl Writer<'_> {
     }
 
     fn reference(&mut self, reference: &str, fields: &Map<String, Value>, depth: usize) -> Result<Value, String> {
+        if is_endless(self.document, reference) {
+            // Such a schema accepts any value.
+            return Ok(json!({}));
+        }
         if self.open.iter().any(|one| one == reference) {
-            let name = reference.rsplit('/').next().unwrap_or_default();
-            return Ok(json!({"description": format!("one more `{name}`")}));
+            let mut written = self.fields(&without_reference(fields), depth - 1)?;
+            written["$ref"] = format!("#/$defs/{}", self.definition_of(reference)).into();
+            return Ok(written);
         }
         let found = target(self.document, reference)?.clone();
         self.open.push(reference.to_owned());
@@ -90,11 +113,7 @@ impl Writer<'_> {
         self.open.pop();
         let mut written = written?;
         // What stands beside a reference counts as well.
-        let beside: Map<String, Value> = fields
-            .iter()
-            .filter(|(name, _)| *name != "$ref")
-            .map(|(name, value)| (name.clone(), value.clone()))
-            .collect();
+        let beside = without_reference(fields);
         if beside.is_empty() {
             return Ok(written);
         }
@@ -105,9 +124,25 @@ impl Writer<'_> {
         })
     }
 
+    /// Returns the name of the definition that a reference leads to.
+    fn definition_of(&mut self, reference: &str) -> String {
+        if let Some((_, name)) = self.recursive.iter().find(|(of, _)| of == reference) {
+            return name.clone();
+        }
+        let last = reference.rsplit('/').next().unwrap_or_default();
+        let letters = last.chars().map(|c| if c.is_ascii_alphanumeric() || c == '_' { c } else { '_' });
+        let base: String = letters.take(LONGEST_NAME).collect();
+        let is_free = |name: &String| !name.is_empty() && self.recursive.iter().all(|(_, other)| other != name);
+        let numbered = (2_u32..).map(|number| format!("{base}{number}"));
+        let name = std::iter::once(base.clone()).chain(numbered).find(is_free).unwrap_or_default();
+        self.recursive.push((reference.to_owned(), name.clone()));
+        name
+    }
+
     fn fields(&mut self, fields: &Map<String, Value>, depth: usize) -> Result<Value, String> {
+        let fields = modern(fields);
         let mut written = Map::new();
-        for (name, value) in fields {
+        for (name, value) in &*fields {
             if LEFT_OUT.contains(&name.as_str()) || name.starts_with("x-") {
                 continue;
             }
@@ -116,7 +151,8 @@ impl Writer<'_> {
             }
             let value = match value {
                 Value::Object(named) if NAMED.contains(&name.as_str()) => {
-                    let all = named.iter().map(|(name, one)| Ok((name.clone(), self.schema(one, depth - 1)?)));
+                    let all =
+                        named.iter().map(|(name, one)| Ok((name.clone(), self.schema(one, depth.saturating_sub(1))?)));
                     Value::Object(all.collect::<Result<_, String>>()?)
                 }
                 value if DATA.contains(&name.as_str()) => {
@@ -130,6 +166,25 @@ impl Writer<'_> {
         }
         Ok(Value::Object(written))
     }
+}
+
+/// Returns true for a reference that leads to other references only, without an end.
+fn is_endless(document: &Value, reference: &str) -> bool {
+    let mut reference = reference;
+    for _ in 0..MOST_STEPS {
+        let found = target(document, reference).ok().and_then(|found| found.as_object());
+        match found.filter(|fields| fields.len() == 1).and_then(|fields| fields.get("$ref")?.as_str()) {
+            Some(next) => reference = next,
+            None => return false,
+        }
+    }
+    true
+}
+
+/// The fields beside a reference.
+fn without_reference(fields: &Map<String, Value>) -> Map<String, Value> {
+    let beside = fields.iter().filter(|(name, _)| *name != "$ref");
+    beside.map(|(name, value)| (name.clone(), value.clone())).collect()
 }
 
 /// Merges the target of a `$ref` with the keywords beside it. Notes of the second replace those of the first.
@@ -183,10 +238,12 @@ mod tests {
         let expected = json!({"type": "object", "required": ["tag"], "properties": {
             "$ref": {"type": "string"},
             "tag": {"type": "string", "enum": ["a"], "description": "Its own."},
-            "parent": {"description": "one more `Pet`"},
+            "parent": {"$ref": "#/$defs/Pet"},
             "a/b": {"type": "integer"}
         }});
-        assert_eq!(pet, expected);
+        let mut whole = expected.clone();
+        whole["$defs"] = json!({ "Pet": expected });
+        assert_eq!(pet, whole);
         assert!(whole_schema(&document, &json!({"$ref": "#/components/schemas/Loop"})).is_ok());
         // As a part of an address it is written with escapes.
         for reference in
@@ -210,6 +267,26 @@ mod tests {
             assert!(resolved(&document, &json!({"$ref": reference})).is_err());
         }
         assert!(resolved(&document, &json!({"$ref": "#/components/schemas/Loop"})).is_err());
+    }
+
+    #[test]
+    fn schemas_that_contain_each_other_are_definitions() {
+        let document = json!({"s": {
+            "A": {"type": "object", "properties": {"b": {"$ref": "#/s/B"}}, "additionalProperties": false},
+            "B": {"type": "array", "items": {"$ref": "#/s/A", "description": "One."}},
+            "x/A": {"properties": {"again": {"$ref": "#/s/x~1A"}}},
+        }});
+        let both = json!({"properties": {"a": {"$ref": "#/s/A"}, "x": {"$ref": "#/s/x~1A"}}});
+        let written = whole_schema(&document, &both).unwrap();
+        let of_a = |description: &str| json!({"$ref": "#/$defs/A", "description": description});
+        assert_eq!(written["properties"]["a"]["properties"]["b"]["items"], of_a("One."));
+        let names: Vec<&String> = written["$defs"].as_object().unwrap().keys().collect();
+        assert_eq!(names, ["A", "x_1A"]);
+        let check = crate::schema_check::SchemaCheck::new(&written).unwrap();
+        check.check(&json!({"a": {"b": [{"b": [{"b": []}]}]}})).unwrap();
+        let problem = check.check(&json!({"a": {"b": [{"b": [{"b": 1}]}]}})).unwrap_err();
+        assert!(problem.contains("a.b[0].b[0].b"), "{problem}");
+        assert!(check.check(&json!({"a": {"b": [{"c": []}]}})).is_err());
     }
 
     #[test]

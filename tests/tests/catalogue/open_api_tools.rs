@@ -53,7 +53,7 @@ async fn an_operation_is_a_tool() {
 
     let create = api.tool("createPet").unwrap().tool().unwrap();
     let body = Tool::definition(&create).parameters["properties"]["body"].clone();
-    assert_eq!(body["properties"]["mother"], json!({"description": "one more `Pet`"}));
+    assert_eq!(body["properties"]["mother"], json!({"$ref": "#/$defs/Pet"}));
     assert_eq!(Tool::definition(&create).parameters["required"], json!(["body"]));
     let (status, text) = call(api.tool("createPet").unwrap().tool().unwrap(), json!({"body": {"nme": "Rex"}})).await;
     assert!(status == ToolStatus::InvalidArguments && text.contains("`body.name`: this is missing"), "{text}");
@@ -79,7 +79,7 @@ fn what_is_not_read_is_refused_by_its_name() {
     let problem = |id: &str| pets().tool(id).unwrap_err().to_string();
     assert!(problem("listPet").contains("no such operation; did you mean `listPets`?"), "{}", problem("listPet"));
     assert!(problem("x").contains("its operations are `listPets`, `createPet`"), "{}", problem("x"));
-    assert!(problem("uploadPhoto").contains("its body is `image/png`, and `application/json` is sent"));
+    assert!(problem("uploadPhoto").contains("its body is `image/png`, and JSON and forms are sent"));
     let changed = |from: &str, to: &str| {
         assert!(PETS.contains(from), "{from}");
         OpenApi::read(&PETS.replace(from, to))
@@ -341,4 +341,154 @@ async fn schemas_beside_references_are_merged() {
     let api = OpenApi::read(&both).unwrap().base_url(server.url("/")).access(loopback());
     let (status, _) = call(api.tool("note").unwrap().tool().unwrap(), json!({"body": {"id": 6, "note": "x"}})).await;
     assert!(!status.is_success());
+}
+
+/// A document with these operations, by their ids: the body of each.
+fn with_bodies(server: &Server, bodies: &Value) -> OpenApi {
+    let mut paths = serde_json::Map::new();
+    for (id, body) in bodies["bodies"].as_object().unwrap() {
+        paths.insert(format!("/{id}"), json!({"post": {"operationId": id, "requestBody": body}}));
+    }
+    let document = json!({"openapi": "3.1.0", "paths": paths, "components": {"schemas": bodies["schemas"]}});
+    OpenApi::read(&document.to_string()).unwrap().base_url(server.url("/")).access(loopback())
+}
+
+#[tokio::test]
+async fn forms_are_sent_as_bodies() {
+    let server = Server::start(|_| json_of(&json!({}))).await;
+    let schema = json!({"type": "object", "required": ["name"], "additionalProperties": false, "properties": {
+        "name": {"type": "string"}, "tags": {"type": "array", "items": {"type": "string"}},
+        "filter": {"type": "object"}, "photo": {"type": "string"},
+    }});
+    let of = |kind: &str, encoding: Value| json!({"required": true, "content": {kind: {"schema": schema, "encoding": encoding}}});
+    let deep = json!({"filter": {"style": "deepObject", "explode": true}});
+    let needed = json!({"name": {"style": "pipeDelimited"}});
+    let api = with_bodies(
+        &server,
+        &json!({"bodies": {
+            "form": of("application/x-www-form-urlencoded", deep),
+            "parts": of("multipart/form-data", json!({"photo": {"contentType": "image/svg+xml"}})),
+            "styled": of("application/x-www-form-urlencoded", needed),
+            "list": {"content": {"multipart/form-data": {"schema": {"type": "array"}}}},
+            "either": {"content": {
+                "multipart/form-data": {}, "application/x-www-form-urlencoded": {}, "application/json": {"schema": schema},
+            }},
+        }}),
+    );
+    let tool = |id: &str| api.tool(id).unwrap_or_else(|error| panic!("{error}")).tool().unwrap();
+    let given = json!({"name": "Rex & co", "tags": ["a", "b"]});
+    let (status, text) = call(tool("form"), json!({"body": given})).await;
+    assert!(status.is_success(), "{text}");
+    let sent = server.asked().remove(0);
+    assert!(sent.contains("content-type: application/x-www-form-urlencoded\r\n"), "{sent}");
+    assert!(sent.ends_with("\r\n\r\nname=Rex+%26+co&tags=a&tags=b"), "{sent}");
+    // An optional field in another style is left out.
+    let properties = Tool::definition(&tool("form")).parameters["properties"]["body"]["properties"].clone();
+    assert!(properties.get("filter").is_none() && properties.get("photo").is_some(), "{properties}");
+    let (status, text) = call(tool("form"), json!({"body": {"tags": []}})).await;
+    assert!(status == ToolStatus::InvalidArguments && text.contains("`body.name`: this is missing"), "{text}");
+
+    let (status, text) =
+        call(tool("parts"), json!({"body": {"name": "Rex", "photo": "<svg/>", "filter": {"a": 1}}})).await;
+    assert!(status.is_success(), "{text}");
+    let sent = server.asked().remove(0);
+    let (head, body) = sent.split_once("\r\n\r\n").unwrap();
+    let boundary =
+        head.lines().find_map(|line| line.strip_prefix("content-type: multipart/form-data; boundary=")).unwrap();
+    let filter = "Content-Disposition: form-data; name=\"filter\"\r\nContent-Type: application/json\r\n\r\n{\"a\":1}";
+    let photo = "Content-Disposition: form-data; name=\"photo\"; filename=\"photo\"\r\nContent-Type: image/svg+xml\r\n\r\n<svg/>";
+    let name = "Content-Disposition: form-data; name=\"name\"\r\n\r\nRex";
+    let expected =
+        format!("--{boundary}\r\n{filter}\r\n--{boundary}\r\n{name}\r\n--{boundary}\r\n{photo}\r\n--{boundary}--\r\n");
+    assert_eq!(body, expected);
+
+    let error = api.tool("styled").unwrap_err().to_string();
+    assert!(error.contains("the field `name` of its form: `style: pipeDelimited` is not used"), "{error}");
+    let error = api.tool("list").unwrap_err().to_string();
+    assert!(error.contains("its body is a form of the type `array`, and an object is sent"), "{error}");
+    // JSON is sent where it may be.
+    call(tool("either"), json!({"body": {"name": "Rex"}})).await;
+    let sent = server.asked().remove(0);
+    assert!(sent.contains("content-type: application/json\r\n") && sent.ends_with("{\"name\":\"Rex\"}"), "{sent}");
+}
+
+/// A schema that contains itself is checked at each depth.
+#[tokio::test]
+async fn a_schema_that_contains_itself_is_checked_at_each_depth() {
+    let server = Server::start(|_| json_of(&json!({}))).await;
+    let tree = json!({"type": "object", "required": ["name"], "additionalProperties": false, "properties": {
+        "name": {"type": "string"}, "below": {"type": "array", "items": {"$ref": "#/components/schemas/Tree"}},
+    }});
+    let body =
+        json!({"required": true, "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Tree"}}}});
+    let api = with_bodies(&server, &json!({"bodies": {"plant": body}, "schemas": {"Tree": tree}}));
+    let tool = || api.tool("plant").unwrap_or_else(|error| panic!("{error}")).tool().unwrap();
+    let parameters = Tool::definition(&tool()).parameters.clone();
+    assert_eq!(parameters["$defs"]["Tree"]["properties"]["below"]["items"], json!({"$ref": "#/$defs/Tree"}));
+    let leaf = json!({"name": "c"});
+    let whole = json!({"name": "a", "below": [{"name": "b", "below": [leaf]}]});
+    let (status, text) = call(tool(), json!({"body": whole})).await;
+    assert!(status.is_success(), "{text}");
+    let (status, text) =
+        call(tool(), json!({"body": {"name": "a", "below": [{"name": "b", "below": [{"nme": "c"}]}]}})).await;
+    assert_eq!(status, ToolStatus::InvalidArguments);
+    assert!(text.contains("body.below[0].below[0].name"), "{text}");
+}
+
+/// A schema that cannot be read leaves the other operations, and keywords of older schemas are read.
+#[tokio::test]
+async fn a_bad_schema_spoils_only_its_own_operation() {
+    let server = Server::start(|_| json_of(&json!({}))).await;
+    let of = |schema: Value| json!({"content": {"application/json": {"schema": schema}}});
+    let mut wide = serde_json::Map::new();
+    for at in 0..6_000 {
+        wide.insert(format!("p{at}"), json!({"type": "string"}));
+    }
+    let older = json!({"type": "object", "properties": {
+        "age": {"type": "integer", "minimum": 0, "exclusiveMinimum": true},
+        "nick": {"type": "string", "nullable": true},
+        "pair": {"type": "array", "items": [{"type": "string"}, {"type": "integer"}]},
+    }});
+    let api = with_bodies(
+        &server,
+        &json!({"bodies": {
+            "fine": of(json!({"type": "object"})),
+            "older": of(older),
+            "unknown": of(json!({"type": "file"})),
+            "wide": of(json!({"type": "object", "properties": wide})),
+            "wrong": of(json!({"type": "integer", "minimum": "none"})),
+        }}),
+    );
+    assert_eq!(api.operation_ids().len(), 5);
+    for id in ["unknown", "wide", "wrong"] {
+        let error = api.tool(id).unwrap_err().to_string();
+        assert!(error.contains(&format!("`{id}`")), "{error}");
+    }
+    assert!(api.tool("fine").unwrap().tool().is_ok());
+    let tool = || api.tool("older").unwrap_or_else(|error| panic!("{error}")).tool().unwrap();
+    for (body, is_well) in [
+        (json!({"age": 1, "nick": null, "pair": ["a", 1]}), true),
+        (json!({"age": 0}), false),
+        (json!({"nick": 1}), false),
+        (json!({"pair": [1]}), false),
+    ] {
+        let (status, text) = call(tool(), json!({ "body": body })).await;
+        assert_eq!(status.is_success(), is_well, "{body}: {text}");
+    }
+}
+
+/// A description whose `content-type` is a form is sent as one.
+#[tokio::test]
+async fn a_described_tool_sends_a_form() {
+    let server = Server::start(|_| json_of(&json!({}))).await;
+    let text = json!({
+        "name": "send", "description": "Sends it.", "method": "POST", "url": server.url("/send"),
+        "headers": {"content-type": "application/x-www-form-urlencoded"},
+        "parameters": {"to": {"in": "field"}, "note": {"in": "field", "required": false}},
+    });
+    let tool = agentflow::tools::ApiTool::read(&text.to_string()).unwrap().access(loopback()).tool().unwrap();
+    let (status, text) = call(tool, json!({"to": "a b"})).await;
+    assert!(status.is_success(), "{text}");
+    let sent = server.asked().remove(0);
+    assert!(sent.ends_with("\r\n\r\nto=a+b"), "{sent}");
 }
