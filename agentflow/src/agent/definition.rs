@@ -65,6 +65,19 @@ impl AgentDefinition {
         self.instruction
     }
 
+    /// Returns the keys of the application that its comment shows, such as `app:company`.
+    pub(super) fn shown_keys(&self) -> Vec<Arc<str>> {
+        let mut keys: Vec<Arc<str>> = Vec::new();
+        // Two braces are one of the text.
+        for rest in self.instruction.replace("{{", "").split("{app:").skip(1) {
+            let key: Arc<str> = format!("app:{}", rest.split(['}', '?']).next().unwrap_or_default()).into();
+            if !keys.contains(&key) {
+                keys.push(key);
+            }
+        }
+        keys
+    }
+
     /// The model that the attribute names. A runtime may have another one for it.
     pub fn model(&self) -> Option<&'static str> {
         self.options.model

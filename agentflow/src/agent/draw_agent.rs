@@ -49,9 +49,11 @@ impl Picture {
     }
 
     fn agent(&mut self, outline: &AgentOutline, marks: &[String]) -> usize {
-        let granted: Vec<String> = outline.scopes.iter().map(|scope| format!("granted {scope}")).collect();
-        let (at, is_new) =
-            self.add(Kind::Agent, &outline.name, label(&outline.name, "agent", &[marks, &granted].concat()));
+        let granted = outline.scopes.iter().map(|scope| format!("granted {scope}"));
+        let reads = outline.reads.iter().map(|key| format!("reads {key}"));
+        let saves = outline.saves.iter().map(|key| format!("saves {key}"));
+        let own: Vec<String> = granted.chain(reads).chain(saves).collect();
+        let (at, is_new) = self.add(Kind::Agent, &outline.name, label(&outline.name, "agent", &[marks, &own].concat()));
         if !is_new {
             return at;
         }

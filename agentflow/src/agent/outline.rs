@@ -7,9 +7,9 @@ use std::sync::Arc;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::Agent;
 use super::large_outputs::read_tool;
 use super::limits::Limits;
+use super::{Agent, AgentDefinition};
 use crate::dry_run::{DryCall, DryRead, DryRun, DryStep};
 use crate::tool::{Effects, ToolPolicy, ToolRef};
 
@@ -39,6 +39,9 @@ pub struct AgentOutline {
     pub limits: Limits,
     /// The JSON Schema of its answer.
     pub output: Value,
+    /// The keys of the application that its instructions show, such as `app:company`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub reads: Vec<Arc<str>>,
     /// The key of the state under which its answer is saved.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub saves: Option<Arc<str>>,
@@ -118,6 +121,7 @@ impl AgentOutline {
             scopes: of.scopes.clone(),
             limits: of.limits.clone(),
             output: agent.answer_schema(),
+            reads: of.definition.map(AgentDefinition::shown_keys).unwrap_or_default(),
             saves: of.output_key.as_ref().map(|output_key| Arc::clone(&output_key.key)),
         }
     }

@@ -230,6 +230,13 @@ async fn values_of_the_application_come_from_the_runtime() {
          nothing then"
     );
     model.finish();
+    // The outline and the picture have the keys, and none that the text only mentions.
+    let outline = with(test_runtime()).agent_outline("of_the_application").unwrap();
+    assert_eq!(
+        outline.reads.iter().map(|key| &**key).collect::<Vec<_>>(),
+        ["app:company", "app:limits", "app:unknown"]
+    );
+    assert!(outline.to_mermaid().contains("<br/>reads app:company<br/>reads app:limits"), "{}", outline.to_mermaid());
 }
 
 struct Incidents(u32);
