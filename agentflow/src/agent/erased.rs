@@ -118,6 +118,16 @@ impl ErasedAgent {
         self.0.description().output_key.as_ref().map(|output_key| &output_key.key)
     }
 
+    /// The name that the program has for a tool, by the name that the model calls it by; `None` if the tool is not known now.
+    #[cfg(feature = "dynamic")]
+    pub(crate) fn catalogue_name(&self, called: &str) -> Option<Arc<str>> {
+        let description = self.description();
+        let fetched: Vec<_> = description.toolsets.iter().filter_map(|toolset| toolset.last_fetched()).collect();
+        let all = description.tools.iter().chain(fetched.iter().flat_map(|tools| tools.iter()));
+        let mut named = all.filter(|tool| tool.name() == called);
+        named.next().map(|tool| Arc::clone(tool.catalogue_name()))
+    }
+
     /// The `#[agent]` that it is one of.
     pub(crate) fn definition(&self) -> Option<&'static AgentDefinition> {
         self.0.description().definition

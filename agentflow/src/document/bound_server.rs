@@ -3,6 +3,7 @@
 
 use super::object_fields::{Fields, Problems};
 use crate::text_tree::Tree;
+use crate::workflow::ResolvedDependency;
 
 /// The most candidates of a pool.
 const MOST_CANDIDATES: usize = 5;
@@ -11,7 +12,10 @@ const MOST_CANDIDATES: usize = 5;
 #[derive(Default)]
 pub(super) struct Bound<'t> {
     pub(super) servers: Vec<BoundServer<'t>>,
+    /// Agents by the names that the program gave them, or by their addresses.
     pub(super) agents: Vec<&'t str>,
+    /// All bindings, in the order of the dependencies.
+    pub(super) resolved: Vec<ResolvedDependency>,
     /// The candidates of a pool, where there are several.
     pub(super) pool: Option<Pool<'t>>,
     /// Whether it has a pool without a candidate, which it does not need.
@@ -30,14 +34,16 @@ pub(super) struct BoundServer<'t> {
     pub(super) prompt: Option<&'t str>,
 }
 
+/// The end of the sentence about an `endpoint` that is not an address.
+pub(super) const NO_ADDRESS: &str =
+    "is not an address that begins with `http://` or `https://`, such as `https://agents.example`";
+
 /// The tools by which resources of a server are read and prompts are got, where the program offers them as tools.
 pub(super) const READ_RESOURCE: &str = "read_resource";
 pub(super) const GET_PROMPT: &str = "get_prompt";
 
 /// Candidates, of which a model picks one when the node begins: servers, or agents.
 pub(super) struct Pool<'t> {
-    /// The id of the dependency.
-    pub(super) id: &'t str,
     pub(super) candidates: Vec<Candidate<'t>>,
     /// The candidates as they are written.
     pub(super) places: Vec<&'t Tree>,
@@ -78,6 +84,7 @@ impl<'t> Bound<'t> {
         let kind = fields.word("dependency_type", &KINDS, problems);
         let mode = fields.word("resolution_mode", &["fixed", "pool"], problems).unwrap_or("fixed");
         let is_required = fields.flag("required", true, problems);
+        let id = id.unwrap_or_default();
         let fixed = fields.get("fixed_ref");
         let pool = fields.get("pool_refs").map(|_| fields.list("pool_refs", problems));
         let pool_at = tree.field("pool_refs").or_else(|| tree.field("poolRefs")).map_or(&tree.at, |field| &field.at);
@@ -105,7 +112,8 @@ impl<'t> Bound<'t> {
                     candidates.extend(read.map(|candidate| (tree, Candidate { place, ..candidate })));
                 }
                 if problems.found.len() == before
-                    && let (Some(id), Some(kind)) = (id, kind)
+                    && let Some(kind) = kind
+                    && !id.is_empty()
                 {
                     let may_be_bound =
                         |(_, of): &(&Tree, Candidate<'t>)| of.server.is_none_or(|id| is_allowed(id, allowed));
@@ -119,7 +127,8 @@ impl<'t> Bound<'t> {
                         };
                         problems.note(pool_at, format!("the dependency `{id}` is required, and {problem}"));
                     }
-                    self.pooled(tree, id, kind, candidates, allowed, problems);
+                    self.resolved.extend(candidates.iter().map(|(_, of)| of.binding(id, Some(of.place))));
+                    self.pooled(tree, kind, candidates, allowed, problems);
                 }
             }
             (_, None) => problems.note(&tree.at, "a dependency with `resolution_mode: fixed` needs `fixed_ref`"),
@@ -130,6 +139,7 @@ impl<'t> Bound<'t> {
                 }
                 let Some(kind) = kind else { return };
                 if let Some(reference) = Candidate::read(fixed, kind, "the `fixed_ref`", problems) {
+                    self.resolved.push(reference.binding(id, None));
                     self.fixed(fixed, kind, &reference, allowed, problems);
                 }
             }
@@ -140,7 +150,6 @@ impl<'t> Bound<'t> {
     fn pooled(
         &mut self,
         tree: &'t Tree,
-        id: &'t str,
         kind: &str,
         candidates: Vec<(&'t Tree, Candidate<'t>)>,
         allowed: &[Vec<&str>],
@@ -154,14 +163,14 @@ impl<'t> Bound<'t> {
                     problems.note(&tree.at, "a node has one pool; let the other dependency have a `fixed_ref`");
                 }
                 let (places, candidates) = candidates.into_iter().unzip();
-                self.pool = Some(Pool { id, candidates, places });
+                self.pool = Some(Pool { candidates, places });
             }
         }
     }
 
     fn fixed(&mut self, at: &'t Tree, kind: &str, of: &Candidate<'t>, allowed: &[Vec<&str>], problems: &mut Problems) {
         match (kind, of.server) {
-            ("a2a_agent", _) => self.agents.extend(of.agent),
+            ("a2a_agent", _) => self.agents.extend(of.called_agent()),
             (_, Some(id)) if !is_allowed(id, allowed) => {
                 let place = at.place_of(id).unwrap_or_else(|| at.at.clone());
                 let problem = "is not among the servers that may be bound, by `acl_server_ids` or `acl_scope`";
@@ -192,8 +201,18 @@ impl<'t> Candidate<'t> {
         let (server, tool, agent) = (text("server_id"), text("tool_name"), text("agent_id"));
         let (resource, prompt, endpoint) = (text("resource_uri"), text("prompt_name"), text("endpoint"));
         fields.end(problems);
+        let is_agent = kind == "a2a_agent";
+        if let Some(address) = endpoint.filter(|_| is_agent && agent.is_none())
+            && !is_address(address)
+        {
+            let place = tree.place_of(address).unwrap_or_else(|| tree.at.clone());
+            problems.note(&place, format!("the `endpoint` `{address}` {NO_ADDRESS}"));
+            return None;
+        }
         let missing = match kind {
-            "a2a_agent" if agent.is_none() => "an agent needs `agent_id`, the name that the program gave the agent",
+            "a2a_agent" if agent.is_none() && endpoint.is_none() => {
+                "an agent needs `agent_id`, the name that the program gave the agent, or `endpoint`, its address"
+            }
             "mcp_tool" if server.is_none() => "a tool needs `server_id`, the name that the program gave the server",
             "mcp_resource" if server.is_none() => {
                 "a resource needs `server_id`, the name that the program gave the server"
@@ -215,4 +234,29 @@ impl<'t> Candidate<'t> {
         problems.note(&tree.at, format!("{what} of {missing}"));
         None
     }
+
+    /// The agent by the name that the program gave it, or else by its address.
+    pub(super) fn called_agent(&self) -> Option<&'t str> {
+        self.agent.or(self.endpoint.filter(|_| self.server.is_none()))
+    }
+
+    /// The binding of a dependency to it, with its place in a pool.
+    pub(super) fn binding(&self, dependency: &str, pool_index: Option<usize>) -> ResolvedDependency {
+        let owned = |text: Option<&str>| text.map(ToOwned::to_owned);
+        let mut binding = ResolvedDependency::new(dependency);
+        binding.server_id = owned(self.server);
+        binding.tool_name = owned(self.tool);
+        binding.resource_uri = owned(self.resource);
+        binding.prompt_name = owned(self.prompt);
+        binding.agent_id = owned(self.agent);
+        binding.endpoint = owned(self.endpoint);
+        binding.pool_index = pool_index;
+        binding
+    }
+}
+
+/// Returns true for an address of HTTP. The client reads it when the document is checked.
+pub(super) fn is_address(text: &str) -> bool {
+    let rest = text.strip_prefix("http://").or_else(|| text.strip_prefix("https://"));
+    rest.is_some_and(|rest| !rest.is_empty() && !rest.starts_with('/')) && !text.contains(char::is_whitespace)
 }

@@ -13,7 +13,9 @@ use crate::error::FailureClass;
 use crate::expression::Expression;
 use crate::model::ModelSettings;
 use crate::text_tree::{Datum, Tree};
-use crate::workflow::{Graph, GraphBody, GraphNode, Mapping, NodePolicy, OnError, Reference, RetryPolicy};
+use crate::workflow::{
+    Graph, GraphBody, GraphNode, Mapping, NodePolicy, OnError, Reference, ResolvedDependency, RetryPolicy,
+};
 
 /// The input of such a workflow, an object whose fields are the first values of the state.
 pub(super) const INPUT: &str = "input";
@@ -43,6 +45,7 @@ pub(super) struct EdgesNode<'t> {
     pub(super) candidates: Vec<&'t Tree>,
     pub(super) join_group: Option<(&'t str, &'t Tree)>,
     pub(super) on_error: Failed<'t>,
+    dependencies: Vec<ResolvedDependency>,
     policy: NodePolicy,
     saves: BTreeMap<String, String>,
 }
@@ -144,7 +147,8 @@ impl<'t> EdgesNode<'t> {
                 }
                 // Its calls are retried, and not the choice.
                 let policy = std::mem::take(&mut policy);
-                let picked = Picked::of(pool, &Task { node: id, text, has_inputs: !inputs.is_empty(), policy }, common);
+                let task = Task { node: id, text, has_inputs: !inputs.is_empty(), policy };
+                let picked = Picked::new(pool, &bound.resolved, &task, common);
                 let call = Reference::workflow(&picked.graph.name, Mapping::object([(INPUT, mapped(&inputs))]));
                 (agents, inner) = (picked.agents, Some(picked.graph));
                 Does::Call(call)
@@ -173,12 +177,14 @@ impl<'t> EdgesNode<'t> {
             _ => outputs.iter().map(|(key, part, _)| ((*key).to_owned(), pointer(part))).collect(),
         };
         let candidates = bound.pool.map(|pool| pool.places).unwrap_or_default();
-        Some(Self { tree, id, does, agents, inner, candidates, join_group, on_error, policy, saves })
+        let dependencies = bound.resolved;
+        Some(Self { tree, id, does, agents, inner, candidates, join_group, on_error, dependencies, policy, saves })
     }
 
     /// The node of the graph, without its edges.
     pub(super) fn node(&self, does: GraphBody) -> GraphNode {
-        let node = GraphNode::new(self.id, does).policy(self.policy.clone());
+        let mut node = GraphNode::new(self.id, does).policy(self.policy.clone());
+        node.dependencies.clone_from(&self.dependencies);
         self.saves.iter().fold(node, |node, (key, at)| node.save(key, at))
     }
 }
@@ -312,7 +318,7 @@ fn picked_for<'t>(
         problems.note(&tree.at, format!("`{id}` has a pool and another dependency; keep one of both"));
         return None;
     }
-    if pool.candidates.iter().any(|of| of.agent.is_some() != of_agents || of.server.is_some() == of_agents) {
+    if pool.candidates.iter().any(|of| of.called_agent().is_some() != of_agents || of.server.is_some() == of_agents) {
         let (own, other) = if of_agents { ("an agent", "a server") } else { ("a server", "an agent") };
         problems.note(&tree.at, format!("`{id}` is bound to {other}, and a node of the kind `{kind}` to {own}"));
         return None;
@@ -392,7 +398,7 @@ fn mcp<'t>(
                 tools: tools_among(servers),
                 settings: ModelSettings::default(),
             };
-            // Of several the journal says which one.
+            // If the model calls a tool, the output names it and its server.
             let server = servers.first().filter(|_| servers.len() == 1).map(|server| server.id);
             let call = Reference::agent(name, mapped(inputs)).giving(shaped(Value::Null, server));
             Some((call, Some(agent)))

@@ -10,7 +10,7 @@ use super::edges_node::{Common, INPUT, arguments, asked, shaped};
 use crate::model::ModelSettings;
 use crate::workflow::{
     Begins, CONCURRENCY, Condition, Graph, GraphBody, GraphEdge, GraphNode, Mapping, NodePolicy, OnError, Reference,
-    Route, Routes,
+    ResolvedDependency, Route, Routes,
 };
 
 /// The instruction of the model that picks.
@@ -37,7 +37,8 @@ pub(super) struct Task<'t> {
 }
 
 impl Picked {
-    pub(super) fn of(pool: &Pool<'_>, task: &Task<'_>, common: &Common<'_>) -> Self {
+    /// Makes the workflow of a pool, whose candidates have these bindings.
+    pub(super) fn new(pool: &Pool<'_>, bindings: &[ResolvedDependency], task: &Task<'_>, common: &Common<'_>) -> Self {
         let name = format!("{}.{}", common.workflow, task.node);
         let agent = |name: String, instructions: &str, tools| DocumentAgent {
             name: name.into(),
@@ -76,10 +77,11 @@ impl Picked {
         let mut ends = Vec::new();
         for (at, candidate) in pool.candidates.iter().enumerate() {
             let resolved = format!("resolved_{at}");
-            let of = value(&resolved, Mapping::Value(record(pool, candidate)));
+            let binding = bindings.get(at).cloned().unwrap_or_default();
+            let of = value(&resolved, Mapping::Value(json!(binding)));
             graph.nodes.push(of.edge(GraphEdge::from("way").arm(at.to_string())));
             let given = Mapping::from(INPUT);
-            let call = match (candidate.agent, candidate.server, candidate.tool) {
+            let call = match (candidate.called_agent(), candidate.server, candidate.tool) {
                 (Some(agent), None, _) => asked(agent, task.text, INPUT),
                 (_, server, Some(tool)) => {
                     let name = format!("mcp.{}.{tool}", server.unwrap_or_default());
@@ -96,7 +98,8 @@ impl Picked {
                 }
             };
             let end = Self::call_name(task.node, at);
-            let node = GraphNode::new(&end, GraphBody::Call(call)).policy(task.policy.clone());
+            let mut node = GraphNode::new(&end, GraphBody::Call(call)).policy(task.policy.clone());
+            node.dependencies.push(binding);
             graph.nodes.push(node.edge(GraphEdge::from(resolved)));
             output = output.edge(GraphEdge::from(&end));
             ends.push(Mapping::from(end));
@@ -125,12 +128,4 @@ fn question(pool: &Pool<'_>, task: &Task<'_>) -> Mapping {
     let text = [task.text, lines.join("\n").as_str()].join("\n\n");
     let text = format!("{}\n\n{{{INPUT}}}", text.trim().replace('{', "{{").replace('}', "}}"));
     text.parse().map_or_else(|_| Mapping::Value(json!(lines.join("\n"))), Mapping::Template)
-}
-
-/// What is recorded of the choice: what the dependency was resolved to.
-fn record(pool: &Pool<'_>, of: &Candidate<'_>) -> Value {
-    json!({
-        "dependency_id": pool.id, "server_id": of.server, "tool_name": of.tool, "resource_uri": of.resource,
-        "agent_id": of.agent, "endpoint": of.endpoint, "score": null, "pool_index": of.place,
-    })
 }

@@ -60,7 +60,7 @@ fn node() -> Value {
             "resource_uri": text("of `mcp_resource`: the address of the resource; without it `input_mapping` gives `uri`"),
             "prompt_name": text("of `mcp_prompt`: the name of the prompt; `input_mapping` gives its arguments"),
             "agent_id": text("an agent of another program, by the name that the program gave it"),
-            "endpoint": text("where the agent is; the program knows it by its name"),
+            "endpoint": text("the address of an agent, which is asked there unless `agent_id` names it"),
         }),
     );
     let mut dependency = either(
@@ -185,6 +185,7 @@ pub(super) fn steps() -> Value {
             "server_id": text("of `mcp`: the server, by the name that the program gave it"),
             "tool_name": text("of `mcp`: a tool of it, which is called at once"),
             "agent_id": text("of `a2a`: the agent, by the name that the program gave it"),
+            "endpoint": text("of `a2a`: the address of the agent, which is asked there unless `agent_id` names it"),
         }),
     );
     // What it is asked to do.

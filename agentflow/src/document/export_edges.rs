@@ -3,6 +3,7 @@
 
 use serde_json::{Map, Value, json};
 
+use super::bound_server::is_address;
 use super::edges_node::INPUT;
 use crate::workflow::{
     Condition, Graph, GraphBody, GraphEdge, GraphNode, Mapping, NodeKind, OnError, Reference, ReferenceKind,
@@ -108,7 +109,8 @@ fn node_written(node: &GraphNode, context: Option<&GraphNode>, begin: &GraphNode
     let name = &node.name;
     let mut fields = Map::from_iter([("node_id".to_owned(), json!(name)), ("label".to_owned(), json!(name))]);
     let mut say = |field: &str, value: Value| drop(fields.insert(field.to_owned(), value));
-    let bound = |kind: &str, reference: Value| json!([{"dependency_id": "d1", "dependency_type": kind, "resolution_mode": "fixed", "fixed_ref": reference}]);
+    let id = node.dependencies.first().map_or("d1", |of| of.dependency_id.as_str());
+    let bound = |kind: &str, reference: Value| json!([{"dependency_id": id, "dependency_type": kind, "resolution_mode": "fixed", "fixed_ref": reference}]);
     let mut inputs = None;
     match &node.does {
         Some(GraphBody::Call(call)) => {
@@ -121,7 +123,7 @@ fn node_written(node: &GraphNode, context: Option<&GraphNode>, begin: &GraphNode
                 Called::Agent { agent, task } => {
                     say("kind", json!("a2a"));
                     say("task", json!(task));
-                    say("dependencies", bound("a2a_agent", json!({"agent_id": agent})));
+                    say("dependencies", bound("a2a_agent", json!({whom(agent): agent})));
                     inputs = match context.and_then(|context| context.does.as_ref()) {
                         Some(GraphBody::Value(value)) => Some(value),
                         _ => None,
@@ -180,6 +182,11 @@ fn node_written(node: &GraphNode, context: Option<&GraphNode>, begin: &GraphNode
         say("permissions", json!({"require_approval": true}));
     }
     Ok(Value::Object(fields))
+}
+
+/// The field that has the agent: its name, or its address.
+fn whom(agent: &str) -> &'static str {
+    if is_address(agent) { "endpoint" } else { "agent_id" }
 }
 
 enum Called<'g> {
@@ -316,7 +323,7 @@ pub(super) fn steps_written(graph: &Graph) -> Result<Value, String> {
             Called::Tool { server, tool } => json!({
                 "node_id": name, "kind": "mcp", "capability": server, "server_id": server, "tool_name": tool
             }),
-            Called::Agent { agent, task } => json!({"node_id": name, "kind": "a2a", "task": task, "agent_id": agent}),
+            Called::Agent { agent, task } => json!({"node_id": name, "kind": "a2a", "task": task, whom(agent): agent}),
         });
     }
     let mut document = json!({"workflow_id": graph.name, "steps": steps});

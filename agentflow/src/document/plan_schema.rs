@@ -171,6 +171,24 @@ fn does() -> Value {
     json!({"anyOf": [of_node, {"type": "null"}]})
 }
 
+fn dependency() -> Value {
+    object(
+        "a binding of the node: a tool of a server, a resource, a prompt or an agent",
+        &["dependency_id"],
+        json!({
+            "dependency_id": name("the id of the dependency"),
+            "server_id": text_or_none("the MCP server"),
+            "tool_name": text_or_none("the tool of the server; without it a model chooses"),
+            "resource_uri": text_or_none("the address of the resource"),
+            "prompt_name": text_or_none("the name of the prompt"),
+            "agent_id": text_or_none("the agent of another program"),
+            "endpoint": text_or_none("the address of the agent"),
+            "score": {"type": ["number", "null"], "description": "how well it fits"},
+            "pool_index": {"type": ["integer", "null"], "minimum": 0, "description": "the place among the candidates of a pool"},
+        }),
+    )
+}
+
 fn node() -> Value {
     let edge = object(
         "an edge that leads to it",
@@ -204,6 +222,7 @@ fn node() -> Value {
                 "type": "object", "additionalProperties": {"type": "string"},
                 "description": "what of its output is saved to the state: a JSON Pointer for each key"
             },
+            "dependencies": list(dependency(), "the bindings of its dependencies, of a pool all candidates"),
             "policy": policy(),
             "schema": {"type": ["object", "boolean"], "description": "the JSON Schema of its output"},
             // What is written of a graph of the program.

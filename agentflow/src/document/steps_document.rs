@@ -5,13 +5,14 @@ use std::collections::{BTreeSet, HashMap};
 use serde_json::{Value, json};
 
 use super::Drafted;
+use super::bound_server::{NO_ADDRESS, is_address};
 use super::document_agent::DocumentAgent;
 use super::edges_node::{INPUT, asked, shaped};
 use super::edges_wiring::{free_name, free_name_from};
 use super::object_fields::{Fields, Problems};
 use crate::model::ModelSettings;
 use crate::text_tree::{Datum, Tree};
-use crate::workflow::{Graph, GraphBody, GraphEdge, GraphNode, Mapping, Reference};
+use crate::workflow::{Graph, GraphBody, GraphEdge, GraphNode, Mapping, Reference, ResolvedDependency};
 
 pub(super) fn read(tree: &Tree, problems: &mut Problems) -> Option<Drafted> {
     let mut fields = Fields::of(tree, "a document of steps", problems)?.or_camel();
@@ -83,7 +84,8 @@ pub(super) fn read(tree: &Tree, problems: &mut Problems) -> Option<Drafted> {
             }
         };
         // What is given to a step does not name the step before it, so an edge does.
-        let node = GraphNode::new(step.id, GraphBody::Call(call)).save(step.id, "");
+        let mut node = GraphNode::new(step.id, GraphBody::Call(call)).save(step.id, "");
+        node.dependencies.push(step.binding());
         graph.nodes.push(node.edge(GraphEdge::from(std::mem::replace(&mut before, step.id.to_owned()))));
     }
     graph.output = before;
@@ -107,6 +109,7 @@ enum Whom<'t> {
 
 impl<'t> Step<'t> {
     fn read(tree: &'t Tree, problems: &mut Problems) -> Option<Self> {
+        const TEXTS: [&str; 6] = ["capability", "task", "server_id", "tool_name", "agent_id", "endpoint"];
         let mut fields = Fields::of(tree, "a step", problems)?.or_camel();
         let id = fields.need_text("node_id", problems).map(|(id, _)| id);
         let kind = match fields.need("kind") {
@@ -116,12 +119,12 @@ impl<'t> Step<'t> {
         // What belongs to the other kind is known, and said to be wrong here.
         let (own, others): (&str, &[&'static str]) = match kind {
             Some("a2a") => ("task", &["capability", "server_id", "tool_name"]),
-            _ => ("capability", &["task", "agent_id"]),
+            _ => ("capability", &["task", "agent_id", "endpoint"]),
         };
         let mut text = |name: &'static str, problems: &mut Problems| {
             fields.text(name, problems).and_then(|tree| Some((tree.text()?, tree)))
         };
-        let all = ["capability", "task", "server_id", "tool_name", "agent_id"].map(|name| (name, text(name, problems)));
+        let all = TEXTS.map(|name| (name, text(name, problems)));
         let of = |wanted: &str| all.iter().find(|(name, _)| *name == wanted).and_then(|(_, found)| *found);
         fields.end(problems);
         let kind = kind?;
@@ -136,10 +139,17 @@ impl<'t> Step<'t> {
             return None;
         };
         let (given, what) = if kind == "a2a" { ("agent_id", "an agent") } else { ("server_id", "a server") };
-        let whom = match of(given) {
-            Some((name, _)) => name,
-            None if is_name(text) => text,
-            None => {
+        let whom = match (of(given), of("endpoint")) {
+            (Some((name, _)), _) => name,
+            (None, Some((endpoint, at))) => match is_address(endpoint) {
+                true => endpoint,
+                false => {
+                    problems.note(&at.at, format!("the `endpoint` `{endpoint}` {NO_ADDRESS}"));
+                    return None;
+                }
+            },
+            (None, None) if is_name(text) => text,
+            (None, None) => {
                 let problem = format!("`{own}` is a text and not the name of {what}; add `{given}`");
                 problems.note(&at.at, problem);
                 return None;
@@ -147,6 +157,18 @@ impl<'t> Step<'t> {
         };
         let whom = if kind == "a2a" { Whom::Agent(whom) } else { Whom::Server(whom) };
         Some(Self { tree, id: id?, whom, tool: of("tool_name").map(|(tool, _)| tool), text })
+    }
+
+    /// Returns the binding of the step. Its only dependency has the name of the step.
+    fn binding(&self) -> ResolvedDependency {
+        let mut binding = ResolvedDependency::new(self.id);
+        binding.tool_name = self.tool.map(ToOwned::to_owned);
+        match self.whom {
+            Whom::Server(server) => binding.server_id = Some(server.to_owned()),
+            Whom::Agent(address) if is_address(address) => binding.endpoint = Some(address.to_owned()),
+            Whom::Agent(agent) => binding.agent_id = Some(agent.to_owned()),
+        }
+        binding
     }
 }
 

@@ -45,6 +45,7 @@ use crate::tool::ToolsetRef;
 /// | `providers` | `AGENTFLOW_PROVIDERS` | servers of models, by the names of their providers: [`ProviderSettings`] |
 /// | `mcp_servers` | `AGENTFLOW_MCP_SERVERS` | MCP servers by their names: [`McpServerSettings`] |
 /// | `a2a_agents` | `AGENTFLOW_A2A_AGENTS` | agents of other programs by their names: [`A2aAgentSettings`] |
+/// | `a2a_networks` | `AGENTFLOW_A2A_NETWORKS`, with commas | networks beside the public internet, such as `10.1.0.0/16`, in which documents may name agents by `endpoint`: [`RuntimeBuilder::a2a_guard`] |
 /// | `tools` | `AGENTFLOW_TOOLS` | tools of the library: [`ToolSettings`] |
 /// | `documents` | `AGENTFLOW_DOCUMENTS`, folders as in `PATH` | [`RuntimeBuilder::document_folder`] for each |
 /// | `store` | `AGENTFLOW_STORE` | the file of a [`SqliteStore`](crate::store::SqliteStore) (feature `sqlite`) |
@@ -96,6 +97,8 @@ pub struct RuntimeConfig {
     pub mcp_servers: BTreeMap<String, McpServerSettings>,
     /// Agents of other programs, by their names: `billing` is the tool `a2a.billing`.
     pub a2a_agents: BTreeMap<String, A2aAgentSettings>,
+    /// Networks beside the public internet in which documents may name agents by their addresses.
+    pub a2a_networks: Vec<String>,
     /// Tools of the library.
     pub tools: ToolSettings,
     /// Folders of documents.
@@ -257,11 +260,10 @@ impl RuntimeConfig {
             text.parse().map_err(|_| format!("`{text}` is neither `true` nor `false`"))
         });
         given.set("AGENTFLOW_CHANGES", &mut self.changes, rule);
-        let (mut documents, mut grant) = (None, None);
+        let (mut documents, mut grant, mut networks) = (None, None, None);
         given.set("AGENTFLOW_DOCUMENTS", &mut documents, |text| Ok(std::env::split_paths(text).collect()));
-        given.set("AGENTFLOW_GRANT", &mut grant, |text| {
-            Ok(text.split(',').map(|scope| scope.trim().to_owned()).filter(|scope| !scope.is_empty()).collect())
-        });
+        given.set("AGENTFLOW_GRANT", &mut grant, |text| Ok(texts(text)));
+        given.set("AGENTFLOW_A2A_NETWORKS", &mut networks, |text| Ok(texts(text)));
         for (variable, field) in DATA {
             let Some(read) = given.data(variable, field) else { continue };
             match field {
@@ -275,6 +277,7 @@ impl RuntimeConfig {
         }
         self.documents = documents.unwrap_or(self.documents);
         self.grant = grant.unwrap_or(self.grant);
+        self.a2a_networks = networks.unwrap_or(self.a2a_networks);
         if given.problems.is_empty() { Ok(self) } else { Err(ConfigError::Variables(given.problems)) }
     }
 }
@@ -293,7 +296,7 @@ impl RuntimeBuilder {
         if let Some(store) = store {
             self = self.with_store_file(store).await?;
         }
-        let RuntimeConfig { providers, mcp_servers, a2a_agents, tools, .. } = config;
+        let RuntimeConfig { providers, mcp_servers, a2a_agents, a2a_networks, tools, .. } = config;
         let secrets = Arc::clone(&self.host.secrets);
         for (name, provider) in providers {
             let server = provider.server(&name, &secrets).await;
@@ -308,6 +311,7 @@ impl RuntimeBuilder {
         for (name, agent) in a2a_agents {
             self.configured_toolset(agent.toolset(&name, &secrets).await);
         }
+        self = self.with_a2a_networks(&a2a_networks);
         let made = tools.made(&secrets).await;
         for tool in made.tools {
             self.given.tools.retain(|(other, _)| other.catalogue_name() != tool.catalogue_name());
@@ -343,6 +347,22 @@ impl RuntimeBuilder {
                 folder.display()
             ))),
         }
+    }
+
+    /// Allows networks for the addresses of agents in documents. A mistake in one leaves all of them refused.
+    fn with_a2a_networks(mut self, networks: &[String]) -> Self {
+        if networks.is_empty() {
+            return self;
+        }
+        #[cfg(feature = "a2a-client")]
+        let problem = match configured_tools::guard(networks) {
+            Ok(guard) => return self.a2a_guard(guard),
+            Err(EntryProblem(problem)) => problem,
+        };
+        #[cfg(not(feature = "a2a-client"))]
+        let problem = "it needs the feature `a2a-client`, without which this program is built".to_owned();
+        self.problems.push(ConfigProblem { entry: "a2a_networks".to_owned(), problem });
+        self
     }
 
     /// Adds a provider. If its entry cannot be used, opening a model fails with the reason.
@@ -437,6 +457,11 @@ fn open_values<T: DeserializeOwned + Default>(path: &Path) -> Result<T, ConfigEr
     let text = std::fs::read_to_string(path);
     let text = text.map_err(|source| ConfigError::Unreadable { file: path.to_owned(), source })?;
     values(&path.display().to_string(), &text)
+}
+
+/// Reads texts with commas between them.
+fn texts(text: &str) -> Vec<String> {
+    text.split(',').map(|one| one.trim().to_owned()).filter(|one| !one.is_empty()).collect()
 }
 
 fn number<T: FromStr>(text: &str) -> Result<T, String> {

@@ -290,6 +290,10 @@ pub(super) fn could_have(toolset: &ToolsetRef, name: &str) -> bool {
 }
 
 fn tool(host: &Host, name: &str) -> Result<Callee, String> {
+    #[cfg(feature = "a2a-client")]
+    if let Some(tool) = super::endpoints::tool_at(host, name) {
+        return tool.map(Callee::Tool);
+    }
     let mut known: Vec<(Callee, ToolRef, Origin)> = Vec::new();
     let mut unavailable = None;
     let tools = given(host, |given| &given.tools);
@@ -339,6 +343,10 @@ fn tool(host: &Host, name: &str) -> Result<Callee, String> {
 pub(super) fn unknown_tool(given: &Given, name: &str, near: Option<&str>) -> String {
     let near = did_you_mean(near);
     match name.strip_prefix("a2a.") {
+        // With the feature it is found.
+        Some(endpoint) if endpoint.contains("://") => {
+            format!("the agent at `{endpoint}` needs the feature `a2a-client`, without which this program is built")
+        }
         Some(agent) => format!(
             "this program knows no A2A agent `{agent}`{near}; give its runtime an `A2aClient` of this name, or its \
              configuration an entry in `a2a_agents`"

@@ -17,7 +17,7 @@ use crate::path::StepPath;
 use crate::run::{NodeInfo, NodeState, RunJournal, RunState, is_of_undo, read_events};
 use crate::store::{RunRecord, RunStatus, Store, StoreError};
 use crate::value::Encoded;
-use crate::workflow::{Graph, GraphNode, NodeKind, was_stopped};
+use crate::workflow::{Graph, GraphNode, NodeKind, ResolvedDependency, by_dependency, was_stopped};
 
 /// The state of a run, and what resuming it would do.
 #[derive(Clone, Debug, Serialize)]
@@ -53,6 +53,9 @@ pub struct NodeReport {
     /// The attempts that have begun, in their order. What a node has read is the output of the nodes that its
     /// [`GraphNode::reads`] names.
     pub attempts: Vec<AttemptReport>,
+    /// The bindings of its dependencies, once the node has begun. The binding of a pool is there once a candidate is chosen.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub resolved_dependencies: Vec<ResolvedDependency>,
     /// The model and tool calls below it, by their paths.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub calls: Vec<CallReport>,
@@ -82,11 +85,6 @@ pub struct CallReport {
 }
 
 /// Where a node is.
-///
-/// | elsewhere | here |
-/// | --- | --- |
-/// | `resolving_dependencies` | [`Pending`](Self::Pending): a node begins as soon as what it reads is there, so it is never only about to |
-/// | `awaiting_approval` | [`AwaitingApproval`](Self::AwaitingApproval) |
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -96,6 +94,8 @@ pub enum NodeStatus {
     Pending,
     /// A person is asked.
     AwaitingApproval,
+    /// It has begun, and a model chooses among the candidates of its pool.
+    ResolvingDependencies,
     /// It has begun and has no end.
     Running,
     /// It has its output.
@@ -114,6 +114,7 @@ impl NodeStatus {
         match self {
             Self::Pending => "pending",
             Self::AwaitingApproval => "awaiting_approval",
+            Self::ResolvingDependencies => "resolving_dependencies",
             Self::Running => "running",
             Self::Success => "success",
             Self::Failed => "failed",
@@ -206,6 +207,9 @@ impl Runtime {
             }
             if executed_by.is_some() && report.status == NodeStatus::Running {
                 report.on_resume = "is running";
+            }
+            if let Some(of) = graph.as_ref().and_then(|graph| graph.node(&name)) {
+                report.resolve(of, path, &state);
             }
             if let Some(on_resume) = of_ended(&state, path, report.status) {
                 report.on_resume = on_resume;
@@ -354,8 +358,40 @@ fn report(name: &str, NodeInfo { state: node }: &NodeInfo, is_step: bool) -> Nod
 
 impl NodeReport {
     fn new(name: &str, status: NodeStatus, on_resume: &'static str) -> Self {
-        let (attempts, calls) = (Vec::new(), Vec::new());
-        Self { name: name.to_owned(), status, attempts, calls, error: None, question: None, about: None, on_resume }
+        Self {
+            name: name.to_owned(),
+            status,
+            attempts: Vec::new(),
+            resolved_dependencies: Vec::new(),
+            calls: Vec::new(),
+            error: None,
+            question: None,
+            about: None,
+            on_resume,
+        }
+    }
+
+    /// Reports the bindings of a node that has begun. The workflow of a pool says by a node which candidate is chosen.
+    fn resolve(&mut self, node: &GraphNode, path: &StepPath, state: &RunState) {
+        if matches!(self.status, NodeStatus::Pending | NodeStatus::AwaitingApproval | NodeStatus::Skipped) {
+            return;
+        }
+        let is_chosen = |candidate: usize| {
+            let name = format!("resolved_{candidate}");
+            let is_done = |info: &NodeInfo| matches!(info.state, NodeState::Done);
+            state.nodes.iter().any(|(of, info)| of.is_within(path) && of.last_name() == Some(&*name) && is_done(info))
+        };
+        for candidates in by_dependency(&node.dependencies) {
+            let chosen = match candidates.as_slice() {
+                [only] => Some(*only),
+                all => (0..all.len()).find(|at| is_chosen(*at)).map(|at| all[at]),
+            };
+            match chosen {
+                Some(chosen) => self.resolved_dependencies.push(chosen.clone()),
+                None if self.status == NodeStatus::Running => self.status = NodeStatus::ResolvingDependencies,
+                None => {}
+            }
+        }
     }
 }
 

@@ -24,6 +24,8 @@ mod document_versions;
 #[cfg(feature = "documents")]
 mod document_watch;
 mod drain;
+#[cfg(feature = "a2a-client")]
+mod endpoints;
 mod execute_step;
 #[cfg(feature = "documents")]
 mod given_documents;

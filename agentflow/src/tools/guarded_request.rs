@@ -1,11 +1,12 @@
-//! One request to an address that somebody else has chosen, under a guard, and its whole answer within a limit. It follows no
-//! redirect, uses no proxy and repeats nothing.
+//! Requests to addresses that a server or a document has chosen, under a guard: one request and its whole answer within a limit,
+//! or a client for such requests. It follows no redirect, uses no proxy and repeats nothing.
 
-use reqwest::header::HeaderMap;
-use reqwest::{Method, Url};
+#[cfg(feature = "a2a-client")]
+use std::time::Duration;
+
+use reqwest::Url;
 
 use super::address_guard::AddressGuard;
-use super::http_exchange::{body_of, send};
 use super::http_target::Targets;
 use crate::tool::ToolError;
 
@@ -13,14 +14,17 @@ use crate::tool::ToolError;
 ///
 /// # Errors
 /// When the address is refused, nobody answers, or the body has more than `max_bytes`. Nothing of what is sent is in it.
+#[cfg(feature = "mcp-auth")]
 pub(crate) async fn guarded_request(
     guard: &AddressGuard,
-    method: &Method,
+    method: &reqwest::Method,
     url: &Url,
-    headers: HeaderMap,
+    headers: reqwest::header::HeaderMap,
     body: Option<&str>,
     max_bytes: usize,
 ) -> Result<(u16, Vec<u8>), ToolError> {
+    use super::http_exchange::{body_of, send};
+
     let targets = Targets::within(guard.clone());
     let url = targets.url(url.as_str(), None)?;
     let addresses = targets.addresses(&url).await?;
@@ -28,4 +32,23 @@ pub(crate) async fn guarded_request(
     let mut response = sent.map_err(|unsent| unsent.error)?;
     let read = body_of(&mut response, max_bytes).await?;
     Ok((response.status().as_u16(), read))
+}
+
+/// Creates a client for requests to one URL. The host is resolved now, and the client connects to these addresses alone. The
+/// caller has a time limit.
+///
+/// # Errors
+/// When the URL cannot be requested, its host has no address, or the guard refuses one; then the text ends with `not_allowed`.
+#[cfg(feature = "a2a-client")]
+pub(crate) async fn guarded_client(
+    guard: &AddressGuard,
+    url: &Url,
+    connect_timeout: Duration,
+    not_allowed: &str,
+) -> Result<reqwest::Client, ToolError> {
+    let targets = Targets::within(guard.clone());
+    let url = targets.url(url.as_str(), None)?;
+    let addresses = targets.addresses_or(&url, not_allowed).await?;
+    let client = crate::model::pinned_client(&url, &addresses, connect_timeout, None);
+    client.map_err(|error| ToolError::new(error.to_string()))
 }

@@ -35,7 +35,7 @@ pub(super) struct Targets {
 
 impl Targets {
     /// Any host whose addresses the guard allows.
-    #[cfg(feature = "mcp-auth")]
+    #[cfg(any(feature = "a2a-client", feature = "mcp-auth"))]
     pub(super) fn within(guard: AddressGuard) -> Self {
         Self { guard, ..Self::default() }
     }
@@ -106,6 +106,11 @@ impl Targets {
 
     /// The addresses that the host of a URL has now, each allowed.
     pub(super) async fn addresses(&self, url: &Url) -> Result<Vec<SocketAddr>, ToolError> {
+        self.addresses_or(url, "the host of this tool has not allowed it").await
+    }
+
+    /// The same; an address that is not allowed is refused with these words about who may allow it.
+    pub(super) async fn addresses_or(&self, url: &Url, not_allowed: &str) -> Result<Vec<SocketAddr>, ToolError> {
         let host = host_of(url);
         let port = url.port_or_known_default().unwrap_or(80);
         let found = match (host.parse::<IpAddr>(), &self.resolver) {
@@ -116,8 +121,7 @@ impl Targets {
         // One that is not allowed among others is no accident: the name is not trusted at all.
         if let Some(refused) = found.iter().find(|address| !self.guard.allows(**address)) {
             let problem = format!(
-                "`{host}` is not requested: {refused} is not an address of the public internet, and the host of this tool has \
-                 not allowed it"
+                "`{host}` is not requested: {refused} is not an address of the public internet, and {not_allowed}"
             );
             return Err(ToolError::new(problem));
         }

@@ -30,7 +30,7 @@ mod description_form;
 mod graphql_document;
 #[cfg(feature = "tool-api")]
 mod graphql_tool;
-#[cfg(feature = "mcp-auth")]
+#[cfg(any(feature = "a2a-client", feature = "mcp-auth"))]
 mod guarded_request;
 #[cfg(feature = "tool-http")]
 mod http_exchange;
@@ -82,6 +82,8 @@ pub use self::condition_tool::condition;
 pub(crate) use self::described_tools::{MOST_BYTES as MOST_DESCRIBED_BYTES, described_tools};
 #[cfg(feature = "tool-api")]
 pub use self::graphql_tool::GraphqlTool;
+#[cfg(feature = "a2a-client")]
+pub(crate) use self::guarded_request::guarded_client;
 #[cfg(feature = "mcp-auth")]
 pub(crate) use self::guarded_request::guarded_request;
 #[cfg(feature = "tool-http")]

@@ -507,6 +507,7 @@ impl Builder {
             does: None,
             sees_state: false,
             saves: BTreeMap::new(),
+            dependencies: Vec::new(),
             decides: None,
             decided,
             #[cfg(feature = "dynamic")]

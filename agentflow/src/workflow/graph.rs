@@ -12,6 +12,7 @@ use super::decider::Decider;
 use super::entry::{Begins, Entry, When};
 use super::graph_body::{GraphBody, GraphEdge};
 use super::input_schema::input_object_schema;
+use super::node_dependency::ResolvedDependency;
 use super::node_schema::NodeSchema;
 use super::policy::{NodePolicy, StopPolicy};
 use super::run_limits::RunLimits;
@@ -140,6 +141,10 @@ pub struct GraphNode {
     /// refused.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub saves: BTreeMap<String, String>,
+    /// The bindings of its dependencies, with all candidates of a pool. They are not part of the [hash](Graph::hash). If an agent chooses among the tools of servers, `tool_used` and `server_id` of the node's output name the
+    /// last tool that it called successfully.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub dependencies: Vec<ResolvedDependency>,
     /// The node that it decides on: that one begins after it, and runs, is skipped, or is given other arguments as it
     /// says. See [`GraphBody::Decide`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -250,6 +255,7 @@ impl Graph {
             ends: node.ends,
             does: node.does.as_deref().cloned(),
             saves: node.saves.clone(),
+            dependencies: node.dependencies.clone(),
             decides: node.decides.clone(),
             unless: node.unless.map(name),
             body: node.inner.as_deref().map(|inner| Box::new(Self::described(inner, workflows))),

@@ -106,9 +106,6 @@ pub enum GraphBody {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, expecting = "a call, such as {\"kind\": \"tool\", \"name\": \"fetch\", \"with\": {..}}")]
 #[non_exhaustive]
-#[doc(alias = "FixedRef")]
-#[doc(alias = "NodeDependency")]
-#[doc(alias = "ResolvedDependency")]
 pub struct Reference {
     /// What it is.
     pub kind: ReferenceKind,

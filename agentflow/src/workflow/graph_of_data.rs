@@ -76,6 +76,7 @@ impl GraphNode {
             ends: false,
             does: None,
             saves: BTreeMap::new(),
+            dependencies: Vec::new(),
             decides: None,
             unless: None,
             branches: Vec::new(),

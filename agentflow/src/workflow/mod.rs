@@ -15,6 +15,8 @@ pub(crate) mod callee;
 mod cel_names;
 #[cfg(feature = "dynamic")]
 mod chosen_arms;
+#[cfg(feature = "dynamic")]
+mod chosen_tool;
 mod compact;
 #[cfg_attr(not(feature = "dynamic"), allow(dead_code, reason = "graphs are executed with the feature `dynamic`"))]
 mod condition;
@@ -68,6 +70,7 @@ mod mapping_form;
 mod mapping_schema;
 mod names;
 mod node;
+mod node_dependency;
 mod node_edge;
 pub(crate) mod node_handle;
 pub(crate) mod node_problems;
@@ -127,6 +130,8 @@ use self::machine::Phase;
 pub(crate) use self::machine::was_stopped;
 pub use self::mapping::Mapping;
 pub use self::node::{Branch, Node};
+pub use self::node_dependency::ResolvedDependency;
+pub(crate) use self::node_dependency::by_dependency;
 pub use self::node_edge::NodeEdge;
 pub use self::node_handle::{Handle, Reads};
 pub use self::node_schema::NodeSchema;

@@ -289,6 +289,7 @@ impl<'a> Loading<'a> {
             inner: None,
             sees_state: node.sees_state(is_node),
             saves: node.saves.clone(),
+            dependencies: node.dependencies.clone(),
             decides: node.decides.clone(),
             decided,
             does: node.does.clone().map(Arc::new),
@@ -415,8 +416,11 @@ impl<'a> Loading<'a> {
                 call.name
             ));
         }
-        let bodies =
-            || does.calls().iter().zip(&callees).map(|(call, callee)| (call, Called::new(callee.clone(), call)));
+        let bound: Arc<[_]> = node.dependencies.clone().into();
+        let bodies = || {
+            let calls = does.calls().iter().zip(&callees);
+            calls.map(|(call, callee)| (call, Called::new(callee.clone(), call, &bound)))
+        };
         let one = |call: &Reference| Given::new(call.with.clone(), Arc::clone(&names));
         let branches = |problems: &mut Vec<String>| {
             let mut taken = BTreeSet::new();

@@ -6,9 +6,11 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+use super::chosen_tool::ChoosingAgent;
 use super::given_value::Given;
 use super::graph_body::Reference;
 use super::mapping::Mapping;
+use super::node_dependency::ResolvedDependency;
 use super::policy::NodePolicy;
 use super::run_by_names;
 use super::spec::{ItemStep, Referenced, Spec, Step, StepFuture};
@@ -220,19 +222,31 @@ impl Callee {
 pub(super) struct Called {
     pub(super) callee: Callee,
     pub(super) gives: Option<Arc<Mapping>>,
+    /// The bindings of its node.
+    pub(super) bound: Arc<[ResolvedDependency]>,
 }
 
 impl Called {
-    pub(super) fn new(callee: Callee, reference: &Reference) -> Self {
-        Self { callee, gives: reference.gives.clone().map(Arc::new) }
+    pub(super) fn new(callee: Callee, reference: &Reference, bound: &Arc<[ResolvedDependency]>) -> Self {
+        Self { callee, gives: reference.gives.clone().map(Arc::new), bound: Arc::clone(bound) }
     }
 
     fn begun(self, cx: Context, given: Encoded, seen_to: SeenTo) -> StepFuture {
-        let Self { callee, gives } = self;
+        let Self { callee, gives, bound } = self;
         let Some(gives) = gives else { return call(callee, cx, given, seen_to) };
         let most = cx.host().max_output_bytes;
+        let agent = match &callee {
+            Callee::Agent(agent) => ChoosingAgent::new(agent, &cx, &bound),
+            _ => None,
+        };
         let answer = call(callee, cx, given, seen_to);
-        Box::pin(async move { Ok(gives.of_item(&answer.await?, most)?) })
+        Box::pin(async move {
+            let made = gives.of_item(&answer.await?, most)?;
+            match agent {
+                Some(agent) => agent.named(made),
+                None => Ok(made),
+            }
+        })
     }
 }
 

@@ -15,6 +15,7 @@ use serde_json::Value;
 use super::decided::Decided;
 use super::entry::{Begins, Entry, When};
 use super::graph_body::GraphBody;
+use super::node_dependency::ResolvedDependency;
 use super::node_schema::{Fits, NodeSchema};
 pub(crate) use super::outputs::{NodeIndex, Outputs};
 use super::policy::{NodePolicy, StopPolicy};
@@ -156,6 +157,8 @@ pub(crate) struct NodeSpec {
     pub(crate) sees_state: bool,
     /// What of its output is saved to the state: keys, and where their values are in it.
     pub(crate) saves: BTreeMap<String, String>,
+    /// The bindings of its dependencies.
+    pub(crate) dependencies: Vec<ResolvedDependency>,
     /// The node that it decides on, before that begins.
     pub(crate) decides: Option<String>,
     /// The step that decides on it.

@@ -94,7 +94,7 @@ fn public_types_are_send_and_sync() {
         TaskTextPart, TaskUser,
         Branch<String>, Builder, Condition, Decider, Graph, GraphBody, GraphEdge, GraphNode, Guard,
         Handle<String>, Mapping, NextNode, Node, NodeDecision, NodeEdge, NodePolicy, OnError, OrderEdge,
-        Question, Reference, ReferenceKind, RetryPolicy, Route, Router, Routes, RunLimits, StopPolicy,
+        Question, Reference, ReferenceKind, ResolvedDependency, RetryPolicy, Route, Router, Routes, RunLimits, StopPolicy,
         Workflow<String, String>, WorkflowTool,
         A2aTurn, Again, Call, Calls, Cassette, CassetteError, CrashReport, CrashTest, EffectLog, EventProblems,
         ExpectedQuestion, HoldsTime<MemoryStore>, Interruption, KillReport, McpAnswer, Mocks, RecordedToolCall,

@@ -3,6 +3,7 @@
 
 mod a2a_agents;
 mod a2a_callers;
+mod a2a_endpoints;
 mod a2a_files;
 mod a2a_frameworks;
 mod a2a_json;

@@ -82,7 +82,7 @@ fn a_document_of_steps_runs_with_a_configuration() {
         command.env("REVIEW_KEY", "k").env("LOCAL_KEY", "k").env("AGENT_KEY", "sesame-street")
     };
     let answer = output(&command().run());
-    let review = "{\"output\":\"fine\",\"server_id\":\"code_review\",\"tool_used\":null}";
+    let review = "{\"output\":\"fine\",\"server_id\":\"code_review\",\"tool_used\":\"review\"}";
     let said = format!("summarize_findings\n\n{{\"pr_url\":\"u/1\",\"review\":{review}}} with a key in no task");
     assert_eq!((&answer["output"], &answer["agent_id"]), (&json!(said), &json!("summarize_findings")));
     assert_eq!(model.requests().len(), 2);

@@ -7,8 +7,10 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use agentflow::document::{Document, DocumentForm};
 use agentflow::event::EventKind;
 use agentflow::mcp::McpClient;
+use agentflow::message::{Part, Role, ToolCall};
 use agentflow::model::{Model, ModelEvent, ModelInfo, ModelRequest, ModelResponse, ModelStream};
 use agentflow::prelude::*;
+use agentflow::runtime::NodeStatus;
 use agentflow::store::{MemoryStore, Store};
 use agentflow::tool::{FnTool, ToolPolicy, ToolsetRef};
 use agentflow::value::Encoded;
@@ -220,7 +222,7 @@ async fn a_model_chooses_among_the_tools_of_several_dependencies() {
         let runtime = with_far(Runtime::builder()).model(model.clone()).document(document.clone()).build();
         runtime.check(&document).await.unwrap_or_else(|error| panic!("{error}"));
         let output = run(&runtime, "it", json!({"input": {}})).await;
-        assert_eq!(output, json!({"output": "done", "tool_used": null, "server_id": null}));
+        assert_eq!(output, json!({"output": "done", "tool_used": "echo", "server_id": "code"}));
         let requests = model.requests();
         let named: Vec<String> = requests[0].tools.definitions().iter().map(|tool| tool.name.to_string()).collect();
         assert_eq!(named, tools);
@@ -313,7 +315,126 @@ async fn a_model_picks_among_agents_and_servers() {
     let text = pool("{server_id: code}, {server_id: notes}", "");
     let runtime = with_far(Runtime::builder()).model(model).document(read(&text)).build();
     let output = run(&runtime, "it", json!({"input": {}})).await;
-    assert_eq!(output, json!({"output": "noted", "tool_used": null, "server_id": "notes"}));
+    assert_eq!(output, json!({"output": "noted", "tool_used": "note", "server_id": "notes"}));
+}
+
+/// The output of a node in which a model chooses names the last tool that the model called successfully.
+#[tokio::test]
+async fn the_chosen_tool_is_named() {
+    let edges = "workflow_id: it\nnodes:\n  - {node_id: n, kind: mcp, capability: Read it., dependencies: [{dependency_id: d, \
+                 dependency_type: mcp_tool, fixed_ref: {server_id: code}}]}\nedges: []\n";
+    let steps = "workflow_id: it\nsteps:\n  - {node_id: n, kind: mcp, capability: Read it., server_id: code}\n";
+    let named = |output: &Value| (output["tool_used"].clone(), output["server_id"].clone());
+    let calls = |path: &str| Turn::call("mcp__code__read", json!({ "path": path }));
+    for text in [edges, steps] {
+        for (turns, tool) in [
+            (vec![calls("small"), Turn::text("done")], json!("read")),
+            (vec![Turn::call("mcp__code__echo", json!({})), calls("broken"), Turn::text("done")], json!("echo")),
+            (vec![calls("broken"), Turn::text("done")], json!(null)),
+            (vec![Turn::text("done")], json!(null)),
+        ] {
+            let model = ScriptedModel::new(turns);
+            let runtime = with_far(Runtime::builder()).model(model.clone()).document(read(text)).build();
+            let output = run(&runtime, "it", json!({"input": {}})).await;
+            assert_eq!(named(&output), (tool, json!("code")), "{output}");
+            model.finish();
+        }
+    }
+}
+
+/// The same tool is named if the process ends between the answer of the agent and the output of the node.
+#[tokio::test]
+async fn the_chosen_tool_is_named_after_every_crash() {
+    let text = "workflow_id: it\nnodes:\n  - {node_id: n, kind: mcp, capability: Echo it., dependencies: [{dependency_id: d, \
+                dependency_type: mcp_tool, fixed_ref: {server_id: code}}]}\nedges: []\n";
+    let output = after_every_crash(text, json!({"input": {"x": 1}}), |builder| with_far(builder).model(CallsOnce));
+    assert_eq!(output.await, json!({"x": 1, "output": "called", "tool_used": "echo", "server_id": "code"}));
+}
+
+/// Calls the tool `echo` of the server `code`, and answers when it has the result.
+#[derive(Debug)]
+struct CallsOnce;
+
+impl Model for CallsOnce {
+    fn info(&self) -> &ModelInfo {
+        static INFO: std::sync::LazyLock<ModelInfo> = std::sync::LazyLock::new(|| ModelInfo::new("test", "calls once"));
+        &INFO
+    }
+
+    fn stream(&self, request: ModelRequest) -> ModelStream {
+        let has_result = request.messages.messages().iter().any(|message| message.results().next().is_some());
+        let answer = match has_result {
+            true => Message::assistant("called"),
+            false => {
+                let call = ToolCall::new("1", "mcp__code__echo", "{}");
+                Message::new(Role::Assistant, vec![Part::ToolCall(Arc::new(call))])
+            }
+        };
+        let completed = ModelEvent::Completed(Box::new(ModelResponse::new(Arc::new(answer))));
+        ModelStream::new(futures_util::stream::iter([Ok(completed)]))
+    }
+}
+
+/// The report of a run has what each dependency was resolved to, and the status of a node whose dependency is being chosen.
+#[tokio::test]
+async fn resolved_dependencies_are_reported() {
+    let one = "{server_id: notes, tool_name: note}";
+    let fixed = pool(one, "").replace("resolution_mode: pool, pool_refs: [", "fixed_ref: ").replace("}]}]", "}}]");
+    let two = ", permissions: {acl_server_ids: [notes, code_review]}";
+    let only = ", permissions: {acl_server_ids: [notes]}";
+    for (text, server, place) in [
+        (fixed, "notes", json!(null)),
+        (pool(one, ""), "notes", json!(0)),
+        (pool(THREE, only), "notes", json!(1)),
+        (pool(THREE, two), "code_review", json!(2)),
+        (pool(THREE, ""), "notes", json!(1)),
+    ] {
+        let builder = with_far(Runtime::builder()).store(MemoryStore::new()).model(Always::new("1"));
+        let runtime = builder.document(read(&text)).build();
+        let handle = runtime.start_named("it", json!({"input": {}})).await.unwrap();
+        handle.result().await.unwrap();
+        let report = runtime.inspect(handle.run_id()).await.unwrap();
+        let node = report.nodes.iter().find(|node| node.name == "n").unwrap();
+        assert_eq!(node.status, NodeStatus::Success);
+        let resolved = serde_json::to_value(&node.resolved_dependencies).unwrap();
+        let endpoint = if server == "notes" && text.contains("http://n") { json!("http://n") } else { json!(null) };
+        let tool = if server == "notes" { "note" } else { "review" };
+        assert_eq!(
+            resolved,
+            json!([{
+                "dependency_id": "d", "server_id": server, "tool_name": tool, "resource_uri": null, "agent_id": null,
+                "endpoint": endpoint, "score": null, "pool_index": place
+            }]),
+            "{text}"
+        );
+    }
+    // While the model chooses, there is nothing yet.
+    let begun = Arc::new(tokio::sync::Notify::new());
+    let builder = with_far(Runtime::builder()).store(MemoryStore::new()).model(Chooses(Arc::clone(&begun)));
+    let runtime = builder.document(read(&pool(THREE, ""))).build();
+    let handle = runtime.start_named("it", json!({"input": {}})).await.unwrap();
+    within("the choice", begun.notified()).await;
+    let report = runtime.inspect(handle.run_id()).await.unwrap();
+    let node = report.nodes.iter().find(|node| node.name == "n").unwrap();
+    assert_eq!((node.status, node.status.as_str()), (NodeStatus::ResolvingDependencies, "resolving_dependencies"));
+    assert!(node.resolved_dependencies.is_empty(), "{node:?}");
+    handle.cancel("it is never chosen").await.unwrap();
+}
+
+/// Never answers.
+#[derive(Debug)]
+struct Chooses(Arc<tokio::sync::Notify>);
+
+impl Model for Chooses {
+    fn info(&self) -> &ModelInfo {
+        static INFO: std::sync::LazyLock<ModelInfo> = std::sync::LazyLock::new(|| ModelInfo::new("test", "chooses"));
+        &INFO
+    }
+
+    fn stream(&self, _: ModelRequest) -> ModelStream {
+        self.0.notify_one();
+        ModelStream::new(futures_util::stream::pending())
+    }
 }
 
 #[tokio::test]

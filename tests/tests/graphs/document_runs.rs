@@ -117,7 +117,7 @@ const ALL: [Case; 12] = [
             ]
         },
         output: || {
-            let review = "{\"output\":\"fine\",\"server_id\":\"code_review\",\"tool_used\":null}";
+            let review = "{\"output\":\"fine\",\"server_id\":\"code_review\",\"tool_used\":\"review\"}";
             let message = format!("[summarize_findings\n\n{{\"pr_url\":\"u/1\",\"review\":{review}}}]");
             json!({"output": message, "agent_id": "summarize_findings", "endpoint": "http://it"})
         },

@@ -70,7 +70,6 @@ const NAMES: &[&str] = &[
     "NodeRun",
     "FixedRef",
     "NodeDependency",
-    "ResolvedDependency",
     "RunService",
     "WorkflowEngine",
     "StateManager",

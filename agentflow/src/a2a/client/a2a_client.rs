@@ -364,8 +364,9 @@ impl A2aClientBuilder {
             return Err(unusable("its name must be of letters, digits, `_` and `-`".to_owned()));
         }
         address.check().map_err(unusable)?;
-        let peer = Arc::new(Peer::new(Arc::clone(&name), address, link, settings));
-        let toolset = ToolsetRef::new(AgentTools { name: format!("a2a.{name}"), peer: Arc::clone(&peer) });
+        let tool: Arc<str> = format!("a2a.{name}").into();
+        let peer = Arc::new(Peer::new((name, tool), address, link, settings));
+        let toolset = ToolsetRef::new(AgentTools { peer: Arc::clone(&peer) });
         Ok(A2aClient { peer, toolset })
     }
 }

@@ -14,13 +14,20 @@ use reqwest::header::{CONTENT_TYPE, HeaderValue};
 use reqwest::{Request, RequestBuilder, Response};
 use serde_json::{Value, json};
 
+use crate::tools::AddressGuard;
+
 /// Where an agent in memory is, as requests name it.
 pub(super) const MEMORY: &str = "http://in-memory.invalid/";
 
 /// The way to an agent.
 pub(super) enum Link {
     Http,
-    Memory { card: Value, respond: Box<dyn Fn(Value) -> BoxStream<'static, Value> + Send + Sync> },
+    /// HTTP to an address that a document has chosen.
+    Guarded(AddressGuard),
+    Memory {
+        card: Value,
+        respond: Box<dyn Fn(Value) -> BoxStream<'static, Value> + Send + Sync>,
+    },
 }
 
 impl Link {
@@ -39,7 +46,7 @@ impl Link {
     /// Sends a request; the head of the response. Whoever waits for it says how long.
     pub(super) async fn send(&self, request: RequestBuilder) -> Result<Response, reqwest::Error> {
         match self {
-            Self::Http => request.send().await,
+            Self::Http | Self::Guarded(_) => request.send().await,
             Self::Memory { card, respond } => Ok(answer(request.build()?, card, respond).await),
         }
     }

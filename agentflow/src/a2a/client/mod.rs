@@ -4,6 +4,7 @@ mod a2a_client;
 mod a2a_error;
 mod asked;
 mod card_choice;
+mod endpoint_tool;
 mod langgraph_thread;
 mod memory_link;
 mod operation;
@@ -16,6 +17,7 @@ mod update_stream;
 
 pub use self::a2a_client::{A2aClient, A2aClientBuilder};
 pub use self::a2a_error::A2aError;
+pub(crate) use self::endpoint_tool::endpoint_tool;
 pub use self::operation::A2aTaskQuery;
 pub use self::relay_model::A2aRelay;
 pub use self::update_stream::A2aStream;

@@ -21,11 +21,15 @@ use crate::mask::HiddenTexts;
 use crate::model::{HttpAddress, http_client};
 use crate::text::head;
 use crate::tool::ToolPolicy;
+use crate::tools::guarded_client;
 
 /// The most of an agent's own words in an error.
 const MOST_WORDS: usize = 4 << 10;
 /// Maximum number of tasks whose questions are kept, and of bytes of each.
 const MOST_ASKING: (usize, usize) = (64, 64 << 10);
+/// The remedy for an endpoint that the guard refuses.
+const NOT_ALLOWED: &str = "it is not allowed; add its network to `a2a_networks` in the configuration or to \
+                           `RuntimeBuilder::a2a_guard`, or name the agent in `a2a_agents` and bind it by `agent_id`";
 const WELL_KNOWN: &str = "/.well-known/agent-card.json";
 
 /// Limits, and what a program says of the tool.
@@ -69,6 +73,8 @@ impl Default for Settings {
 /// An agent at an address.
 pub(super) struct Peer {
     pub(super) name: Arc<str>,
+    /// The name of its tool in a catalogue, such as `a2a.researcher`.
+    pub(super) tool: Arc<str>,
     pub(super) address: HttpAddress,
     /// Keys that are sent to the agent. They are masked in all of its messages.
     hidden: HiddenTexts,
@@ -83,9 +89,15 @@ pub(super) struct Peer {
 }
 
 impl Peer {
-    pub(super) fn new(name: Arc<str>, address: HttpAddress, link: Link, settings: Settings) -> Self {
+    pub(super) fn new(
+        (name, tool): (Arc<str>, Arc<str>),
+        address: HttpAddress,
+        link: Link,
+        settings: Settings,
+    ) -> Self {
         Self {
             name,
+            tool,
             hidden: HiddenTexts::new(address.secrets()),
             address,
             settings,
@@ -141,7 +153,7 @@ impl Peer {
             url.set_path(&format!("{}{WELL_KNOWN}", url.path().trim_end_matches('/')));
         }
         let home = url.origin();
-        let request = self.client(&url)?.get(url).header(ACCEPT, "application/json");
+        let request = self.client(&url).await?.get(url).header(ACCEPT, "application/json");
         let (response, deadline) = self.exchange(request, REQUEST).await?;
         let (status, location) = (response.status(), location_of(&response));
         let body = self.body(response, deadline, REQUEST).await?;
@@ -220,7 +232,7 @@ impl Peer {
             Binding::HttpJson => format!("application/a2a+json, {accept}"),
             Binding::JsonRpc => accept.to_owned(),
         };
-        let mut request = self.client(&wire.url)?.request(wire.method, wire.url).header(ACCEPT, accept);
+        let mut request = self.client(&wire.url).await?.request(wire.method, wire.url).header(ACCEPT, accept);
         if let Some(body) = wire.body {
             request = request.header(CONTENT_TYPE, wire.media_type).body(body.to_string());
         }
@@ -228,8 +240,16 @@ impl Peer {
         Ok((response, chosen.binding, id, deadline))
     }
 
-    fn client(&self, url: &Url) -> Result<reqwest::Client, A2aError> {
-        http_client(url, self.settings.connect_timeout).map_err(|error| self.unreachable(error.to_string()))
+    async fn client(&self, url: &Url) -> Result<reqwest::Client, A2aError> {
+        let limit = self.settings.connect_timeout;
+        let Link::Guarded(guard) = &self.link else {
+            return http_client(url, limit).map_err(|error| self.unreachable(error.to_string()));
+        };
+        match timeout_at(Instant::now() + limit, guarded_client(guard, url, limit, NOT_ALLOWED)).await {
+            Ok(Ok(client)) => Ok(client),
+            Ok(Err(error)) => Err(self.unreachable(error.message().to_owned())),
+            Err(_) => Err(self.unreachable(format!("its host was not resolved within {limit:?}"))),
+        }
     }
 
     /// Sends a request with what each has, and waits for the head of the response.

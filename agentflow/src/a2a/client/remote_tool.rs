@@ -28,7 +28,6 @@ pub(super) const INPUT_REQUIRED: &str = "input_required";
 
 /// The one tool of an agent.
 pub(super) struct AgentTools {
-    pub(super) name: String,
     pub(super) peer: Arc<Peer>,
 }
 
@@ -69,7 +68,7 @@ struct Answered<'a> {
 #[async_trait]
 impl Toolset for AgentTools {
     fn name(&self) -> &str {
-        &self.name
+        &self.peer.tool
     }
 
     fn version(&self) -> u64 {
@@ -82,24 +81,29 @@ impl Toolset for AgentTools {
 
     async fn tools(&self) -> Result<Vec<ToolRef>, Box<dyn StdError + Send + Sync>> {
         let chosen = self.peer.chosen().await?;
-        let settings = &self.peer.settings;
-        let description = settings.description.clone().unwrap_or_else(|| described(&chosen.card));
-        let mut policy = settings.policy.clone();
-        policy.timeout = policy.timeout.or(Some(settings.task_timeout));
-        let is_repeatable = policy.is_repeatable();
-        let call = Arc::new(RemoteCall { peer: Arc::clone(&self.peer), is_repeatable });
-        let tool = FnTool::new("", head(&description, MOST_DESCRIPTION), move |cx: Context, arguments: Arguments| {
-            let call = Arc::clone(&call);
-            async move {
-                let Arguments { message, context, task } = arguments;
-                let message = A2aMessage::user_text(message).id(cx.idempotency_key());
-                let message = context.into_iter().fold(message, A2aMessage::context);
-                let answer = call.made(&cx, task.into_iter().fold(message, A2aMessage::task)).await?;
-                output(&call.peer, &answer)
-            }
-        });
-        Ok(vec![tool.policy(policy).into()])
+        let description = self.peer.settings.description.clone().unwrap_or_else(|| described(&chosen.card));
+        // A toolset of one tool, which has the name of the toolset.
+        Ok(vec![tool_of(&self.peer, "", head(&description, MOST_DESCRIPTION)).into()])
     }
+}
+
+/// Creates the tool that asks an agent. Nothing is fetched before it is called.
+pub(super) fn tool_of(peer: &Arc<Peer>, name: &str, description: &str) -> FnTool {
+    let mut policy = peer.settings.policy.clone();
+    policy.timeout = policy.timeout.or(Some(peer.settings.task_timeout));
+    let is_repeatable = policy.is_repeatable();
+    let call = Arc::new(RemoteCall { peer: Arc::clone(peer), is_repeatable });
+    let tool = FnTool::new(name, description, move |cx: Context, arguments: Arguments| {
+        let call = Arc::clone(&call);
+        async move {
+            let Arguments { message, context, task } = arguments;
+            let message = A2aMessage::user_text(message).id(cx.idempotency_key());
+            let message = context.into_iter().fold(message, A2aMessage::context);
+            let answer = call.made(&cx, task.into_iter().fold(message, A2aMessage::task)).await?;
+            output(&call.peer, &answer)
+        }
+    });
+    tool.policy(policy)
 }
 
 /// A card as the description of a tool.

@@ -138,6 +138,9 @@ impl ToolSettings {
     }
 }
 
+#[cfg(feature = "a2a-client")]
+pub(super) use self::with_http::guard;
+
 #[cfg(feature = "tool-http")]
 mod with_http {
     use std::time::Duration;
@@ -167,7 +170,7 @@ mod with_http {
     }
 
     /// Reads networks such as `10.1.0.0/16`.
-    pub(super) fn guard(networks: &[String]) -> Result<AddressGuard, EntryProblem> {
+    pub(in crate::runtime::config) fn guard(networks: &[String]) -> Result<AddressGuard, EntryProblem> {
         let mut guard = AddressGuard::default();
         for network in networks {
             let (address, bits) = network.split_once('/').unwrap_or((network, "128"));

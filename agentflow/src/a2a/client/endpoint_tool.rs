@@ -1,0 +1,66 @@
+//! An agent that a document names by its address: the tool that asks it. Connections are made only to addresses that a guard
+//! allows, and not before the tool is called.
+
+use std::sync::Arc;
+
+use super::a2a_error::A2aError;
+use super::memory_link::Link;
+use super::peer::{Peer, Settings};
+use super::remote_tool::tool_of;
+use crate::model::HttpAddress;
+use crate::tool::ToolRef;
+use crate::tools::AddressGuard;
+
+/// Maximum number of letters of an address in the name of its tool.
+const SHOWN: usize = 100;
+
+/// Creates the tool of the agent at an address, named after the address. It takes the arguments of the tool of an
+/// [`A2aClient`](super::A2aClient). The first call fetches the agent's card.
+///
+/// # Errors
+/// [`A2aError::Config`] for an address that is not one, or that has a user and a password.
+pub(crate) fn endpoint_tool(endpoint: &str, guard: AddressGuard) -> Result<ToolRef, A2aError> {
+    let address = HttpAddress { url: endpoint.to_owned(), ..HttpAddress::default() };
+    // Also the name of the agent in messages.
+    let name: Arc<str> = address.masked(endpoint).into();
+    let unusable = |problem: String| A2aError::Config { agent: Arc::clone(&name), problem };
+    let url = address.url().map_err(unusable)?;
+    if !url.username().is_empty() || url.password().is_some() {
+        let problem = "its address has a user and a password; name the agent in `a2a_agents`, with its key";
+        return Err(unusable(problem.to_owned()));
+    }
+    let tool: Arc<str> = tool_name(endpoint).into();
+    let about = format!("Asks the agent at {name}.");
+    let peer = Peer::new((name, Arc::clone(&tool)), address, Link::Guarded(guard), Settings::default());
+    let tool = tool_of(&Arc::new(peer), &tool, &about);
+    Ok(ToolRef::from(tool).with_wire_name())
+}
+
+/// Returns a name of letters, digits and `_`. Different addresses may have one name: each node finds its tool by the address.
+fn tool_name(endpoint: &str) -> String {
+    let rest = endpoint.split_once("://").map_or(endpoint, |(_, rest)| rest).trim_end_matches('/');
+    let letters = rest.chars().map(|letter| if letter.is_ascii_alphanumeric() { letter } else { '_' });
+    format!("a2a.{}", letters.take(SHOWN).collect::<String>())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{endpoint_tool, tool_name};
+    use crate::tools::AddressGuard;
+
+    #[test]
+    fn an_address_is_a_tool() {
+        assert_eq!(tool_name("https://agents.example:8443/team/a/"), "a2a.agents_example_8443_team_a");
+        let tool = endpoint_tool("https://agents.example/a", AddressGuard::default()).unwrap();
+        assert_eq!(&**tool.catalogue_name(), "a2a.agents_example_a");
+        assert_eq!(tool.name(), "a2a__agents_example_a");
+        for (wrong, says) in [
+            ("ftp://agents.example", "must begin with `http://` or `https://`"),
+            ("https://ada:sesame-street@agents.example", "has a user and a password"),
+            ("https://", "is not an address"),
+        ] {
+            let error = endpoint_tool(wrong, AddressGuard::default()).err().unwrap().to_string();
+            assert!(error.contains(says) && !error.contains("sesame"), "{error}");
+        }
+    }
+}
