@@ -7,6 +7,7 @@ mod cli_documents;
 mod cli_undoing;
 mod cli_workflows;
 mod configured;
+mod every_form;
 mod mcp;
 mod sessions;
 mod terminal;
