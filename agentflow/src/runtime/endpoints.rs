@@ -2,7 +2,7 @@
 //! connected to, and the tool of each. It connects to none.
 
 use super::RuntimeBuilder;
-use crate::a2a::endpoint_tool;
+use crate::a2a::{A2aError, endpoint_tool};
 use crate::run::Host;
 use crate::tool::ToolRef;
 use crate::tools::AddressGuard;
@@ -33,8 +33,8 @@ impl RuntimeBuilder {
 /// # Errors
 /// The mistake in the address.
 #[cfg_attr(not(feature = "dynamic"), allow(dead_code, reason = "graphs are executed with the feature `dynamic`"))]
-pub(super) fn tool_at(host: &Host, name: &str) -> Option<Result<ToolRef, String>> {
+pub(super) fn tool_at(host: &Host, name: &str) -> Option<Result<ToolRef, A2aError>> {
     let endpoint = name.strip_prefix("a2a.").filter(|endpoint| endpoint.contains("://"))?;
     let guard = host.part::<EndpointGuard>().map(|EndpointGuard(guard)| guard.clone());
-    Some(endpoint_tool(endpoint, guard.unwrap_or_default()).map_err(|error| error.to_string()))
+    Some(endpoint_tool(endpoint, guard.unwrap_or_default()))
 }

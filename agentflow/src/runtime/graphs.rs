@@ -292,7 +292,7 @@ pub(super) fn could_have(toolset: &ToolsetRef, name: &str) -> bool {
 fn tool(host: &Host, name: &str) -> Result<Callee, String> {
     #[cfg(feature = "a2a-client")]
     if let Some(tool) = super::endpoints::tool_at(host, name) {
-        return tool.map(Callee::Tool);
+        return tool.map(Callee::Tool).map_err(|error| error.to_string());
     }
     let mut known: Vec<(Callee, ToolRef, Origin)> = Vec::new();
     let mut unavailable = None;

@@ -147,8 +147,7 @@ impl CheckedApi {
         };
         let mut body = None;
         if let Some((value, schema)) = whole {
-            let encoded = EncodedBody::new(value, schema, headers.get(CONTENT_TYPE));
-            let encoded = encoded.map_err(ToolError::invalid_arguments)?;
+            let encoded = EncodedBody::new(value, schema, headers.get(CONTENT_TYPE))?;
             headers.insert(CONTENT_TYPE, encoded.content_type);
             body = Some(encoded.text);
         }

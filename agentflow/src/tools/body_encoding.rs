@@ -8,6 +8,7 @@ use serde_json::Value;
 use super::oauth_tokens;
 use super::url_template::plain_text;
 use crate::definition::sha256;
+use crate::tool::ToolError;
 
 /// The media type of a form as one line.
 pub(super) const FORM: &str = oauth_tokens::FORM;
@@ -27,8 +28,8 @@ impl EncodedBody {
     /// left out. In a form of several parts, a text whose schema has `contentMediaType` or the format `binary` is a file.
     ///
     /// # Errors
-    /// A sentence about a form that is not an object.
-    pub(super) fn new(value: &Value, schema: &Value, content_type: Option<&HeaderValue>) -> Result<Self, String> {
+    /// A form that is not an object.
+    pub(super) fn new(value: &Value, schema: &Value, content_type: Option<&HeaderValue>) -> Result<Self, ToolError> {
         let named = content_type.and_then(|kind| kind.to_str().ok()).unwrap_or("application/json");
         match essence(named).as_str() {
             FORM => {
@@ -74,8 +75,10 @@ impl Field {
     }
 }
 
-fn fields_of(value: &Value, schema: &Value) -> Result<Vec<Field>, String> {
-    let Value::Object(fields) = value else { return Err("a form is an object with a value for each field".to_owned()) };
+fn fields_of(value: &Value, schema: &Value) -> Result<Vec<Field>, ToolError> {
+    let Value::Object(fields) = value else {
+        return Err(ToolError::invalid_arguments("a form is an object with a value for each field"));
+    };
     let mut all = Vec::new();
     for (name, value) in fields {
         let schema = &schema["properties"][name];
@@ -138,7 +141,7 @@ mod tests {
         assert_eq!(body.text, "a=b+c%26d&list=1&list=true&of=%7B%22x%22%3A1%7D");
         assert_eq!(body.content_type, FORM);
         let error = EncodedBody::new(&json!([1]), &json!({}), Some(&HeaderValue::from_static(FORM))).unwrap_err();
-        assert_eq!(error, "a form is an object with a value for each field");
+        assert_eq!(error.message(), "a form is an object with a value for each field");
         let json = EncodedBody::new(&value, &json!({}), None).unwrap();
         assert_eq!((json.text, json.content_type.to_str().unwrap()), (value.to_string(), "application/json"));
     }

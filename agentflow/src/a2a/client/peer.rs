@@ -73,8 +73,8 @@ impl Default for Settings {
 /// An agent at an address.
 pub(super) struct Peer {
     pub(super) name: Arc<str>,
-    /// The name of its tool in a catalogue, such as `a2a.researcher`.
-    pub(super) tool: Arc<str>,
+    /// Such as `a2a.researcher`.
+    tool: Arc<str>,
     pub(super) address: HttpAddress,
     /// Keys that are sent to the agent. They are masked in all of its messages.
     hidden: HiddenTexts,
@@ -107,6 +107,11 @@ impl Peer {
             requests: AtomicU64::new(0),
             asking: Mutex::default(),
         }
+    }
+
+    /// The name of the agent's tool in a catalogue. Its toolset has the same name.
+    pub(super) fn tool_name(&self) -> &str {
+        &self.tool
     }
 
     /// Keeps the question of a task that waits for input.

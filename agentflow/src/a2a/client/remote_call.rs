@@ -85,7 +85,7 @@ impl RemoteCall {
 
     /// Returns true if this is so of the tool by one of its names.
     fn is_any(&self, cx: &Context, is_so: fn(&Context, &str) -> bool) -> bool {
-        is_so(cx, &wire_name(&self.peer.tool)) || is_so(cx, &self.peer.tool)
+        is_so(cx, &wire_name(self.peer.tool_name())) || is_so(cx, self.peer.tool_name())
     }
 
     /// The error of a node whose agent asks in a run without a store, which lists no questions. Cancels the task.

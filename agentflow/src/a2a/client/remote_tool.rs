@@ -68,7 +68,7 @@ struct Answered<'a> {
 #[async_trait]
 impl Toolset for AgentTools {
     fn name(&self) -> &str {
-        &self.peer.tool
+        self.peer.tool_name()
     }
 
     fn version(&self) -> u64 {
