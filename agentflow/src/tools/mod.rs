@@ -21,6 +21,7 @@ mod api_request;
 mod api_tool;
 #[cfg(feature = "tool-api")]
 mod body_encoding;
+mod computing;
 mod condition_tool;
 #[cfg(all(feature = "documents", feature = "tool-api"))]
 mod described_tools;
@@ -77,6 +78,7 @@ pub use self::api_description::{ApiAuth, ApiParameter, Paging, ParameterPlace};
 pub use self::api_error::ApiToolError;
 #[cfg(feature = "tool-api")]
 pub use self::api_tool::ApiTool;
+pub use self::computing::{calculate, text};
 pub use self::condition_tool::condition;
 #[cfg(all(feature = "documents", feature = "tool-api"))]
 pub(crate) use self::described_tools::{MOST_BYTES as MOST_DESCRIBED_BYTES, described_tools};
