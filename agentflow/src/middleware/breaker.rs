@@ -1,4 +1,4 @@
-//! `circuit_breaker`: stops calling a model that keeps failing, for a while.
+//! `circuit_breaker`: stops calling a model or a tool that keeps failing, for a while.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -7,8 +7,10 @@ use std::time::Duration;
 use async_trait::async_trait;
 use tokio::time::Instant;
 
-use super::{Flow, Middleware, ModelStep, Recovery};
+use super::rate::Limited;
+use super::{Flow, Middleware, ModelStep, Recovery, ToolStep};
 use crate::error::{Error, Result};
+use crate::message::{ToolResult, ToolStatus};
 use crate::model::{ModelError, ModelErrorKind, ModelInfo, ModelResponse};
 
 /// Leaves a model alone for a while after so many failures in a row; see [`CircuitBreaker`].
@@ -27,10 +29,10 @@ use crate::model::{ModelError, ModelErrorKind, ModelInfo, ModelResponse};
 /// # let _ = runtime;
 /// ```
 pub fn circuit_breaker(failures: u32, rest: Duration) -> CircuitBreaker {
-    CircuitBreaker { failures: failures.max(1), rest, circuits: Mutex::default() }
+    CircuitBreaker { failures: failures.max(1), rest, of: Limited::Models, circuits: Mutex::default() }
 }
 
-/// Refuses calls of a model that keeps failing; made by [`circuit_breaker`].
+/// Refuses calls of a model, or of tools, that keep failing; made by [`circuit_breaker`].
 ///
 /// A refused call fails with [`ModelErrorKind::Overloaded`] and the time that is left, so that retries wait and
 /// fallbacks take over where they stand outside of this. After the rest one call is let through: its success ends the
@@ -40,6 +42,7 @@ pub fn circuit_breaker(failures: u32, rest: Duration) -> CircuitBreaker {
 pub struct CircuitBreaker {
     failures: u32,
     rest: Duration,
+    of: Limited,
     circuits: Mutex<HashMap<(String, String), Circuit>>,
 }
 
@@ -51,10 +54,56 @@ struct Circuit {
 }
 
 impl CircuitBreaker {
-    fn with<T>(&self, info: &ModelInfo, act: impl FnOnce(&mut Circuit) -> T) -> T {
-        let mut circuits = self.circuits.lock().unwrap_or_else(PoisonError::into_inner);
-        act(circuits.entry((info.provider.to_string(), info.model.to_string())).or_default())
+    /// Watches the calls of these tools, each by itself, in place of model calls. A call fails if its tool returns an error,
+    /// panics or takes too long; arguments that do not fit and refusals do not count. A refused call has a result with the
+    /// status [`ToolStatus::Error`] that tells a model how long the tool is left alone.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// use agentflow::Runtime;
+    /// use agentflow::middleware::circuit_breaker;
+    ///
+    /// let runtime = Runtime::builder().with(circuit_breaker(3, Duration::from_secs(60)).tools(["search"])).build();
+    /// # let _ = runtime;
+    /// ```
+    #[must_use]
+    pub fn tools<N: Into<String>>(mut self, names: impl IntoIterator<Item = N>) -> Self {
+        self.of = Limited::tools(names);
+        self
     }
+
+    fn with<T>(&self, key: (String, String), act: impl FnOnce(&mut Circuit) -> T) -> T {
+        let mut circuits = self.circuits.lock().unwrap_or_else(PoisonError::into_inner);
+        act(circuits.entry(key).or_default())
+    }
+
+    /// The time for which no call is made, or `None` if this one is let through.
+    fn left(&self, key: (String, String)) -> Option<Duration> {
+        let now = Instant::now();
+        self.with(key, |circuit| {
+            let until = circuit.open_until?;
+            if until > now {
+                return Some(until - now);
+            }
+            // This call is the one that is let through; another one may follow when it never ends.
+            circuit.open_until = Some(now + self.rest);
+            None
+        })
+    }
+
+    fn failed(&self, key: (String, String)) {
+        self.with(key, |circuit| {
+            circuit.failures = circuit.failures.saturating_add(1);
+            if circuit.failures >= self.failures {
+                circuit.open_until = Some(Instant::now() + self.rest);
+            }
+        });
+    }
+}
+
+fn key(info: &ModelInfo) -> (String, String) {
+    (info.provider.to_string(), info.model.to_string())
 }
 
 #[async_trait]
@@ -64,39 +113,53 @@ impl Middleware for CircuitBreaker {
     }
 
     fn sees_tools(&self) -> bool {
-        false
+        self.of.is_for_tools()
+    }
+
+    async fn before_tool(&self, step: &mut ToolStep) -> Result<Flow<ToolResult>> {
+        let Some(key) = self.of.key_of(step) else { return Ok(Flow::Continue) };
+        let Some(left) = self.left(key) else { return Ok(Flow::Continue) };
+        let name = &step.call().name;
+        let message = format!("`{name}` has failed too often and is left alone for {left:?}; do without it until then");
+        Ok(Flow::Return(step.result(ToolStatus::Error, message)))
+    }
+
+    async fn after_tool(&self, step: &ToolStep, _: &mut ToolResult) -> Result<()> {
+        if let Some(key) = self.of.key_of(step) {
+            self.with(key, |circuit| *circuit = Circuit::default());
+        }
+        Ok(())
+    }
+
+    async fn on_tool_error(&self, step: &ToolStep, result: &ToolResult) -> Result<Flow<ToolResult>> {
+        if let Some(key) = self.of.key_of(step)
+            && matches!(result.status, ToolStatus::Error | ToolStatus::Timeout | ToolStatus::Panicked)
+        {
+            self.failed(key);
+        }
+        Ok(Flow::Continue)
     }
 
     async fn before_model(&self, step: &mut ModelStep) -> Result<Flow<ModelResponse>> {
-        let now = Instant::now();
-        let left = self.with(step.info(), |circuit| {
-            let until = circuit.open_until?;
-            if until > now {
-                return Some(until - now);
-            }
-            // This call is the one that is let through; another one may follow when it never ends.
-            circuit.open_until = Some(now + self.rest);
-            None
-        });
-        let Some(left) = left else { return Ok(Flow::Continue) };
+        if self.of.is_for_tools() {
+            return Ok(Flow::Continue);
+        }
+        let Some(left) = self.left(key(step.info())) else { return Ok(Flow::Continue) };
         let ModelInfo { provider, model } = step.info();
         let message = format!("`{provider}/{model}` has failed too often and is left alone for {left:?}");
         Err(Error::Model(Arc::new(ModelError::new(ModelErrorKind::Overloaded, message).with_retry_after(left))))
     }
 
     async fn after_model(&self, step: &mut ModelStep, _: &mut ModelResponse) -> Result<()> {
-        self.with(step.info(), |circuit| *circuit = Circuit::default());
+        if !self.of.is_for_tools() {
+            self.with(key(step.info()), |circuit| *circuit = Circuit::default());
+        }
         Ok(())
     }
 
     async fn on_model_error(&self, step: &mut ModelStep, error: &ModelError) -> Result<Flow<Recovery>> {
-        if error.kind().is_retryable() {
-            self.with(step.info(), |circuit| {
-                circuit.failures = circuit.failures.saturating_add(1);
-                if circuit.failures >= self.failures {
-                    circuit.open_until = Some(Instant::now() + self.rest);
-                }
-            });
+        if error.kind().is_retryable() && !self.of.is_for_tools() {
+            self.failed(key(step.info()));
         }
         Ok(Flow::Continue)
     }

@@ -1,14 +1,16 @@
-//! `rate_limit`: keeps the requests and tokens of a model below its provider's limits. It waits and never fails.
+//! `rate_limit`: keeps the requests and tokens of a model, or the calls of a tool, below the limits of its service. It waits
+//! and never fails.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use tokio::time::Instant;
 
-use super::{Flow, Middleware, ModelStep};
+use super::{Flow, Middleware, ModelStep, ToolStep};
 use crate::error::Result;
+use crate::message::ToolResult;
 use crate::model::{ModelInfo, ModelResponse};
 
 /// Lets each model have at most so many requests in any stretch of time; see [`RateLimit`].
@@ -24,19 +26,46 @@ use crate::model::{ModelInfo, ModelResponse};
 /// # let _ = runtime;
 /// ```
 pub fn rate_limit(requests: u32, interval: Duration) -> RateLimit {
-    RateLimit { requests: requests.max(1), tokens: None, interval, windows: Mutex::default() }
+    RateLimit { requests: requests.max(1), tokens: None, interval, of: Limited::Models, windows: Mutex::default() }
 }
 
-/// Waits before a model call until the model may have it; made by [`rate_limit`].
+/// Waits before a model call until the model may have it, or before the calls of tools; made by [`rate_limit`].
 ///
-/// All runs that share it share the limit, each model has its own. Cancelling a run ends its wait. Tokens are known
-/// when an answer is there, so those of calls in progress do not count yet.
+/// All runs that share it share the limit, each model and each tool has its own. Cancelling a run ends its wait. Tokens are
+/// known when an answer is there, so those of calls in progress do not count yet.
 #[derive(Debug)]
 pub struct RateLimit {
     requests: u32,
     tokens: Option<u64>,
     interval: Duration,
+    of: Limited,
     windows: Mutex<HashMap<(String, String), Window>>,
+}
+
+/// The calls that a limit is for.
+#[derive(Debug)]
+pub(super) enum Limited {
+    Models,
+    /// Tools by their names, as a program or a model has them.
+    Tools(BTreeSet<String>),
+}
+
+impl Limited {
+    pub(super) fn tools<N: Into<String>>(names: impl IntoIterator<Item = N>) -> Self {
+        Self::Tools(names.into_iter().map(Into::into).collect())
+    }
+
+    pub(super) fn is_for_tools(&self) -> bool {
+        matches!(self, Self::Tools(_))
+    }
+
+    /// The key of the tool of a call, if the limit is for it.
+    pub(super) fn key_of(&self, step: &ToolStep) -> Option<(String, String)> {
+        let Self::Tools(names) = self else { return None };
+        let name = step.definition().map_or(&*step.call().name, |definition| definition.catalogue_name());
+        let is_named = names.contains(name) || names.contains(&step.call().name);
+        is_named.then(|| ("tool".to_owned(), name.to_owned()))
+    }
 }
 
 #[derive(Debug, Default)]
@@ -55,15 +84,34 @@ impl RateLimit {
         self
     }
 
+    /// Limits the calls of these tools, each by itself, in place of model calls. A tool that is not `async` cannot wait in a
+    /// step of a workflow: such a call fails. Tokens do not count.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// use agentflow::Runtime;
+    /// use agentflow::middleware::rate_limit;
+    ///
+    /// let second = Duration::from_secs(1);
+    /// let runtime = Runtime::builder().with(rate_limit(5, second).tools(["search", "mcp.maps.route"])).build();
+    /// # let _ = runtime;
+    /// ```
+    #[must_use]
+    pub fn tools<N: Into<String>>(mut self, names: impl IntoIterator<Item = N>) -> Self {
+        self.of = Limited::tools(names);
+        self
+    }
+
     fn windows(&self) -> MutexGuard<'_, HashMap<(String, String), Window>> {
         self.windows.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Takes a place, or says when to ask again.
-    fn take(&self, info: &ModelInfo) -> Option<Instant> {
+    fn take(&self, key: (String, String)) -> Option<Instant> {
         let now = Instant::now();
         let mut windows = self.windows();
-        let window = windows.entry(key(info)).or_default();
+        let window = windows.entry(key).or_default();
         let over = |at: Instant| now.duration_since(at) >= self.interval;
         while window.requests.front().is_some_and(|at| over(*at)) {
             window.requests.pop_front();
@@ -94,11 +142,22 @@ impl Middleware for RateLimit {
     }
 
     fn sees_tools(&self) -> bool {
-        false
+        self.of.is_for_tools()
+    }
+
+    async fn before_tool(&self, step: &mut ToolStep) -> Result<Flow<ToolResult>> {
+        let Some(key) = self.of.key_of(step) else { return Ok(Flow::Continue) };
+        while let Some(until) = self.take(key.clone()) {
+            tokio::time::sleep_until(until).await;
+        }
+        Ok(Flow::Continue)
     }
 
     async fn before_model(&self, step: &mut ModelStep) -> Result<Flow<ModelResponse>> {
-        while let Some(until) = self.take(step.info()) {
+        if self.of.is_for_tools() {
+            return Ok(Flow::Continue);
+        }
+        while let Some(until) = self.take(key(step.info())) {
             tokio::time::sleep_until(until).await;
         }
         Ok(Flow::Continue)
@@ -106,7 +165,7 @@ impl Middleware for RateLimit {
 
     async fn after_model(&self, step: &mut ModelStep, response: &mut ModelResponse) -> Result<()> {
         let tokens = response.usage.total_tokens();
-        if self.tokens.is_some() && tokens > 0 {
+        if self.tokens.is_some() && tokens > 0 && !self.of.is_for_tools() {
             self.windows().entry(key(step.info())).or_default().tokens.push_back((Instant::now(), tokens));
         }
         Ok(())
