@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
 use super::catalogue::Given;
@@ -11,6 +11,7 @@ use super::given_documents::{Unread, with_documents};
 use super::given_now::GivenNow;
 use crate::agent::AgentModels;
 use crate::document::{Document, DocumentError, included};
+use crate::error::Result;
 use crate::run::Host;
 
 /// Documents by the names of their files.
@@ -23,7 +24,7 @@ pub(super) type Stamps = Vec<Option<Vec<(PathBuf, u64, Option<SystemTime>)>>>;
 #[derive(Default)]
 pub(super) struct DocumentsOfRuntime {
     /// What the program gave beside documents.
-    program: Given,
+    program: Mutex<Given>,
     given: Vec<Document>,
     /// What the command line read that has problems.
     unread: Vec<Unread>,
@@ -44,7 +45,7 @@ pub(super) struct Loaded {
 
 impl DocumentsOfRuntime {
     pub(super) fn new(program: Given, given: Vec<Document>, folders: Vec<PathBuf>) -> Self {
-        Self { program, given, folders, ..Self::default() }
+        Self { program: Mutex::new(program), given, folders, ..Self::default() }
     }
 
     /// A copy of what a host has.
@@ -53,7 +54,7 @@ impl DocumentsOfRuntime {
         let Some(of) = host.part::<Self>() else { return Self::default() };
         let loaded = Mutex::new(of.loaded());
         let unread = of.unread.clone();
-        Self { loaded, unread, ..Self::new(of.program.clone(), of.given.clone(), of.folders.clone()) }
+        Self { loaded, unread, ..Self::new(of.program().clone(), of.given.clone(), of.folders.clone()) }
     }
 
     /// With these documents, too, and those that could not be read.
@@ -100,8 +101,21 @@ impl DocumentsOfRuntime {
         with_documents(self.program_anew(), documents, models)
     }
 
+    fn program(&self) -> MutexGuard<'_, Given> {
+        self.program.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Changes the program's part, or leaves it unchanged after an error.
+    pub(super) fn change_program(&self, change: impl FnOnce(&mut Given) -> Result<()>) -> Result<()> {
+        let mut program = self.program();
+        let mut changed = program.clone();
+        change(&mut changed)?;
+        *program = changed;
+        Ok(())
+    }
+
     fn program_anew(&self) -> Given {
-        let mut program = self.program.clone();
+        let mut program = self.program().clone();
         program.graphs.iter_mut().for_each(|(graph, _)| *graph = graph.unread());
         program
     }

@@ -10,6 +10,7 @@ use futures_util::future::join_all;
 use tokio::time::Instant;
 
 use super::Runtime;
+use super::catalogue::given;
 use crate::event::{EventKind, EventSink, RunId};
 use crate::run::RunShared;
 
@@ -121,6 +122,11 @@ impl Runtime {
         factories.sessions.close_idle(None);
         if tokio::time::timeout(GRACE, factories.closings.until_closed()).await.is_err() {
             tracing::warn!("resources of runs or sessions are still being closed");
+        }
+        let toolsets = given(self.host(), |given| &given.toolsets);
+        let released = join_all(toolsets.iter().map(|(toolset, _)| toolset.cleanup()));
+        if tokio::time::timeout(GRACE, released).await.is_err() {
+            tracing::warn!("toolsets are still being released");
         }
         let mut drained = Drained::default();
         for (run, shared) in runs {

@@ -5,6 +5,7 @@ use std::ops::Deref;
 use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
 use super::catalogue::Given;
+use crate::error::Result;
 use crate::run::Host;
 
 /// What a host was given; shared by all that is made of the host.
@@ -32,6 +33,15 @@ impl GivenNow {
 
     fn now(&self) -> Arc<Given> {
         Arc::clone(&self.given.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Changes the list from now on, or leaves it unchanged after an error.
+    pub(super) fn change(&self, change: impl FnOnce(&mut Given) -> Result<()>) -> Result<()> {
+        let mut now = self.given.write().unwrap_or_else(PoisonError::into_inner);
+        let mut given = Given::clone(&now);
+        change(&mut given)?;
+        *now = Arc::new(given);
+        Ok(())
     }
 
     /// What is known from now on.

@@ -4,6 +4,7 @@
 //! It is the only room that knows both agents and workflows. A runtime is an owned value: two in one program share
 //! nothing. Only the default one is shared by the whole process.
 
+mod added_tools;
 mod agents;
 mod attempts;
 mod boot;
@@ -111,7 +112,8 @@ use crate::store::{Store, StoreError};
 /// | look at sessions, continue them elsewhere, remove them | [`sessions`](Self::sessions), [`session_history`](Self::session_history), [`export_session`](Self::export_session), [`delete_session`](Self::delete_session) |
 /// | see and change what is remembered of a user | [`memory_of`](Self::memory_of), [`remember_session`](Self::remember_session) |
 /// | remove runs that have ended | [`delete`](Self::delete), [`purge`](Self::purge) |
-/// | see what is known by name | [`catalogue`](Self::catalogue), [`tool`](Self::tool), [`workflow_graph`](Self::workflow_graph), [`agent_outline`](Self::agent_outline) |
+/// | see what is known by name | [`catalogue`](Self::catalogue), [`tool`](Self::tool), [`tools_with_scopes`](Self::tools_with_scopes), [`workflow_graph`](Self::workflow_graph), [`agent_outline`](Self::agent_outline) |
+/// | add tools while it is used | [`add_tools`](Self::add_tools) |
 /// | see what a run would do | [`dry_run`](Self::dry_run) |
 /// | look at runs | [`runs`](Self::runs), [`inspect`](Self::inspect), [`journal`](Self::journal) |
 /// | call an `#[agent]` or `#[workflow]` function | [`context`](Self::context) |

@@ -73,6 +73,20 @@ pub trait Toolset: Send + Sync {
     /// The name: parts of letters, digits, `_` and `-`, with dots between them. The same at every call.
     fn name(&self) -> &str;
 
+    /// Prepares the place of the tools, such as a connection: called once, before the tools are asked for the first time, and
+    /// again after it failed or after [`cleanup`](Self::cleanup). Dropping the future stops it. Default: nothing to prepare.
+    ///
+    /// # Errors
+    /// An error of the place of the tools, with which the fetch of the tools fails.
+    async fn initialize(&self) -> Result<(), Box<dyn StdError + Send + Sync>> {
+        Ok(())
+    }
+
+    /// Releases the resources of [`initialize`](Self::initialize). [`Runtime::drain`](crate::Runtime::drain) calls it for the
+    /// toolsets of the runtime when no run is executed any more, [`ToolsetRef::cleanup`] for any other. Default: nothing to
+    /// release.
+    async fn cleanup(&self) {}
+
     /// All tools that there are now, by names of their own; one whose name is empty has the name of the toolset. Asked for when an agent or a catalogue first needs them,
     /// and again when [`version`](Self::version) is another one than before. Dropping the future stops the fetch.
     ///
@@ -109,6 +123,8 @@ struct Kept {
     fetched: RwLock<Option<Fetched>>,
     /// `true` if the last fetch failed.
     has_failed: AtomicBool,
+    /// `true` once the toolset is prepared.
+    is_ready: AtomicBool,
 }
 
 type Fetch = BoxFuture<'static, Result<Arc<[ToolRef]>>>;
@@ -129,6 +145,7 @@ impl ToolsetRef {
             fetch: Mutex::default(),
             fetched: RwLock::default(),
             has_failed: AtomicBool::new(false),
+            is_ready: AtomicBool::new(false),
         }))
     }
 
@@ -206,6 +223,22 @@ impl ToolsetRef {
         }
     }
 
+    /// Calls [`Toolset::cleanup`], if the toolset was used, and forgets its tools: the next use prepares and fetches them again. It takes 30 seconds at most. A call that is running is not waited for.
+    pub async fn cleanup(&self) {
+        if !self.0.is_ready.swap(false, Ordering::SeqCst) {
+            return;
+        }
+        *self.0.fetched.write().unwrap_or_else(PoisonError::into_inner) = None;
+        let released = AssertUnwindSafe(self.0.toolset.cleanup()).catch_unwind();
+        match tokio::time::timeout(LONGEST_FETCH, released).await {
+            Ok(Ok(())) => {}
+            Ok(Err(panic)) => {
+                tracing::warn!(toolset = %self.0.name, panic = %panic_text(&*panic), "releasing a toolset panicked");
+            }
+            Err(_) => tracing::warn!(toolset = %self.0.name, "releasing a toolset took too long"),
+        }
+    }
+
     fn fetched(&self) -> Option<Fetched> {
         self.0.fetched.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -246,7 +279,14 @@ impl ToolsetRef {
                 "its name must be of letters, digits, `_` and `-`, with dots between its parts".to_owned(),
             ));
         }
-        let tools = tokio::time::timeout(LONGEST_FETCH, toolset.tools())
+        let prepared = async {
+            if !self.0.is_ready.load(Ordering::SeqCst) {
+                toolset.initialize().await?;
+                self.0.is_ready.store(true, Ordering::SeqCst);
+            }
+            toolset.tools().await
+        };
+        let tools = tokio::time::timeout(LONGEST_FETCH, prepared)
             .await
             .map_err(|_| failed(format!("nothing came within {LONGEST_FETCH:?}")))?
             .map_err(|error| failed(error.to_string()))?;

@@ -16,6 +16,7 @@ mod a2a_scripted;
 mod a2a_served;
 mod a2a_shares;
 mod a2a_teams;
+mod added_tools;
 mod api_tools;
 mod as_tools;
 mod behind_a_function;
