@@ -17,7 +17,10 @@ use crate::time::milliseconds;
 use crate::wire::WireCache;
 
 /// Everything about a tool but its body.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+///
+/// Its JSON has `required_permissions`, which are the scopes of the policy, and `supports_streaming` beside the fields below.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(from = "ReadDefinition")]
 #[non_exhaustive]
 #[doc(alias = "ToolSpec")]
 pub struct ToolDefinition {
@@ -25,30 +28,85 @@ pub struct ToolDefinition {
     /// `files.read`, is what a program knows the tool by, and the model gets a wire name.
     pub name: Arc<str>,
     /// What it does, for the model.
-    #[serde(default)]
     pub description: Arc<str>,
-    /// JSON Schema (2020-12) of the arguments; always an object schema.
-    #[serde(rename = "parameters_schema", alias = "parameters")]
+    /// JSON Schema (2020-12) of the arguments; always an object schema. Its name in JSON is `parameters_schema`.
+    #[doc(alias = "parameters_schema")]
     pub parameters: Value,
+    /// `true` if a call may report its progress while it runs, as [`Context::emit`](crate::Context::emit) does.
+    pub supports_streaming: bool,
     /// How the runtime treats it.
-    #[serde(default)]
     pub policy: ToolPolicy,
     /// Where it was written.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<SourceLocation>,
     /// The check of arguments against `parameters`, made when it is first needed.
     #[cfg(feature = "dynamic")]
-    #[serde(skip)]
     arguments: ArgumentsCheck,
     /// What identifies its version, by aspects.
-    #[serde(skip)]
     pub(crate) aspects: Aspects,
     /// The name that a program knows it by, where `name` is the wire name of that.
-    #[serde(skip)]
     in_catalogue: Option<Arc<str>>,
     /// The description for others than the models of this program, if it is another one.
-    #[serde(skip)]
     pub(crate) public_description: Option<Arc<str>>,
+}
+
+/// The JSON form that is written.
+#[derive(Serialize)]
+struct WrittenDefinition<'a> {
+    name: &'a str,
+    description: &'a str,
+    parameters_schema: &'a Value,
+    supports_streaming: bool,
+    required_permissions: &'a [Arc<str>],
+    policy: &'a ToolPolicy,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    source: Option<&'a SourceLocation>,
+}
+
+/// The JSON form that is read: only the name and the schema are needed.
+#[derive(Deserialize)]
+struct ReadDefinition {
+    name: Arc<str>,
+    #[serde(default)]
+    description: Arc<str>,
+    #[serde(rename = "parameters_schema", alias = "parameters")]
+    parameters: Value,
+    #[serde(default)]
+    supports_streaming: bool,
+    #[serde(default)]
+    required_permissions: Vec<Arc<str>>,
+    #[serde(default)]
+    policy: ToolPolicy,
+    #[serde(default)]
+    source: Option<SourceLocation>,
+}
+
+impl Serialize for ToolDefinition {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        WrittenDefinition {
+            name: &self.name,
+            description: &self.description,
+            parameters_schema: &self.parameters,
+            supports_streaming: self.supports_streaming,
+            required_permissions: &self.policy.scopes,
+            policy: &self.policy,
+            source: self.source.as_ref(),
+        }
+        .serialize(serializer)
+    }
+}
+
+impl From<ReadDefinition> for ToolDefinition {
+    fn from(read: ReadDefinition) -> Self {
+        let mut definition = Self::new(read.name, read.description, read.parameters).policy(read.policy);
+        definition.supports_streaming = read.supports_streaming;
+        definition.source = read.source;
+        for scope in read.required_permissions {
+            if !definition.policy.scopes.contains(&scope) {
+                definition.policy.scopes.push(scope);
+            }
+        }
+        definition
+    }
 }
 
 impl ToolDefinition {
@@ -61,6 +119,7 @@ impl ToolDefinition {
             name: name.into(),
             description: description.into(),
             parameters,
+            supports_streaming: false,
             policy: ToolPolicy::default(),
             source: None,
             #[cfg(feature = "dynamic")]
@@ -75,6 +134,13 @@ impl ToolDefinition {
     #[must_use]
     pub fn policy(mut self, policy: ToolPolicy) -> Self {
         self.policy = policy;
+        self
+    }
+
+    /// Declares that a call may report its progress while it runs.
+    #[must_use]
+    pub fn streaming(mut self) -> Self {
+        self.supports_streaming = true;
         self
     }
 
@@ -433,6 +499,24 @@ impl<D: Into<Arc<ToolDefinition>>> FromIterator<D> for ToolManifest {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_json_of_a_definition_has_the_permissions_and_whether_it_streams() {
+        let policy = ToolPolicy::default().scopes(["network"]);
+        let definition = ToolDefinition::new("fetch", "Fetch.", json!({"type": "object"})).policy(policy).streaming();
+        let written = json!(definition);
+        assert_eq!(written["required_permissions"], json!(["network"]));
+        assert_eq!(written["supports_streaming"], true);
+        assert_eq!(written["parameters_schema"], json!({"type": "object"}));
+        assert_eq!(serde_json::from_value::<ToolDefinition>(written).unwrap(), definition);
+
+        // Other programs write the permissions without a policy, and earlier releases the policy without permissions.
+        let of_others = json!({"name": "fetch", "parameters": {}, "required_permissions": ["network"]});
+        let read: ToolDefinition = serde_json::from_value(of_others).unwrap();
+        assert_eq!((read.supports_streaming, &*read.policy.scopes), (false, &["network".into()][..]));
+        let earlier = json!({"name": "fetch", "parameters": {}, "policy": {"scopes": ["network"]}});
+        assert_eq!(serde_json::from_value::<ToolDefinition>(earlier).unwrap(), read);
+    }
 
     #[test]
     fn the_hashed_form_is_that_of_earlier_versions() {

@@ -145,6 +145,13 @@ const FUNCTION: &[OptionSpec] = &[
         default: "none",
         meaning: "the `#[tool]` function that undoes a call: the same parameters, then `output`, which the call returned",
     },
+    OptionSpec {
+        name: "streaming",
+        form: Form::Flag,
+        example: "streaming",
+        default: "off",
+        meaning: "calls may report their progress with [`Context::emit`]; `supports_streaming` of the definition",
+    },
     CRATE,
 ];
 

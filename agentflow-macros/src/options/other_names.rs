@@ -34,6 +34,7 @@ const OPTIONS: &[(&str, &[&str])] = &[
     ("effects", &["pure", "read_only", "readonly", "side_effects"]),
     ("concurrency", &["concurrency_limit", "max_concurrency", "max_parallel", "parallel", "parallelism", "workers"]),
     ("max_output", &["max_output_bytes", "output_limit"]),
+    ("streaming", &["stream", "streams", "supports_streaming"]),
     ("compensate", &["compensation", "rollback", "undo"]),
     ("max_steps", &["max_iterations", "max_rounds", "max_turns", "turns"]),
     ("name", &["id", "title"]),

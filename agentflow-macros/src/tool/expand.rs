@@ -378,6 +378,9 @@ fn options(options: &ToolOptions, sync: bool, private: &TokenStream) -> TokenStr
         let undo = paths::item(path, private, &quote!(tool()));
         fields.push(quote!(compensate: #private::Some(|| #undo)));
     }
+    if options.streaming {
+        fields.push(quote!(streaming: true));
+    }
     if fields.is_empty() {
         return quote!(#private::Options::DEFAULT);
     }

@@ -28,6 +28,7 @@ pub(super) struct ToolOptions {
     pub(super) max_output: Option<LitInt>,
     pub(super) concurrency: Option<LitInt>,
     pub(super) compensate: Option<Path>,
+    pub(super) streaming: bool,
     krate: Option<Path>,
 }
 
@@ -63,6 +64,7 @@ pub(super) fn options(tokens: TokenStream, errors: &mut Errors) -> ToolOptions {
             ("concurrency", Value::Number(number)) => options.concurrency = at_least_one(number, errors),
             ("idempotent", _) => options.idempotent = true,
             ("approve", _) => options.approve = true,
+            ("streaming", _) => options.streaming = true,
             ("blocking", _) => options.blocking = Some(given.name.span()),
             ("scopes", Value::Names(scopes)) => options.scopes = distinct(scopes, errors),
             ("compensate", Value::Path(path)) => options.compensate = not_generic(path, errors),

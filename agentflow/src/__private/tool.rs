@@ -65,6 +65,7 @@ pub struct Options {
     pub max_output: usize,
     pub concurrency: Option<u32>,
     pub compensate: Option<fn() -> &'static LinkedTool>,
+    pub streaming: bool,
 }
 
 impl Options {
@@ -82,6 +83,7 @@ impl Options {
         max_output: ToolPolicy::MAX_OUTPUT,
         concurrency: None,
         compensate: None,
+        streaming: false,
     };
 }
 
@@ -165,6 +167,7 @@ impl LinkedTool {
         let parameters = parameters_schema(self.parameters);
         let mut definition = ToolDefinition::new(self.name, self.description, parameters).policy(policy);
         definition.source = Some(SourceLocation::new(self.file, self.line));
+        definition.supports_streaming = self.options.streaming;
         definition
     }
 }

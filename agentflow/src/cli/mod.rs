@@ -21,7 +21,7 @@
 //!
 //! - `tools list [--json]`, `tools show NAME [--json]`: the tools, linked, given to the runtime or of its toolsets,
 //!   ordered by name, each with where it comes from; in JSON an object is `{"kind", "name", "wire_name", "description",
-//!   "origin", "parameters_schema", "policy"}`.
+//!   "origin", "parameters_schema", "required_permissions", "supports_streaming", "policy"}`.
 //! - `tools call NAME [--input JSON] [--grant A,B] [--events jsonl]`: calls one, with its time-out, its checks and everything
 //!   else that its policy says, and prints its answer, or with `--events` the events of the call.
 //! - `agents list [--json]`, `agents show NAME [--json] [--format mermaid|dot|dry-run]`: the same of agents,

@@ -160,14 +160,16 @@ fn head(entry: &CatalogueEntry) -> Result<(), Stop> {
     ))
 }
 
-/// An entry; the schema of a tool has the name that it has in a tool's definition.
+/// An entry; a tool has the fields of its definition.
 fn as_json(entry: &CatalogueEntry) -> Value {
     let mut json = json!(entry);
-    if let Some(fields) = json.as_object_mut().filter(|_| entry.kind == EntryKind::Tool)
-        && let Some(schema) = fields.remove("input")
-    {
+    let Some(fields) = json.as_object_mut().filter(|_| entry.kind == EntryKind::Tool) else { return json };
+    if let Some(schema) = fields.remove("input") {
         fields.insert("parameters_schema".to_owned(), schema);
     }
+    let scopes = entry.policy.as_ref().map(|policy| &*policy.scopes).unwrap_or_default();
+    fields.insert("required_permissions".to_owned(), json!(scopes));
+    fields.insert("supports_streaming".to_owned(), json!(entry.supports_streaming));
     json
 }
 

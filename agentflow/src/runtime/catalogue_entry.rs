@@ -85,6 +85,9 @@ pub struct CatalogueEntry {
     /// How a tool is treated; `None` for everything else.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub policy: Option<ToolPolicy>,
+    /// `true` for a tool whose calls may report their progress while they run.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub supports_streaming: bool,
     /// Parts of a tool's input schema that this program cannot check, a sentence each: a regular expression with lookahead, a
     /// reference that leads nowhere. Arguments that break only these reach the tool.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -102,6 +105,7 @@ impl CatalogueEntry {
             input: None,
             output: None,
             policy: None,
+            supports_streaming: false,
             unchecked: Vec::new(),
         }
     }

@@ -136,6 +136,7 @@ impl Runtime {
             entry.input = Some(definition.parameters.clone());
             entry.output = tool.output_schema();
             entry.policy = Some(definition.policy.clone());
+            entry.supports_streaming = definition.supports_streaming;
             #[cfg(feature = "dynamic")]
             if tool.written().is_none()
                 && let Ok(check) = definition.arguments_check()

@@ -134,7 +134,7 @@ impl FnTool {
         F: Fn(Context, A) -> S + Send + Sync + 'static,
         S: Stream<Item = Result<P, E>> + Send + 'static,
     {
-        Self::new(name, description, move |cx: Context, arguments: A| {
+        let mut tool = Self::new(name, description, move |cx: Context, arguments: A| {
             let pieces = body(cx.clone(), arguments);
             async move {
                 let mut pieces = pin!(pieces);
@@ -150,7 +150,9 @@ impl FnTool {
                 }
                 Ok(whole)
             }
-        })
+        });
+        Arc::make_mut(&mut tool.definition).supports_streaming = true;
+        tool
     }
 
     /// With a definition that fits the type of the arguments; `is_typed` says that the type checks them.

@@ -172,6 +172,8 @@ fn tools_are_listed_as_json() {
     assert_eq!(tools[0]["name"], "add");
     assert_eq!(tools[0]["parameters_schema"]["required"], json!(["a", "b"]));
     assert_eq!(tools[5]["policy"]["scopes"], json!(["admin"]));
+    assert_eq!(tools[5]["required_permissions"], json!(["admin"]));
+    assert_eq!((&tools[0]["required_permissions"], &tools[0]["supports_streaming"]), (&json!([]), &json!(false)));
     assert_eq!((&tools[5]["wire_name"], &tools[5]["origin"]["from"]), (&json!("forget"), &json!("linked")));
 }
 
