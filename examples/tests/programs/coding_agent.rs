@@ -10,13 +10,15 @@ fn it_repairs_the_folder_and_reaches_nothing_else() {
     assert!(output.status.success(), "{output:?}");
     let said = String::from_utf8(output.stdout).unwrap();
     let answers: Vec<&str> = said.lines().filter(|line| line.starts_with("  ")).collect();
-    assert_eq!(answers.len(), 7, "{said}");
-    assert!(answers[1].contains(r#""status":1,"output":"failed: 2 + 3 is -1\n""#), "{said}");
-    assert!(answers[2].contains("`../secret` leads out of the storage"), "{said}");
-    assert!(answers[3].contains("`tests/all.sh` may not be written; files may be written below `src` alone"), "{said}");
-    assert!(answers[4].contains("there is no program `rm`"), "{said}");
-    assert!(answers[2..5].iter().all(|line| !line.starts_with("  success")), "{said}");
-    assert!(answers[6].contains(r#""status":0,"output":"ok: 2 + 3\n""#), "{said}");
+    assert_eq!(answers.len(), 9, "{said}");
+    assert!(answers[0].contains(r#"["src/sum.sh","tests/all.sh"]"#), "{said}");
+    assert!(answers[2].contains(r#""output":"failed: 2 + 3 is -1\n""#), "{said}");
+    assert!(answers[3].contains("`../secret` leads out of the storage"), "{said}");
+    assert!(answers[4].contains("`tests/all.sh` may not be written; files may be written below `src` alone"), "{said}");
+    assert!(answers[5].contains("`$1 * $2` is not in `src/sum.sh` exactly once"), "{said}");
+    assert!(answers[3..6].iter().all(|line| !line.starts_with("  success")), "{said}");
+    assert!(answers[7].contains(r#""output":"ok: 2 + 3\n""#), "{said}");
+    assert!(answers[8].contains("src/sum.sh: 1 removed, 1 added"), "{said}");
     assert!(said.contains("the tests pass."), "{said}");
     // Two runs of the tests; the call of a program that nobody named kept nothing.
     assert!(said.contains("kept: tests.json (version 2, application/json"), "{said}");

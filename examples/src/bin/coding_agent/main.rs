@@ -1,10 +1,10 @@
-//! An agent that repairs a program in a folder: it reads the files, writes one, runs the tests and keeps what they wrote as an
-//! artifact. It can do nothing else: it reaches the files of the folder through `storage_*`, and the one program that is named.
-//! That is not a sandbox: what it writes below `src` runs, when the tests run it, with the rights of this process. For code of a
-//! model that you do not trust, run the program in a container, or as another user.
+//! An agent that repairs a program in a folder with five tools: `read_repo_structure`, `read_files`, `apply_patch`, `run_tests`,
+//! whose output is kept as an artifact, and `summarize_diff`. The tools reach the files of the folder and one program. That is
+//! not a sandbox: the files below `src` run, when the tests run them, with the rights of this process. For code of a model that
+//! you do not trust, run the program in a container, or as another user.
 //!
 //! `coding_agent` works offline, in a temporary folder: the model is scripted. On its way it tries three things that are
-//! refused: a file outside of the folder, a file that it may read but not write, and a program that nobody named. It prints each
+//! refused: a file outside of the folder, a file that it may read but not write, and a patch that does not fit. It prints each
 //! call with the answer, then the artifacts.
 
 mod stand_in;
@@ -22,8 +22,8 @@ use futures_util::StreamExt;
 /// The program of the folder, with a mistake.
 const SUM: &str = "sum() { echo $(($1 - $2)); }\n";
 /// Its tests. The agent may read them.
-const TESTS: &str =
-    ". src/sum.sh\n[ \"$(sum 2 3)\" = 5 ] && echo 'ok: 2 + 3' || { echo \"failed: 2 + 3 is $(sum 2 3)\"; exit 1; }\n";
+const TESTS: &str = ". src/sum.sh\ncase 'sum of 2 and 3' in *\"$1\"*) ;; *) exit 0 ;; esac\n\
+    [ \"$(sum 2 3)\" = 5 ] && echo 'ok: 2 + 3' || { echo \"failed: 2 + 3 is $(sum 2 3)\"; exit 1; }\n";
 
 /// A folder with something to repair.
 fn prepare(folder: &Path) -> std::io::Result<()> {
@@ -38,11 +38,18 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let folder = tempfile::tempdir()?;
     prepare(folder.path())?;
 
-    let runtime = Runtime::builder().store(MemoryStore::new()).build();
+    let repository = tools::Repository::open(folder.path()).await?;
+    let runtime = Runtime::builder().store(MemoryStore::new()).resource(repository).build();
     let agent = Agent::new(stand_in::model())
         .name("coder")
         .instruct("Make the tests pass. Sum up in one sentence what you changed.")
-        .tools(tools::of(folder.path())?)
+        .tools(tools![
+            tools::read_repo_structure,
+            tools::read_files,
+            tools::apply_patch,
+            tools::run_tests,
+            tools::summarize_diff
+        ])
         .runtime(&runtime);
     let run = agent.start("The tests of this folder fail.")?;
     let mut events = run.events();

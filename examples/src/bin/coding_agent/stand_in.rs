@@ -4,20 +4,25 @@ use agentflow::serde_json::{Value, json};
 use agentflow_testing::{ScriptedModel, Turn};
 
 pub(crate) fn model() -> ScriptedModel {
-    let test = || Turn::call("run_program", json!({"program": "test", "arguments": []}));
-    let write = |path: &str, content: &str| Turn::call("storage_write", json!({"path": path, "content": content}));
+    let test = || Turn::call("run_tests", json!({"pattern": "sum"}));
+    let patch = |path: &str, find: &str, replace: &str| {
+        Turn::call("apply_patch", json!({"changes": [{"path": path, "find": find, "replace": replace}]}))
+    };
     ScriptedModel::new([
-        Turn::call("storage_read", json!({"path": "src/sum.sh"})),
+        Turn::call("read_repo_structure", json!({})),
+        Turn::call("read_files", json!({"targets": ["src/sum.sh"]})),
         test(),
         // What is refused.
-        Turn::call("storage_read", json!({"path": "../secret"})),
-        write("tests/all.sh", "exit 0\n"),
-        Turn::call("run_program", json!({"program": "rm", "arguments": ["-r", "."]})),
+        Turn::call("read_files", json!({"targets": ["../secret"]})),
+        patch("tests/all.sh", "exit 1", "exit 0"),
+        patch("src/sum.sh", "$1 * $2", "$1 + $2"),
         // What repairs it.
-        write("src/sum.sh", "sum() { echo $(($1 + $2)); }\n"),
+        patch("src/sum.sh", "$1 - $2", "$1 + $2"),
         test(),
+        Turn::call("summarize_diff", json!({})),
         Turn::with(|request| {
-            let last = request.messages.last().and_then(|message| message.results().next().cloned());
+            let answers = request.messages.messages().iter().flat_map(|message| message.results());
+            let last = answers.filter(|answer| answer.name == "run_tests").last().cloned();
             let answer: Value =
                 last.and_then(|last| agentflow::serde_json::from_str(&last.output).ok()).unwrap_or_default();
             let passed = if answer["status"] == 0 { "pass" } else { "still fail" };
