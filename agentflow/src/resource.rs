@@ -13,7 +13,8 @@ use crate::text::nearest;
 /// A resource nobody provided is an error when the agent is built, or when a run begins. The nearest one counts: that of
 /// the run's request, of the agent, of the run, of the runtime. A trait object, `Inject<dyn Db>`, is provided as an
 /// `Arc<dyn Db>`; what many tools change stands in a `Mutex`, `Inject<Mutex<T>>`. A step of a workflow gets one with
-/// [`Context::inject`](crate::Context::inject).
+/// [`Context::inject`](crate::Context::inject): `order_state(cx.inject()?, 7)`. Where the argument is left out, the compiler
+/// reports E0061, "argument #1 of type `Inject<..>` is missing", without this remedy.
 ///
 /// ```
 /// use agentflow::prelude::*;
