@@ -184,12 +184,16 @@ pub struct ToolResult {
     /// What the tool gave beside its JSON; boxed, since most answers have nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub content: Option<Box<ToolContent>>,
+    /// Size of the tool's answer in bytes, if `output` is only its beginning. [`output_size`](Self::output_size) covers both.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub whole_bytes: Option<u64>,
 }
 
 impl ToolResult {
     /// The answer to a call: JSON text when it succeeded, otherwise a sentence for the model.
     pub fn new(call: &ToolCall, status: ToolStatus, output: impl Into<String>) -> Self {
-        Self { call_id: call.id.clone(), name: call.name.clone(), status, output: output.into(), content: None }
+        let (call_id, name) = (call.id.clone(), call.name.clone());
+        Self { call_id, name, status, output: output.into(), content: None, whole_bytes: None }
     }
 }
 

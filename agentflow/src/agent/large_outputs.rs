@@ -120,6 +120,7 @@ impl LargeOutputs {
                     ),
                 })
                 .to_string();
+                moved.whole_bytes = Some(u64::try_from(bytes).unwrap_or(u64::MAX));
                 if let Some(content) = &mut moved.content {
                     content.text = None;
                 }

@@ -560,7 +560,7 @@ fn surplus(call: &ToolCall, calls: usize, limit: usize) -> ToolResult {
 
 /// The result of a call that got none from its tool.
 pub(crate) fn closed(call: &ToolCall, status: ToolStatus, output: &str) -> ToolResult {
-    ToolResult { call_id: call.id.clone(), name: call.name.clone(), status, output: output.to_owned(), content: None }
+    ToolResult::new(call, status, output)
 }
 
 impl Conversation {

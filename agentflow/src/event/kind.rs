@@ -399,6 +399,15 @@ impl EventKind {
         }
     }
 
+    /// Returns the size of the output in bytes, for the end of a tool call and of a node.
+    pub fn output_size(&self) -> Option<u64> {
+        match self {
+            Self::ToolCompleted { result, .. } | Self::ToolFailed { result, .. } => Some(result.output_size()),
+            Self::NodeCompleted { output, .. } => u64::try_from(output.as_str().len()).ok(),
+            _ => None,
+        }
+    }
+
     /// What a step saved whose outcome this is.
     pub(crate) fn saved(&self) -> Option<&Arc<SavedByStep>> {
         match self {
@@ -418,13 +427,8 @@ impl EventKind {
             Self::ModelStarted { .. } => Self::ModelFailed { error },
             Self::ToolStarted { call, effects, .. } => {
                 let known = effects.when_stopped();
-                let result = ToolResult {
-                    call_id: call.id.clone(),
-                    name: call.name.clone(),
-                    status: ToolStatus::Interrupted,
-                    output: format!("the program stopped while this tool was running; {known}"),
-                    content: None,
-                };
+                let why = format!("the program stopped while this tool was running; {known}");
+                let result = ToolResult::new(call, ToolStatus::Interrupted, why);
                 Self::ToolFailed {
                     result: Arc::new(result),
                     duration_ms: 0,

@@ -25,6 +25,12 @@ impl ToolContent {
     /// The most bytes of all files and links of an answer together, as they are written in it: 16 MiB.
     pub const MAX_BYTES: usize = 16 << 20;
 
+    /// The bytes beside an answer's JSON: its text, files and links.
+    pub(crate) fn size(beside: Option<&Self>) -> u64 {
+        let bytes = beside.map_or(0, |of| of.text.as_ref().map_or(0, String::len) + of.size_of_parts());
+        u64::try_from(bytes).unwrap_or(u64::MAX)
+    }
+
     /// How many bytes its files and links have, as they are written.
     pub(crate) fn size_of_parts(&self) -> usize {
         self.parts
@@ -110,6 +116,14 @@ impl ToolResult {
             return Cow::Owned(text);
         }
         Cow::Borrowed(&self.output)
+    }
+
+    /// Returns the size of the answer in bytes: its JSON or text, with the text for the model, files and links. An answer that
+    /// was saved as an artifact counts as a whole.
+    #[doc(alias = "output_bytes")]
+    pub fn output_size(&self) -> u64 {
+        let json = self.whole_bytes.unwrap_or_else(|| u64::try_from(self.output.len()).unwrap_or(u64::MAX));
+        json.saturating_add(ToolContent::size(self.content.as_deref()))
     }
 
     /// The files of the answer.

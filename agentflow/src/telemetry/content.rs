@@ -116,10 +116,7 @@ mod tests {
         let media = |url: &str| Part::Media(Media { mime_type: "image/png".into(), url: url.into(), name: None });
         let reasoning = Reasoning { text: "Hm.".into(), ..Reasoning::default() };
         let call = ToolCall::new("c1", "add", r#"{"a": 1}"#);
-        let result = |status, output: &str| {
-            let (call_id, name) = ("c1".to_owned(), "add".to_owned());
-            Arc::new(ToolResult { call_id, name, status, output: output.to_owned(), content: None })
-        };
+        let result = |status, output: &str| Arc::new(ToolResult::new(&ToolCall::new("c1", "add", ""), status, output));
         let answer = Message::new(Role::Assistant, [Part::Reasoning(reasoning), Part::ToolCall(call.into())]);
         let conversation: Conversation = vec![
             Message::system("Be exact."),

@@ -234,6 +234,7 @@ pub(crate) fn tool_span(call: &ToolCall, definition: Option<&ToolDefinition>, ru
         gen_ai.tool.r#type = "function",
         gen_ai.tool.call.arguments = Empty,
         gen_ai.tool.call.result = Empty,
+        agentflow.tool.output_size = Empty,
         gen_ai.conversation.id = Empty,
         user.id = Empty,
         agentflow.run.id = Empty,
@@ -262,9 +263,15 @@ pub(crate) fn record_tool(span: &Span, result: &ToolResult, content: bool) {
     if !result.status.is_success() {
         record_error(span, result.status.as_str());
     }
+    record_output_size(span, result.output_size());
     if content {
         span.record("gen_ai.tool.call.result", result.output.as_str());
     }
+}
+
+/// Adds the size of a tool's answer, in bytes.
+pub(crate) fn record_output_size(span: &Span, bytes: u64) {
+    span.record("agentflow.tool.output_size", i64::try_from(bytes).unwrap_or(i64::MAX));
 }
 
 /// Adds why a tool call failed.

@@ -378,8 +378,9 @@ impl KnownCall {
                 let made = self.attempts(&cx, (&call, forms), way, body, fresh).instrument(span.clone()).await;
                 // One that cannot wait was not stopped in the middle.
                 unless_failed_as_cancelled(cx.run(), waits && made.answer.is_err()).await;
-                if let Err(problem) = &made.answer {
-                    telemetry::record_failed(&span, problem.status().as_str());
+                match &made.answer {
+                    Ok(output) => telemetry::record_output_size(&span, output.size()),
+                    Err(problem) => telemetry::record_failed(&span, problem.status().as_str()),
                 }
                 Ended::Made(made)
             }

@@ -103,6 +103,11 @@ impl ToolOutput {
         self.json
     }
 
+    /// The size in bytes, as [`ToolResult::output_size`] counts it.
+    pub(crate) fn size(&self) -> u64 {
+        u64::try_from(self.json.len()).unwrap_or(u64::MAX).saturating_add(ToolContent::size(self.content()))
+    }
+
     /// What there is beside the JSON.
     pub fn content(&self) -> Option<&ToolContent> {
         self.content.as_deref()

@@ -138,6 +138,9 @@ impl AgentEvents {
         }
         view.metadata.insert("event".to_owned(), event.name().into());
         view.metadata.insert("seq".to_owned(), event.seq.into());
+        if let Some(bytes) = kind.output_size() {
+            view.metadata.insert("output_size".to_owned(), bytes.into());
+        }
         Some(view)
     }
 

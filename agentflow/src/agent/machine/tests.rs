@@ -105,7 +105,7 @@ impl World {
     fn run(&mut self, call: &ToolCall) -> ToolResult {
         *self.effects.entry(call.id.clone()).or_default() += 1;
         let status = if self.call(call).succeeds { ToolStatus::Success } else { ToolStatus::Error };
-        ToolResult { call_id: call.id.clone(), name: call.name.clone(), status, output: "1".to_owned(), content: None }
+        ToolResult::new(call, status, "1")
     }
 }
 

@@ -196,8 +196,13 @@ impl Future for Task {
             match &mut this.work {
                 Work::Step { began, step } => {
                     let result = std::task::ready!(step.poll(cx));
-                    if let Err(error) = &result {
-                        telemetry::record_failed(&step.span, error.failure.kind.as_str());
+                    match &result {
+                        Ok(output) if step.called.is_some() => {
+                            let bytes = u64::try_from(output.as_str().len()).unwrap_or(u64::MAX);
+                            telemetry::record_output_size(&step.span, bytes);
+                        }
+                        Ok(_) => {}
+                        Err(error) => telemetry::record_failed(&step.span, error.failure.kind.as_str()),
                     }
                     let (path, began) = (step.place.cx.path().clone(), *began);
                     this.drop_work();

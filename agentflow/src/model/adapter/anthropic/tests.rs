@@ -59,13 +59,7 @@ fn start() -> Value {
 }
 
 fn result(id: &str, status: ToolStatus, output: &str) -> Part {
-    Part::ToolResult(Arc::new(ToolResult {
-        call_id: id.into(),
-        name: "f".into(),
-        status,
-        output: output.into(),
-        content: None,
-    }))
+    Part::ToolResult(Arc::new(ToolResult::new(&ToolCall::new(id, "f", ""), status, output)))
 }
 
 #[test]

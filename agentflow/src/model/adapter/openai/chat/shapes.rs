@@ -31,7 +31,7 @@ fn call(id: &str, arguments: &str) -> Part {
 }
 
 fn result(id: &str, status: ToolStatus, output: &str) -> Arc<ToolResult> {
-    Arc::new(ToolResult { call_id: id.into(), name: "look".into(), status, output: output.into(), content: None })
+    Arc::new(ToolResult::new(&ToolCall::new(id, "look", ""), status, output))
 }
 
 #[test]

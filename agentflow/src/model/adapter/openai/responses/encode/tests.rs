@@ -38,8 +38,7 @@ fn call(id: &str, beside: Option<Value>) -> Part {
 }
 
 fn result(id: &str, status: ToolStatus, output: &str) -> Message {
-    let (call_id, name, output) = (id.to_owned(), "f".to_owned(), output.to_owned());
-    Message::tool_results([ToolResult { call_id, name, status, output, content: None }.into()])
+    Message::tool_results([ToolResult::new(&ToolCall::new(id, "f", ""), status, output).into()])
 }
 
 #[test]
