@@ -461,7 +461,7 @@ impl Stream for Answer {
             Ending::Stalled => return Poll::Pending,
             Ending::Cut => None,
             Ending::Failed(error) => Some(Err(error)),
-            Ending::Given(response) => Some(Ok(ModelEvent::Completed(response))),
+            Ending::Given(response) => Some(Ok(ModelEvent::Completed(turn.given(response)))),
             Ending::Completed | Ending::Computed(_) => Some(Ok(ModelEvent::Completed(turn.into_response()))),
         };
         this.end();

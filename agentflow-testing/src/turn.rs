@@ -3,8 +3,9 @@
 //!
 //! A turn is a description; [`ScriptedModel`](crate::ScriptedModel) plays it.
 
+use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use agentflow::Message;
@@ -12,6 +13,8 @@ use agentflow::message::{Part, Reasoning, Role, ToolCall};
 use agentflow::model::{
     ModelError, ModelErrorKind, ModelEvent, ModelRequest, ModelResponse, StopReason, ToolCallDelta, Usage,
 };
+use agentflow::state::{StateKey, StateOwner, StateValue};
+use agentflow::value::Encoded;
 use serde::Serialize;
 
 use crate::expect::Expectation;
@@ -39,14 +42,22 @@ pub struct Turn {
     pub(crate) usage: Usage,
     pub(crate) stop_reason: Option<StopReason>,
     pub(crate) expectations: Vec<Expectation>,
+    /// Keys of the state that the answer sets, with their values as JSON.
+    pub(crate) saves: BTreeMap<String, Encoded>,
 }
 
 /// Something the model says, in the pieces in which a stream shows it.
 pub(crate) enum Said {
     Text(Vec<String>),
     Reasoning(Vec<String>),
-    Call { id: Option<String>, name: String, arguments: Vec<String> },
+    Call {
+        id: Option<String>,
+        name: String,
+        arguments: Vec<String>,
+    },
     Part(Part),
+    /// An event beside the answer.
+    Event(Encoded),
 }
 
 /// Makes a turn from the request that it answers.
@@ -76,6 +87,7 @@ impl Turn {
             usage: Usage::default(),
             stop_reason: None,
             expectations: Vec::new(),
+            saves: BTreeMap::new(),
         }
     }
 
@@ -173,6 +185,56 @@ impl Turn {
         self.and_said(Said::Part(part))
     }
 
+    /// Sets a key of the state with the answer, as an agent of another framework does. It is recorded with the answer: the tools
+    /// that the turn calls see the value, and so does all that follows, also when the run is resumed.
+    ///
+    /// ```
+    /// use agentflow::prelude::*;
+    /// use agentflow::state::StateKey;
+    /// use agentflow::store::MemoryStore;
+    /// use agentflow_testing::{ScriptedModel, Turn};
+    ///
+    /// static INTENT: StateKey<String> = StateKey::session("intent");
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<()> {
+    /// let runtime = Runtime::builder().store(MemoryStore::new()).build();
+    /// let model = ScriptedModel::new([Turn::text("A refund, then.").state(&INTENT, &"refund".to_owned())]);
+    /// let run = Agent::new(model).runtime(&runtime).start("I want my money back.")?;
+    /// run.result().await?;
+    /// assert_eq!(runtime.run_state(run.run_id()).await?.get(&INTENT).unwrap().as_deref(), Some("refund"));
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Panics
+    /// When the key is not one of the session, or the value has no JSON form.
+    pub fn state<T: StateValue>(mut self, key: &StateKey<T>, value: &T) -> Self {
+        assert_eq!(
+            key.owner(),
+            StateOwner::Session,
+            "a scripted answer sets keys of the session alone, and not `{key}`"
+        );
+        match value.encode() {
+            Ok(value) => drop(self.saves.insert(key.to_string(), value)),
+            Err(error) => panic!("the value of the scripted key `{key}` has no JSON form: {error}"),
+        }
+        self
+    }
+
+    /// Sends an event of the program after the pieces so far: any JSON value. A streamed run shows it as `step.progress` of the
+    /// model call and does not record it.
+    ///
+    /// # Panics
+    /// When the value has no JSON form.
+    pub fn event(self, value: impl Serialize) -> Self {
+        let encoded = serde_json::to_string(&value).and_then(Encoded::from_json);
+        match encoded {
+            Ok(value) => self.and_said(Said::Event(value)),
+            Err(error) => panic!("a scripted event has no JSON form: {error}"),
+        }
+    }
+
     /// Thinks before what was said so far.
     pub fn reasoning(mut self, text: impl Into<String>) -> Self {
         self.said.insert(0, Said::Reasoning(vec![text.into()]));
@@ -244,6 +306,7 @@ impl Turn {
             .map(|said| match said {
                 Said::Text(pieces) | Said::Reasoning(pieces) | Said::Call { arguments: pieces, .. } => pieces.len(),
                 Said::Part(_) => 0,
+                Said::Event(_) => 1,
             })
             .sum()
     }
@@ -280,17 +343,25 @@ impl Turn {
                     index += 1;
                 }
                 Said::Part(_) => {}
+                Said::Event(value) => events.push(ModelEvent::Progress(value.clone())),
             }
         }
         events
     }
 
+    /// An answer that was given whole, with the state that the turn sets.
+    pub(crate) fn given(self, mut response: Box<ModelResponse>) -> Box<ModelResponse> {
+        save_with(&mut response, self.saves);
+        response
+    }
+
     /// The whole answer.
     pub(crate) fn into_response(self) -> Box<ModelResponse> {
-        let Self { said, usage, stop_reason, .. } = self;
-        let parts: Vec<Part> = said.into_iter().map(Said::into_part).collect();
+        let Self { said, usage, stop_reason, saves, .. } = self;
+        let parts: Vec<Part> = said.into_iter().filter_map(Said::into_part).collect();
         let mut response = ModelResponse::new(Message::new(Role::Assistant, parts));
         response.usage = usage;
+        save_with(&mut response, saves);
         if let Some(reason) = stop_reason {
             response.stop_reason = reason;
         }
@@ -307,8 +378,10 @@ impl Turn {
                 Said::Reasoning(_) => "reasoning".to_owned(),
                 Said::Call { name, arguments, .. } => format!("call {name} {}", arguments.concat()),
                 Said::Part(_) => "a part".to_owned(),
+                Said::Event(value) => format!("event {value}"),
             })
             .collect();
+        let saved = self.saves.keys().map(|key| format!("state `{key}`"));
         let ending = match &self.ending {
             Ending::Completed => None,
             Ending::Cut => Some("cut off".to_owned()),
@@ -317,24 +390,33 @@ impl Turn {
             Ending::Computed(_) => Some("made by a closure".to_owned()),
             Ending::Given(response) => Some(format!("response {:?}", response.text())),
         };
-        let all: Vec<String> = said.into_iter().chain(ending).collect();
+        let all: Vec<String> = said.into_iter().chain(saved).chain(ending).collect();
         if all.is_empty() { "an empty answer".to_owned() } else { all.join(", ") }
     }
 }
 
+/// Adds state to an answer, in the form of a record, which has no constructor.
+fn save_with(response: &mut ModelResponse, saves: BTreeMap<String, Encoded>) {
+    if !saves.is_empty() {
+        let saved = serde_json::to_string(&BTreeMap::from([("set", saves)]));
+        response.saved = saved.and_then(|json| serde_json::from_str(&json)).ok().map(Arc::new);
+    }
+}
+
 impl Said {
-    fn into_part(self) -> Part {
+    fn into_part(self) -> Option<Part> {
         fn joined(mut pieces: Vec<String>) -> String {
             if pieces.len() == 1 { pieces.pop().unwrap_or_default() } else { pieces.concat() }
         }
-        match self {
+        Some(match self {
             Self::Text(pieces) => Part::Text { text: joined(pieces) },
             Self::Reasoning(pieces) => Part::Reasoning(Reasoning::new(joined(pieces), "script")),
             Self::Call { id, name, arguments } => {
                 Part::ToolCall(ToolCall::new(id.unwrap_or_default(), name, joined(arguments)).into())
             }
             Self::Part(part) => part,
-        }
+            Self::Event(_) => return None,
+        })
     }
 }
 

@@ -115,13 +115,15 @@ impl Run {
     /// Records the outcome of an attempt, unless the call is retried.
     fn record_attempt(&mut self, path: &StepPath, model: &Arc<dyn Model>, attempted: Attempted) -> Next {
         match attempted {
-            Attempted::Answered(response) => {
+            Attempted::Answered(mut response) => {
+                self.save_with_model(path, &mut response);
                 let now = self.segment.shared.now();
                 self.record_at(now, path.clone(), EventKind::ModelCompleted(Arc::from(response)));
                 self.moment = Some(now);
                 Next::Ended(Ok(()))
             }
-            Attempted::Replaced { error, response } => {
+            Attempted::Replaced { error, mut response } => {
+                self.save_with_model(path, &mut response);
                 self.record_retry(path, &error, Duration::ZERO);
                 self.record_model_start(path, model);
                 self.record(path.clone(), EventKind::ModelCompleted(Arc::from(response)));
@@ -289,6 +291,10 @@ impl Run {
                     return Ok(self.with_call_ids(response));
                 }
                 _ if !log.wants_deltas() => continue,
+                ModelEvent::Progress(value) => {
+                    log.delta(self.segment.shared.now(), path, EventKind::StepProgress { value });
+                    continue;
+                }
                 ModelEvent::Text(text) => ModelDelta::Text(text),
                 ModelEvent::Reasoning(text) => ModelDelta::Reasoning(text),
                 ModelEvent::ToolCall(call) => ModelDelta::ToolCall(Box::new(call)),

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use super::driver::Run;
 use crate::event::EventKind;
 use crate::message::{ToolResult, ToolStatus};
+use crate::model::ModelResponse;
 use crate::path::StepPath;
 use crate::run::Segment;
 use crate::state::{EXIT, MOST_SAVED, SavedByStep, too_much_saved};
@@ -43,12 +44,32 @@ impl Run {
         }
     }
 
+    /// Saves the state that comes with a model's answer. The tools of the turn see it.
+    pub(super) fn save_with_model(&self, model: &StepPath, response: &mut ModelResponse) {
+        let Some(saved) = response.saved.take() else { return };
+        // After all calls of the turn before, and before the calls of this turn.
+        let place = self.segment.is_run().then(|| (u64::from(self.machine.turn()) << 32).saturating_sub(1));
+        let saved = Arc::new(Arc::unwrap_or_clone(saved).at(place));
+        response.saved = saved.recorded();
+        self.segment.shared.states_or_new().end_with(model, saved);
+        self.hand_up_model(model);
+    }
+
+    fn hand_up_model(&self, model: &StepPath) {
+        let Segment { base, step, shared, .. } = &self.segment;
+        let place = shared.log.place_of(|path| path == base);
+        shared.states_or_new().hand_up(model, step, place);
+    }
+
     /// Takes in the record of a turn that is over, or of all those that a snapshot stands for.
     pub(super) fn hand_up_recorded(&self, path: &StepPath, kind: &EventKind) {
         let Segment { base, step, shared, .. } = &self.segment;
         let place = || shared.log.place_of(|path| path == base);
         match kind {
             EventKind::RunStep { .. } if path == base => self.hand_up_turn(),
+            EventKind::ModelCompleted(response) if response.saved.is_some() && path.is_step_of(base) => {
+                self.hand_up_model(path);
+            }
             EventKind::RunAdvanced(_) if path == base => {
                 if let Some(mut states) = shared.states() {
                     states.hand_up(base, step, place());

@@ -412,6 +412,7 @@ impl EventKind {
     pub(crate) fn saved(&self) -> Option<&Arc<SavedByStep>> {
         match self {
             Self::NodeCompleted { saved, .. } | Self::ToolCompleted { saved, .. } => saved.as_ref(),
+            Self::ModelCompleted(response) => response.saved.as_ref(),
             Self::RunAdvanced(advanced) => advanced.saved.as_ref(),
             _ => None,
         }

@@ -6,6 +6,8 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::message::{Message, ToolCall};
+use crate::state::SavedByStep;
+use crate::value::Encoded;
 
 /// A piece of an answer.
 #[derive(Clone, Debug, PartialEq)]
@@ -17,6 +19,8 @@ pub enum ModelEvent {
     Reasoning(String),
     /// More of a tool call.
     ToolCall(ToolCallDelta),
+    /// Progress that the server reports beside its answer. A run shows it as `step.progress` and does not record it.
+    Progress(Encoded),
     /// The whole answer; always the last item.
     Completed(Box<ModelResponse>),
 }
@@ -78,6 +82,10 @@ pub struct ModelResponse {
     /// The middleware that answered in the model's place, such as `cache`; no model was called for it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answered_by: Option<Arc<str>>,
+    /// State that the run saves with the answer, for scripted models.
+    #[doc(hidden)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub saved: Option<Arc<SavedByStep>>,
 }
 
 impl ModelResponse {
@@ -93,6 +101,7 @@ impl ModelResponse {
             model: String::new(),
             id: String::new(),
             answered_by: None,
+            saved: None,
         }
     }
 

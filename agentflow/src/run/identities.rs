@@ -54,7 +54,9 @@ pub(super) fn restore(kind: &mut EventKind, was: &EventKind) {
             Arc::make_mut(kind).up_to.clone_from(&was.up_to);
         }
         (EventKind::ModelCompleted(kind), EventKind::ModelCompleted(was)) => {
-            message(&mut Arc::make_mut(kind).message, &was.message);
+            let kind = Arc::make_mut(kind);
+            message(&mut kind.message, &was.message);
+            saved(&mut kind.saved, was.saved.as_ref());
         }
         (EventKind::ToolStarted { call: kind, .. }, EventKind::ToolStarted { call: was, .. }) => {
             Arc::make_mut(kind).id.clone_from(&was.id);

@@ -318,6 +318,10 @@ impl Redactor {
                 RunCompleted::Agent(agent) => of_answer(agent),
             },
             EventKind::AgentCompleted(agent) => of_answer(agent),
+            EventKind::ModelCompleted(response) if response.saved.is_some() => {
+                let saved = Arc::make_mut(response).saved.iter_mut();
+                saved.for_each(|saved| Arc::make_mut(saved).values_mut().for_each(redact));
+            }
             EventKind::WorkflowCompleted(WorkflowCompleted { output, .. })
             | EventKind::NodeCompleted { output, .. }
             | EventKind::ApprovalResolved { answer: output, .. }

@@ -253,6 +253,11 @@ impl StepStates {
         recorded
     }
 
+    /// A step has ended that saved this and wrote nothing by itself.
+    pub(crate) fn end_with(&mut self, step: &StepPath, saved: Arc<SavedByStep>) {
+        self.done.insert(step.clone(), saved);
+    }
+
     /// What a step wrote that is executed elsewhere.
     pub(crate) fn take(&mut self, step: &StepPath) -> Option<Arc<SavedByStep>> {
         self.open.remove(step)?.wrote.into_saved().filter(|wrote| !wrote.is_empty()).map(Arc::new)

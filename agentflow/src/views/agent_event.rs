@@ -92,7 +92,10 @@ impl AgentEvents {
                 view.author = "user".to_owned();
                 view.content = Some(message.text().into_owned());
             }
-            EventKind::ModelCompleted(response) => view.content = Some(response.text().into_owned()),
+            EventKind::ModelCompleted(response) => {
+                view.content = Some(response.text().into_owned());
+                view.saved(response.saved.as_deref());
+            }
             EventKind::ToolStarted { call, .. } => view.tool_calls.push(called(call)),
             EventKind::ToolCompleted { result, saved, .. } => {
                 view.tool_responses.push(answered(result));

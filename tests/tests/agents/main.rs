@@ -14,6 +14,7 @@ mod prelude;
 mod queued_sinks;
 mod registry;
 mod scripted;
+mod scripted_state;
 mod task_requests;
 mod thread_safe;
 mod tool_limits;
