@@ -143,6 +143,11 @@ async fn each_tool_call_has_one_span_whoever_makes_it() {
     };
     let spans = collected.named("execute_tool calls_spanned");
     assert_eq!(ids(&spans), ["within/tool#1.calls_spanned", "node"]);
+    assert!(spans.iter().all(|(_, span)| span.fields["agentflow.tool.output_size"] == "1"), "{spans:?}");
+    let quiet = runtime.start(spanned::workflow(), (2,)).without_spans().await.unwrap();
+    quiet.result().await.unwrap();
+    assert_eq!(collected.named("execute_tool calls_spanned").len(), 2);
+    assert_eq!(collected.named("invoke_workflow spanned").len(), 1);
     assert!(spans.iter().all(|(_, span)| !span.fields.contains_key("error.type")));
     runtime.start(spanned::workflow(), (0,)).await.unwrap().result().await.unwrap_err();
     let call = ToolCall::new("mine", "calls_spanned", r#"{"n": 1}"#);
@@ -289,6 +294,7 @@ async fn spans_have_the_conventions_names_and_no_contents() {
     assert_eq!(tool.parent, Some(*agent_id));
     assert_eq!(tool.fields["gen_ai.tool.name"], "secret_word");
     assert_eq!(tool.fields["gen_ai.tool.type"], "function");
+    assert_eq!(tool.fields["agentflow.tool.output_size"], "7");
     let everything = spans.values().flat_map(|span| span.fields.values()).cloned().collect::<String>();
     assert!(!everything.contains("xyzzy") && !everything.contains("plugh"), "{everything}");
 }

@@ -199,7 +199,7 @@ impl Run {
         segment: Segment<OfAgent>,
         recorded: Vec<(Timestamp, StepPath, EventKind)>,
     ) -> Self {
-        let RunRequest { conversation, max_steps, options, session, .. } = request;
+        let RunRequest { conversation, max_steps, options, session, callbacks, .. } = request;
         let (shared, base) = (&segment.shared, &segment.base);
         // The last beginning: a further one may be of another version.
         let began = recorded.iter().rev().find_map(|(_, path, kind)| kind.agent_started().filter(|_| path == base));
@@ -227,13 +227,14 @@ impl Run {
         if segment.is_run() {
             shared.max_llm_calls.store(limits.max_llm_calls, Ordering::Relaxed);
             shared.stream_if(terms.stream);
+            shared.untrace_if(terms.untraced);
         }
         let compensation = Compensation::new(terms.compensate && segment.is_run());
         let mut machine = AgentMachine::new(base.clone(), limits, output);
         machine.in_round(StepPlace::round(&segment.step).is_some());
-        let hooks = hooks_of(plan, shared);
+        let hooks = hooks_of(plan, shared, &callbacks.0);
         let resources = plan.resources_in(shared, &options.resources);
-        let team = InTeam::of(plan, &options.resources, &terms.scopes, &hooks);
+        let team = InTeam::of(plan, &options.resources, &terms.scopes, (&hooks, callbacks.0));
         if team.is_some() {
             machine.in_team();
         }
@@ -311,6 +312,7 @@ impl Run {
         if durable && is_run {
             kind = kind.with_parts(&self.first_plan().parts().id);
         }
+        self.segment.shared.restore_state(&self.segment.base, &kind);
         self.record_own(kind);
     }
 
@@ -350,12 +352,20 @@ impl Run {
         if self.waits_for_session() {
             return Box::pin(self.ended_before_its_beginning(ended)).await;
         }
-        let result = match ended {
-            Some(Some(result)) => result,
+        let ended = match ended {
+            Some(Some(result)) => Some(result),
             Some(None) => {
                 self.close_steps(RUN_OVER_TIME);
-                Err(Error::Timeout { limit: self.machine.limits().timeout })
+                Some(Err(Error::Timeout { limit: self.machine.limits().timeout }))
             }
+            None => None,
+        };
+        let ended = match ended {
+            Some(Err(error)) if self.may_fall_back(&error) => Box::pin(self.fallback(error)).await,
+            ended => ended,
+        };
+        let result = match ended {
+            Some(result) => result,
             None if self.segment.is_run() && self.segment.shared.is_stopping() => {
                 self.segment.settle();
                 return Err(self.segment.shared.left().await.into());

@@ -4,29 +4,30 @@
 //! Everything that a hook changes or answers is recorded as if the agent, the model or the tool had done it, with the
 //! middleware's name. The machine knows no hooks.
 
+use std::pin::pin;
 use std::sync::Arc;
 
 use super::driver::Run;
 use super::plan::Plan;
 use crate::context::Context;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::event::AgentCompleted;
 use crate::message::Role;
 use crate::middleware::{self, AgentStep, AroundRun, Flow, Middleware};
 use crate::model::{StopReason, Usage};
 use crate::path::StepPath;
-use crate::run::{RunEnd, RunShared};
+use crate::run::{RunEnd, RunShared, unless_cancelled};
 
 /// The middleware around an agent in a run, the outermost first; mostly empty.
 pub(super) type HookChain = Arc<[Arc<dyn Middleware>]>;
 
-/// The run's middleware, then the agent's own.
-pub(super) fn hooks_of(plan: &Plan, shared: &RunShared) -> HookChain {
+/// The middleware of the runtime, then of the agent, then of the request.
+pub(super) fn hooks_of(plan: &Plan, shared: &RunShared, of_request: &[Arc<dyn Middleware>]) -> HookChain {
     let (run, own) = (middleware::of_host(&shared.host), &plan.middleware);
-    match (run.is_empty(), own.is_empty()) {
-        (true, _) => Arc::clone(own),
-        (false, true) => run,
-        (false, false) => run.iter().chain(own.iter()).cloned().collect(),
+    match (run.is_empty(), own.is_empty(), of_request.is_empty()) {
+        (true, _, true) => Arc::clone(own),
+        (false, true, true) => run,
+        _ => run.iter().chain(own.iter()).chain(of_request).cloned().collect(),
     }
 }
 
@@ -85,6 +86,43 @@ impl Run {
             }
             _ => (started.instructions, started.input) = (None, step.conversation),
         }
+    }
+
+    /// Returns true if hooks may replace an error by an answer: the end is not recorded yet, and it can be.
+    pub(super) fn may_fall_back(&self, error: &Error) -> bool {
+        let is_final =
+            matches!(error, Error::Store(_) | Error::Lost { .. } | Error::Draining | Error::Cancelled { .. });
+        self.segment.is_open() && !self.first_hooks().is_empty() && !is_final
+    }
+
+    /// Asks the hooks, the innermost first, for an answer that replaces an error. Returns `None` if the run is cancelled
+    /// meanwhile.
+    pub(super) async fn fallback(&mut self, error: Error) -> Option<Result<RunEnd>> {
+        self.close_steps("the agent failed");
+        let (shared, base) = (self.shared(), self.segment.base.clone());
+        let asked = pin!(self.fallback_of_hooks(error));
+        unless_cancelled(&shared, &base, asked).await
+    }
+
+    async fn fallback_of_hooks(&mut self, error: Error) -> Result<RunEnd> {
+        let step = AgentStep {
+            conversation: self.machine.request().clone(),
+            agent: Arc::clone(&self.first_plan().name),
+            cx: self.step_context(&self.segment.base).of_hooks(),
+        };
+        let hooks = Arc::clone(self.first_hooks());
+        for (depth, hook) in hooks.iter().enumerate().rev() {
+            let Flow::Return(message) = hook.on_agent_error(&step, &error).await? else { continue };
+            if self.pending.is_some() {
+                self.record_start();
+            }
+            let (turn, usage) = (self.machine.turn(), self.machine.usage());
+            let mut completed = AgentCompleted::new(Arc::new(message), StopReason::Stop, turn, usage);
+            completed.answered_by = Some(hook.name().into());
+            let completed = self.after_agent(depth, Arc::new(completed)).await?;
+            return self.completed(completed);
+        }
+        Err(error)
     }
 
     /// The hooks after the agent, of the outer `depth` layers.

@@ -7,14 +7,14 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::event::AgentCompleted;
 use crate::message::{Message, ToolResult};
 use crate::middleware::{AgentStep, Flow, Middleware, ModelStep, Recovery, ToolStep};
 use crate::model::{ModelError, ModelResponse};
 
-/// Middleware and callbacks of an agent, given by [`Agent::with`](super::Agent::with). They are inside of all middleware of
-/// the runtime, the first one outermost. Each callback may be given more than once.
+/// Middleware and callbacks of an agent, given by [`Agent::with`](super::Agent::with), or of one run of it, given by
+/// [`RunRequest::with`](super::RunRequest::with). They are inside of all middleware of the runtime, the first one outermost. Each callback may be given more than once.
 ///
 /// ```
 /// use agentflow::middleware::Flow;
@@ -104,6 +104,8 @@ callbacks! {
     before_agent(&mut AgentStep) -> Flow<Message>, BeforeAgent;
     /// When the agent has its answer, which may be changed.
     after_agent(&AgentStep, completed: &mut AgentCompleted) -> (), AfterAgent;
+    /// When the agent ends without an answer: [`Flow::Return`] gives a fallback answer.
+    on_agent_error(&AgentStep, error: &Error) -> Flow<Message>, OnAgentError;
     /// Before each model call: request and model may be changed.
     before_model(&mut ModelStep) -> Flow<ModelResponse>, BeforeModel;
     /// When the model has answered; the answer may be changed.

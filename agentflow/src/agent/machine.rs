@@ -223,6 +223,11 @@ impl AgentMachine {
         self.turn
     }
 
+    /// The tokens of all answers so far.
+    pub(crate) fn usage(&self) -> Usage {
+        self.usage.clone()
+    }
+
     /// The attempts at the model call of this turn that failed and were followed by another.
     pub(crate) fn attempts(&self) -> &[Attempt] {
         &self.attempts

@@ -1,12 +1,16 @@
 //! `RunRequest`: the input and options of an agent's run.
 
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::Hooks;
 use crate::event::RunId;
 use crate::message::Conversation;
+use crate::middleware::Middleware;
 use crate::run::{RunHandle, RunOptions, RunResult};
 use crate::session::Session;
+use crate::state::{StateKey, StateValue};
 
 /// What a run is asked. A text, a [`Message`](crate::Message) or a [`Conversation`] turns into one by itself.
 ///
@@ -24,9 +28,20 @@ pub struct RunRequest {
     pub(crate) max_steps: Option<u32>,
     pub(crate) options: RunOptions,
     pub(crate) session: Option<Box<Session>>,
+    pub(super) callbacks: RequestCallbacks,
     /// Where its events are listened to from the first moment on.
     #[cfg(feature = "mcp-server")]
     pub(crate) first_events: Option<crate::run::FirstEvents>,
+}
+
+/// The middleware of one run, the outermost first.
+#[derive(Clone, Default)]
+pub(super) struct RequestCallbacks(pub(super) Vec<Arc<dyn Middleware>>);
+
+impl fmt::Debug for RequestCallbacks {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.0.iter().map(|middleware| middleware.name())).finish()
+    }
 }
 
 impl RunRequest {
@@ -117,6 +132,21 @@ impl RunRequest {
         self
     }
 
+    /// Makes no `tracing` spans for the run and its nested agents and workflows, also when it is resumed. Default: it has spans.
+    #[must_use]
+    pub fn without_spans(mut self) -> Self {
+        self.options.untraced = true;
+        self
+    }
+
+    /// Has a `MetricsSink` (feature `metrics`) leave the run out. A process that resumes the run counts the rest
+    /// of it. Default: it is counted.
+    #[must_use]
+    pub fn without_metrics(mut self) -> Self {
+        self.options.unmetered = true;
+        self
+    }
+
     /// Names the run, so that the same request is not started twice in one store. Default: a new id from the runtime.
     /// Not used for an agent in a step of another run.
     #[must_use]
@@ -182,12 +212,59 @@ impl RunRequest {
         self
     }
 
+    /// Sets a key of the state before the run begins: its tools and nested agents read the value with
+    /// [`Context::state`](crate::Context::state). It is recorded with the beginning of the run, and in a session replaces the
+    /// value of earlier runs. Only keys of the session ([`StateKey::session`](crate::state::StateKey::session)) can be set so;
+    /// another key, a value without a JSON form and more than 1 MiB in total are an [`Error::State`](crate::Error::State) when
+    /// the run is started. An agent in a step sees the state of the step instead.
+    ///
+    /// ```
+    /// use agentflow::agent::RunRequest;
+    /// use agentflow::prelude::*;
+    /// use agentflow::state::StateKey;
+    /// use agentflow_testing::{ScriptedModel, Turn};
+    ///
+    /// static TENANT: StateKey<String> = StateKey::session("tenant");
+    ///
+    /// /// The tenant of the request.
+    /// #[tool(effects = "read")]
+    /// async fn tenant(cx: &Context) -> Result<Option<String>> {
+    ///     cx.state(&TENANT).await
+    /// }
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<()> {
+    /// let model = ScriptedModel::new([
+    ///     Turn::call("tenant", serde_json::json!({})),
+    ///     Turn::text("It is acme.").expect_result("tenant", serde_json::json!("acme")),
+    /// ]);
+    /// let agent = Agent::new(model).tools(tools![tenant]);
+    /// agent.run(RunRequest::new("Whose request is it?").state(&TENANT, &"acme".to_owned())).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    #[doc(alias = "context")]
+    pub fn state<T: StateValue>(mut self, key: &StateKey<T>, value: &T) -> Self {
+        self.options.set_state(key, value);
+        self
+    }
+
     /// Gives the run a resource, found by its type, in the place of what the agent or the runtime has of that type. What
     /// is nested in the run has it too. It is not kept: after a restart
     /// [`RuntimeBuilder::run_resource`](crate::runtime::RuntimeBuilder::run_resource) makes it.
     #[must_use]
     pub fn resource<T: Send + Sync + 'static>(mut self, resource: T) -> Self {
         self.options.resources.insert(resource);
+        self
+    }
+
+    /// Adds middleware or [`Hooks`] for this run, inside of those of its agent. They are not kept: a process that resumes the
+    /// run does without.
+    #[must_use]
+    #[doc(alias = "callbacks")]
+    pub fn with(mut self, hooks: impl Into<Hooks>) -> Self {
+        self.callbacks.0.extend(hooks.into().middleware);
         self
     }
 }

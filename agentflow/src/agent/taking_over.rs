@@ -8,6 +8,7 @@ use super::hook_calls::{HookChain, hooks_of};
 use super::plan::Plan;
 use crate::error::{Error, Result};
 use crate::event::{AgentHandoff, EventKind, TRANSFER_TOOL};
+use crate::middleware::Middleware;
 use crate::resource::Resources;
 
 /// What an agent that takes over needs to know of the run.
@@ -15,6 +16,8 @@ pub(super) struct InTeam {
     first: Arc<Plan>,
     /// The hooks around the run and its first agent.
     hooks: HookChain,
+    /// The callbacks of the request, for every agent of the team.
+    callbacks: Vec<Arc<dyn Middleware>>,
     /// The resources that the run was given.
     given: Resources,
     /// The scopes that the run was granted.
@@ -28,11 +31,11 @@ impl InTeam {
         plan: &Arc<Plan>,
         given: &Resources,
         granted: &[Arc<str>],
-        hooks: &HookChain,
+        (hooks, callbacks): (&HookChain, Vec<Arc<dyn Middleware>>),
     ) -> Option<Box<Self>> {
         plan.team.as_ref().map(|_| {
             let (first, hooks) = (Arc::clone(plan), Arc::clone(hooks));
-            Box::new(Self { first, hooks, given: given.clone(), granted: granted.to_vec(), problem: None })
+            Box::new(Self { first, hooks, callbacks, given: given.clone(), granted: granted.to_vec(), problem: None })
         })
     }
 }
@@ -80,7 +83,7 @@ impl Run {
         team.problem = None;
         let shared = &self.segment.shared;
         self.machine.answers_by(plan.output.as_ref().map(|output| output.rule.clone()));
-        self.hooks = hooks_of(&plan, shared);
+        self.hooks = hooks_of(&plan, shared, &team.callbacks);
         self.resources = plan.resources_in(shared, &team.given);
         self.scopes = plan.scopes.iter().chain(&team.granted).cloned().collect();
         self.offered = Arc::clone(&plan.offered);

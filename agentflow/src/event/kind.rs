@@ -491,7 +491,14 @@ impl EventKind {
         if let Self::RunStarted(started) = &mut self {
             let started = Arc::make_mut(started);
             started.session = Some(Box::new(place));
-            started.state = state;
+            // A value of the request replaces the value of the session.
+            started.state = match (state, started.state.take()) {
+                (Some(mut state), Some(own)) => {
+                    Arc::make_mut(&mut state).apply(&own.as_saved());
+                    Some(state)
+                }
+                (state, own) => state.or(own),
+            };
             started.artifacts = artifacts.into();
         }
         self

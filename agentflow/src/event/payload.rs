@@ -239,6 +239,12 @@ pub struct RunTerms {
     /// `true` if model calls are streamed also without a listener.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub stream: bool,
+    /// `true` if the run has no `tracing` spans.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub untraced: bool,
+    /// `true` if metrics leave the run out.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub unmetered: bool,
 }
 
 /// How a live run waits for messages.
@@ -576,6 +582,8 @@ mod tests {
             compensate: true,
             live: Some(LiveTerms { idle_timeout_ms: Some(60_000) }),
             stream: true,
+            untraced: true,
+            unmetered: true,
         };
         let mut started = RunStarted::new(RunBody::Workflow(workflow));
         started.caller = Some("ada".into());

@@ -20,8 +20,8 @@
 //! | [`cache`] | answers a request that was made before |
 //! | [`retry`] | retries a failed model call |
 //! | [`fallback_models`] | asks other models when one fails |
-//! | [`rate_limit`] | waits so that a model gets no more than so many requests and tokens |
-//! | [`circuit_breaker`] | leaves a model that keeps failing alone for a while |
+//! | [`rate_limit`] | waits so that a model gets no more than so many requests and tokens, or a tool no more than so many calls |
+//! | [`circuit_breaker`] | leaves a model or a tool that keeps failing alone for a while |
 //! | [`redact`] | takes secrets and personal data out of events and logs |
 //!
 //! Put budgets inside of retries and fallbacks (after them in the order of `with`), so that every attempt is checked.
@@ -165,6 +165,16 @@ pub trait Middleware: Send + Sync {
     /// An agent has its answer, which may be changed.
     async fn after_agent(&self, step: &AgentStep, completed: &mut AgentCompleted) -> Result<()> {
         Ok(())
+    }
+
+    /// An agent ends without an answer: a model call failed for good, a limit was reached, another hook failed.
+    /// [`Flow::Return`] gives a fallback answer, with which the agent completes as if it were its own, and nothing is
+    /// compensated. The hooks of inner layers are asked first; the layers outside of the answering hook see its
+    /// answer in [`after_agent`](Self::after_agent). A typed agent needs an answer of its form.
+    ///
+    /// Not called for a cancelled run, for a failure of the store, and of an agent whose run was stopped by a drain.
+    async fn on_agent_error(&self, step: &AgentStep, error: &Error) -> Result<Flow<Message>> {
+        Ok(Flow::Continue)
     }
 
     /// A model is about to be called: request and model may be changed.

@@ -10,6 +10,8 @@ use crate::error::{Error, Result};
 use crate::event::{LiveTerms, RunId, RunStarted, RunTerms};
 use crate::memory::Memory;
 use crate::resource::{ResourceKey, Resources};
+use crate::state::{MOST_SAVED, SavedByStep, StateKey, StateOwner, StateValue, StateValues, too_much_in_session};
+use crate::value::Encoded;
 
 /// What a run is given: the same for workflows and agents.
 #[derive(Clone, Debug, Default)]
@@ -25,11 +27,64 @@ pub(crate) struct RunOptions {
     pub(crate) compensate: bool,
     pub(crate) live: Option<LiveTerms>,
     pub(crate) stream: bool,
+    pub(crate) untraced: bool,
+    pub(crate) unmetered: bool,
     /// The id of the session that it is a run of.
     pub(crate) session: Option<Arc<str>>,
+    /// Initial values of keys of the state.
+    pub(crate) state: BTreeMap<String, Encoded>,
+    /// The first key that cannot be set, which ends the start of the run.
+    pub(crate) refused_key: Option<RefusedKey>,
+}
+
+/// A key of the state that a run cannot begin with.
+#[derive(Clone, Debug)]
+pub(crate) struct RefusedKey {
+    key: String,
+    problem: String,
 }
 
 impl RunOptions {
+    /// Sets a key of the state before the run begins. A problem is reported when the run is started.
+    pub(crate) fn set_state<T: StateValue>(&mut self, key: &StateKey<T>, value: &T) {
+        let problem = match (key.owner(), value.encode()) {
+            (StateOwner::Session, Ok(value)) => {
+                self.state.insert(key.to_string(), value);
+                return;
+            }
+            (StateOwner::Session, Err(error)) => format!("the value does not survive its way through JSON: {error}"),
+            _ => {
+                "a run begins with keys of its session alone; set this one in a step, or through the runtime".to_owned()
+            }
+        };
+        self.refused_key.get_or_insert(RefusedKey { key: key.to_string(), problem });
+    }
+
+    /// Takes the state that the run begins with; `None` when nothing is set.
+    ///
+    /// # Errors
+    /// [`Error::State`] of a key that cannot be set, and when it is too large.
+    fn take_state(&mut self) -> Result<Option<Arc<StateValues>>> {
+        if let Some(RefusedKey { key, problem }) = self.refused_key.take() {
+            return Err(Error::State { key, problem });
+        }
+        let mut saved = SavedByStep::default();
+        let mut last = String::new();
+        for (key, value) in std::mem::take(&mut self.state) {
+            saved.change(&key, Some(value));
+            last = key;
+        }
+        match saved.size() {
+            0 => Ok(None),
+            size if size > MOST_SAVED => Err(Error::State { key: last, problem: too_much_in_session(size) }),
+            _ => {
+                let mut values = StateValues::default();
+                values.apply(&saved);
+                Ok(Some(Arc::new(values)))
+            }
+        }
+    }
+
     /// What is recorded of the grants and the limits.
     pub(crate) fn terms(&self) -> RunTerms {
         RunTerms {
@@ -40,6 +95,8 @@ impl RunOptions {
             compensate: self.compensate,
             live: self.live,
             stream: self.stream,
+            untraced: self.untraced,
+            unmetered: self.unmetered,
         }
     }
 
@@ -54,7 +111,8 @@ impl RunOptions {
         name: &Arc<str>,
     ) -> Result<Option<Box<RunOwn>>> {
         let said = self.caller.is_some() || self.trace_id.is_some() || !self.tags.is_empty();
-        if !said && self.session.is_none() && self.resources.is_empty() && factories.is_empty() {
+        let state = self.take_state()?;
+        if !said && state.is_none() && self.session.is_none() && self.resources.is_empty() && factories.is_empty() {
             return Ok(None);
         }
         let began = RunBeginning {
@@ -65,7 +123,9 @@ impl RunOptions {
             tags: std::mem::take(&mut self.tags),
             session: self.session.take(),
         };
-        RunOwn::new(factories, began, std::mem::take(&mut self.resources)).map(|own| Some(Box::new(own)))
+        let mut own = RunOwn::new(factories, began, std::mem::take(&mut self.resources))?;
+        own.state = state;
+        Ok(Some(Box::new(own)))
     }
 }
 
@@ -129,6 +189,8 @@ impl RunBeginning {
 #[derive(Debug)]
 pub(crate) struct RunOwn {
     pub(crate) began: RunBeginning,
+    /// The state that it was given, until its beginning is recorded with it.
+    pub(super) state: Option<Arc<StateValues>>,
     /// `None` once the run has ended.
     resources: Mutex<Option<OwnResources>>,
 }
@@ -136,7 +198,7 @@ pub(crate) struct RunOwn {
 impl RunOwn {
     fn new(factories: &ResourceFactories, began: RunBeginning, given: Resources) -> Result<Self> {
         let resources = factories.make(&began, given)?;
-        Ok(Self { began, resources: Mutex::new(Some(resources)) })
+        Ok(Self { began, state: None, resources: Mutex::new(Some(resources)) })
     }
 
     /// What a run has that is resumed: the resources are made anew.

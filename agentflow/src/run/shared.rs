@@ -48,6 +48,8 @@ pub(crate) struct RunShared {
     pub(super) wrote: AtomicBool,
     /// A handle of the run was given out, so its questions can be answered in this process.
     pub(super) has_handle: AtomicBool,
+    /// It has no spans.
+    untraced: AtomicBool,
     /// What it has of its own, when there is something.
     own: OnceLock<Box<RunOwn>>,
     end: Mutex<End>,
@@ -142,6 +144,7 @@ impl RunShared {
             undoing: AtomicBool::new(false),
             wrote: AtomicBool::new(false),
             has_handle: AtomicBool::new(false),
+            untraced: AtomicBool::new(false),
             own: OnceLock::new(),
             end: Mutex::default(),
             operations: OnceLock::new(),
@@ -163,6 +166,16 @@ impl RunShared {
     /// If `wanted`, streams model calls from now on, also without a listener.
     pub(crate) fn stream_if(&self, wanted: bool) {
         self.log.delta_listeners.fetch_add(usize::from(wanted), Ordering::Relaxed);
+    }
+
+    /// If `wanted`, the run has no spans from now on.
+    pub(crate) fn untrace_if(&self, wanted: bool) {
+        self.untraced.fetch_or(wanted, Ordering::Relaxed);
+    }
+
+    /// Returns true if the run has `tracing` spans.
+    pub(crate) fn is_traced(&self) -> bool {
+        !self.untraced.load(Ordering::Relaxed)
     }
 
     /// What the run has of its own.
@@ -189,10 +202,11 @@ impl RunShared {
     /// The record of the run's beginning.
     pub(super) fn started(&self, body: RunBody) -> RunStarted {
         let mut started = RunStarted::new(body);
-        if let Some(RunOwn { began, .. }) = self.own() {
+        if let Some(RunOwn { began, state, .. }) = self.own() {
             started.caller = began.caller().map(Arc::from);
             started.trace_id = began.trace_id().map(Arc::from);
             started.tags.clone_from(began.tags());
+            started.state.clone_from(state);
         }
         started
     }

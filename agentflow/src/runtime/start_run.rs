@@ -11,6 +11,7 @@ use crate::error::{Result, noted};
 use crate::event::RunId;
 use crate::future::BoxFuture;
 use crate::run::{Ended, RunHandle, RunOptions, RunShared};
+use crate::state::{StateKey, StateValue};
 use crate::value::Encoded;
 use crate::workflow::spec::Spec;
 
@@ -125,6 +126,15 @@ impl<'r, T> StartRun<'r, T> {
         self
     }
 
+    /// Sets a key of the state before the run begins: every step reads the value with
+    /// [`Context::state`](crate::Context::state). It is recorded with the beginning of the run. Only keys of the session
+    /// ([`StateKey::session`]) can be set so; another key, a value without a JSON form and more than 1 MiB in total are an
+    /// [`Error::State`](crate::Error::State) when the run is started.
+    pub fn state<V: StateValue>(mut self, key: &StateKey<V>, value: &V) -> Self {
+        self.options.set_state(key, value);
+        self
+    }
+
     /// Gives the run a resource, found by its type, in the place of the runtime's of that type; everything that is nested
     /// in the run has it too. It is not kept: after a restart
     /// [`RuntimeBuilder::run_resource`](super::RuntimeBuilder::run_resource) makes it, and without that the run is not
@@ -193,6 +203,19 @@ impl<'r, T> StartRun<'r, T> {
     /// call is streamed if a listener for deltas exists when the call begins.
     pub fn stream(mut self) -> Self {
         self.options.stream = true;
+        self
+    }
+
+    /// Makes no `tracing` spans for the run and its nested agents and workflows, also when it is resumed. Default: it has spans.
+    pub fn without_spans(mut self) -> Self {
+        self.options.untraced = true;
+        self
+    }
+
+    /// Has a `MetricsSink` (feature `metrics`) leave the run out. A process that resumes the run counts the rest
+    /// of it. Default: it is counted.
+    pub fn without_metrics(mut self) -> Self {
+        self.options.unmetered = true;
         self
     }
 

@@ -2,7 +2,7 @@
 //!
 //! Events hold everything that is measured, so no other part of agentflow knows about metrics. It records no content.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -42,8 +42,11 @@ const TOKENS: [f64; 14] = [
 /// | `gen_ai.client.operation.duration` | each model call, s | operation, provider, request and response model, `error.type` |
 /// | `gen_ai.client.token.usage` | input and output of each answer, {token} | the same, and `gen_ai.token.type` |
 /// | `gen_ai.execute_tool.duration` | each tool call, s | operation, tool, `error.type` |
+/// | `agentflow.tool.output_size` | the answer of each tool call, By | the same |
 /// | `gen_ai.invoke_agent.duration` | each agent, s; its count is the number of runs | operation, agent, `error.type` |
 /// | `gen_ai.workflow.duration` | each workflow, s | operation, workflow, `error.type` |
+///
+/// Runs that are started `without_metrics` are left out by the process that begins them.
 ///
 /// Durations are those of the events, by the runtime's clock and to a millisecond. An answer whose provider says
 /// nothing about tokens has no usage. A run that was cancelled has the error type `cancelled`.
@@ -61,9 +64,12 @@ pub struct MetricsSink {
     operation: Histogram<f64>,
     tokens: Histogram<u64>,
     tool: Histogram<f64>,
+    tool_output: Histogram<u64>,
     agent: Histogram<f64>,
     workflow: Histogram<f64>,
     open: Mutex<HashMap<RunId, Vec<OpenStep>>>,
+    /// Runs that are left out, until they end.
+    unmetered: Mutex<HashSet<RunId>>,
 }
 
 /// A running step; the run itself is one.
@@ -101,13 +107,34 @@ impl MetricsSink {
                 .with_description("Tokens read and written by a model call")
                 .with_boundaries(TOKENS.to_vec())
                 .build(),
+            tool_output: meter
+                .u64_histogram("agentflow.tool.output_size")
+                .with_unit("By")
+                .with_description("Size of a tool's answer")
+                .with_boundaries(TOKENS.to_vec())
+                .build(),
             open: Mutex::default(),
+            unmetered: Mutex::default(),
         }
     }
 
     fn begin(&self, event: &Event, what: What) {
         let step = OpenStep { path: event.path.clone(), since: event.time, what };
         self.open.lock().unwrap_or_else(PoisonError::into_inner).entry(event.run_id.clone()).or_default().push(step);
+    }
+
+    /// Returns true if an event is one of a run that is left out.
+    fn is_left_out(&self, event: &Event) -> bool {
+        let mut unmetered = self.unmetered.lock().unwrap_or_else(PoisonError::into_inner);
+        if let EventKind::RunStarted(started) = &event.kind
+            && started.terms().unmetered
+        {
+            unmetered.insert(event.run_id.clone());
+        }
+        match event.kind.ends_run() {
+            true => unmetered.remove(&event.run_id),
+            false => !unmetered.is_empty() && unmetered.contains(&event.run_id),
+        }
     }
 
     /// Records the end of a step. One whose start was not seen, as after a crash, has no duration.
@@ -127,7 +154,7 @@ impl MetricsSink {
             What::Agent(name) => (&self.agent, "invoke_agent", "gen_ai.agent.name", name),
             What::Workflow(name) => (&self.workflow, "invoke_workflow", "gen_ai.workflow.name", name),
             What::Model { provider, model } => return self.call_ended(took, &provider, model, response, error),
-            What::Tool(name) => return self.tool_ended(&name, took, error),
+            What::Tool(name) => return self.tool_ended(&name, took, error, event.kind.output_size()),
         };
         let mut attributes = vec![KeyValue::new("gen_ai.operation.name", operation), KeyValue::new(key, name)];
         attributes.extend(error_type(error));
@@ -162,7 +189,7 @@ impl MetricsSink {
         self.operation.record(took, &attributes);
     }
 
-    fn tool_ended(&self, tool: &str, took: f64, error: Option<&str>) {
+    fn tool_ended(&self, tool: &str, took: f64, error: Option<&str>, bytes: Option<u64>) {
         let mut attributes = vec![
             KeyValue::new("gen_ai.operation.name", "execute_tool"),
             KeyValue::new("gen_ai.tool.name", tool.to_owned()),
@@ -170,6 +197,9 @@ impl MetricsSink {
         ];
         attributes.extend(error_type(error));
         self.tool.record(took, &attributes);
+        if let Some(bytes) = bytes {
+            self.tool_output.record(bytes, &attributes);
+        }
     }
 }
 
@@ -187,13 +217,17 @@ fn seconds(duration: Duration) -> f64 {
 
 impl EventSink for MetricsSink {
     fn emit(&self, event: &Event) {
+        if self.is_left_out(event) {
+            return;
+        }
         let Shape { subject, edge, .. } = event.kind.shape();
         match &event.kind {
             EventKind::ToolCompleted { result, duration_ms, .. } => {
-                self.tool_ended(&result.name, millis(*duration_ms), None);
+                self.tool_ended(&result.name, millis(*duration_ms), None, event.kind.output_size());
             }
             EventKind::ToolFailed { result, duration_ms, .. } => {
-                self.tool_ended(&result.name, millis(*duration_ms), Some(result.status.as_str()));
+                let status = result.status.as_str();
+                self.tool_ended(&result.name, millis(*duration_ms), Some(status), event.kind.output_size());
             }
             kind if edge == Edge::Opens => {
                 if let Some(what) = What::of(kind) {

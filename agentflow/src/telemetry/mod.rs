@@ -28,6 +28,9 @@ use crate::tool_definition::ToolDefinition;
 
 /// The span of an agent, be it a run or a step of one.
 pub(crate) fn agent_span(agent: &str, run: &RunShared, info: &ModelInfo) -> Span {
+    if !run.is_traced() {
+        return Span::none();
+    }
     let span = tracing::info_span!(
         "invoke_agent",
         otel.name = format_args!("invoke_agent {agent}"),
@@ -88,6 +91,9 @@ pub(crate) fn record_agent(span: &Span, ended: Result<&AgentCompleted, &Error>) 
 
 /// The span of a workflow, be it a run or a step of one.
 pub(crate) fn workflow_span(workflow: &str, run: &RunShared) -> Span {
+    if !run.is_traced() {
+        return Span::none();
+    }
     let span = tracing::info_span!(
         "invoke_workflow",
         otel.name = format_args!("invoke_workflow {workflow}"),
@@ -107,7 +113,7 @@ pub(crate) fn workflow_span(workflow: &str, run: &RunShared) -> Span {
 
 /// The span of a step of a workflow that is a function of the program. The conventions have no name for it.
 pub(crate) fn step_span(step: &StepPath, run: &RunShared) -> Span {
-    if !tracing::enabled!(tracing::Level::INFO) {
+    if !run.is_traced() || !tracing::enabled!(tracing::Level::INFO) {
         return Span::none();
     }
     let span = tracing::info_span!(
@@ -133,6 +139,9 @@ pub(crate) fn record_failure(span: &Span, error: &Error) {
 
 /// The span of a model call. An adapter adds the server to it.
 pub(crate) fn chat_span(info: &ModelInfo, run: &RunShared, request: &ModelRequest, content: bool) -> Span {
+    if !run.is_traced() {
+        return Span::none();
+    }
     let settings = &*request.settings;
     let span = tracing::info_span!(
         "chat",
@@ -221,6 +230,9 @@ pub(crate) fn record_chat(span: &Span, ended: Result<&ModelResponse, &ModelError
 
 /// The span of a tool call.
 pub(crate) fn tool_span(call: &ToolCall, definition: Option<&ToolDefinition>, run: &RunShared, content: bool) -> Span {
+    if !run.is_traced() {
+        return Span::none();
+    }
     let span = tracing::info_span!(
         "execute_tool",
         otel.name = format_args!("execute_tool {}", call.name),
@@ -249,7 +261,7 @@ pub(crate) fn tool_span(call: &ToolCall, definition: Option<&ToolDefinition>, ru
 
 /// The span of a step that consists of a call of a tool's function, whose arguments only the function sees.
 pub(crate) fn tool_span_of_step(definition: &ToolDefinition, run: &RunShared, id: impl FnOnce() -> String) -> Span {
-    if !tracing::enabled!(tracing::Level::INFO) {
+    if !run.is_traced() || !tracing::enabled!(tracing::Level::INFO) {
         return Span::none();
     }
     tool_span(&ToolCall::new(id(), &*definition.name, ""), Some(definition), run, false)

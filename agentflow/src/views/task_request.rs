@@ -9,6 +9,7 @@ use serde_json::{Map, Value};
 use crate::agent::{Agent, RunRequest};
 use crate::event::RunId;
 use crate::message::Message;
+use crate::middleware::retry;
 use crate::model::{ModelRef, ModelSettings};
 use crate::session::Session;
 use crate::strict;
@@ -144,28 +145,31 @@ pub struct TaskUser {
     pub preferences: Option<Value>,
 }
 
-/// How a task is executed. What has a default of the program alone may have the value that is written here.
+/// How a task is executed. Each field has a default that leaves the matter to the program.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 #[non_exhaustive]
 pub struct TaskExecution {
     /// The time limit of the run, in seconds.
     pub timeout: Option<u64>,
-    /// 3: what is retried, and how often, each model and tool says.
+    /// How often a failed model call is retried, at most 100 times: as [`retry`](crate::middleware::retry) does, by the process
+    /// that begins the run. 3, the default, leaves it to the program. A tool is retried as its policy says.
     pub max_retries: u64,
     /// Whether the answer is to be read in pieces. It changes nothing of the run.
     pub streaming: bool,
-    /// No: an agent calls tools at the same time by itself.
+    /// Asks for concurrent tools. The run is the same either way: an agent calls the tools of one turn at the same time, as far
+    /// as [`Limits::max_parallel_tools`](crate::agent::Limits::max_parallel_tools) allows.
     pub parallel_execution: bool,
     /// Absent or `native`: this library.
     pub preferred_framework: Option<TaskFramework>,
-    /// Empty.
+    /// Limits of the run: `max_steps` and `max_llm_calls`, whole numbers. Default: the limits of the agent.
     pub framework_settings: Map<String, Value>,
-    /// Yes: whether there are traces, the program says.
+    /// `false` for a run [without spans](RunRequest::without_spans). Default: `true`.
     pub enable_tracing: bool,
-    /// Yes.
+    /// `false` for a run [without metrics](RunRequest::without_metrics). Default: `true`.
     pub enable_metrics: bool,
-    /// `INFO`.
+    /// `DEBUG`, `INFO`, `WARNING`, `ERROR` or `CRITICAL`. Logs belong to the program: another level than `INFO`, the default, is
+    /// the run's tag `log_level`, which spans have too, so that a program's subscriber can filter by it.
     pub log_level: String,
 }
 
@@ -330,7 +334,13 @@ fn wrong(field: &'static str, problem: &str) -> TaskRequestError {
 }
 
 /// The tags that fields of a task become.
-const OWN_TAGS: [&str; 4] = ["agent_name", "agent_type", "task_type", "user_name"];
+const OWN_TAGS: [&str; 5] = ["agent_name", "agent_type", "log_level", "task_type", "user_name"];
+
+/// The levels that a task may name.
+const LEVELS: [&str; 5] = ["DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"];
+
+/// The most retries that a task may ask for.
+const MOST_RETRIES: u64 = 100;
 
 /// The longest id, in bytes.
 const LONGEST: usize = Session::MAX_ID;
@@ -380,8 +390,8 @@ impl TaskRequest {
         if let Some(name) = user.and_then(|user| user.user_name.as_ref()) {
             request = request.tag("user_name", name);
         }
-        if let Some(seconds) = self.execution_config.as_ref().and_then(|execution| execution.timeout) {
-            request = request.timeout(Duration::from_secs(seconds));
+        if let Some(execution) = &self.execution_config {
+            request = execution.applied_to(request)?;
         }
         let user = user.and_then(|user| user.user_id.clone());
         Ok(TaskStart { agent, user, session: session.map(ToOwned::to_owned), request })
@@ -419,18 +429,60 @@ impl TaskRequest {
             left_out("user_context.permissions", user.permissions.as_ref(), "what a run may do, the program grants")?;
             left_out("user_context.preferences", user.preferences.as_ref(), "they are in the user's state and memory")?;
         }
-        if let Some(execution) = &self.execution_config {
-            let TaskExecution { timeout, streaming, preferred_framework, .. } = execution.clone();
-            let as_it_is = TaskExecution { timeout, streaming, preferred_framework, ..TaskExecution::default() };
-            if *execution != as_it_is {
-                let problem = "a task sets `timeout` and `streaming`; leave the other fields out, or at their defaults";
-                return Err(wrong("execution_config", problem));
-            }
-            if timeout == Some(0) {
+        Ok(())
+    }
+}
+
+impl TaskExecution {
+    /// The request of a run that is executed so.
+    fn applied_to(&self, mut request: RunRequest) -> Result<RunRequest, TaskRequestError> {
+        match self.timeout {
+            Some(0) => {
                 return Err(wrong("execution_config.timeout", "it is 0; give the seconds that the run may take"));
             }
+            Some(seconds) => request = request.timeout(Duration::from_secs(seconds)),
+            None => {}
         }
-        Ok(())
+        match u32::try_from(self.max_retries) {
+            Ok(retries) if self.max_retries <= MOST_RETRIES => {
+                if self.max_retries != Self::default().max_retries {
+                    request = request.with(retry(retries));
+                }
+            }
+            _ => return Err(wrong("execution_config.max_retries", "more than 100 retries; give at most 100")),
+        }
+        for (name, value) in &self.framework_settings {
+            let limit = value.as_u64().and_then(|number| u32::try_from(number).ok()).filter(|number| *number > 0);
+            request = match (name.as_str(), limit) {
+                ("max_steps", Some(limit)) => request.max_steps(limit),
+                ("max_llm_calls", Some(limit)) => request.max_llm_calls(limit),
+                ("max_steps" | "max_llm_calls", None) => {
+                    return Err(wrong(
+                        "execution_config.framework_settings",
+                        "a limit is a whole number of at least 1",
+                    ));
+                }
+                _ => {
+                    let problem = "it has `max_steps` and `max_llm_calls` alone; leave others out";
+                    return Err(wrong("execution_config.framework_settings", problem));
+                }
+            };
+        }
+        if !self.enable_tracing {
+            request = request.without_spans();
+        }
+        if !self.enable_metrics {
+            request = request.without_metrics();
+        }
+        match self.log_level.as_str() {
+            "INFO" => Ok(request),
+            level if LEVELS.contains(&level) => Ok(request.tag("log_level", level)),
+            _ => {
+                let problem =
+                    format!("no such level; give one of {}", LEVELS.map(|level| format!("`{level}`")).join(", "));
+                Err(wrong("execution_config.log_level", &problem))
+            }
+        }
     }
 }
 

@@ -154,6 +154,8 @@ async fn failures_are_errors() {
     assert_eq!(
         failed,
         [
+            "agentflow.tool.output_size[By] error.type=not_found gen_ai.operation.name=execute_tool \
+             gen_ai.tool.name=nothing gen_ai.tool.type=function",
             "gen_ai.client.operation.duration[s] error.type=overloaded gen_ai.operation.name=chat \
              gen_ai.provider.name=script gen_ai.request.model=scripted",
             "gen_ai.execute_tool.duration[s] error.type=not_found gen_ai.operation.name=execute_tool \
@@ -171,6 +173,12 @@ async fn metrics_are_those_of_the_conventions() {
                 gen_ai.response.model=stand-in-1";
     let counts: BTreeMap<&str, u64> = seen.metrics.iter().map(|(name, (count, _))| (name.as_str(), *count)).collect();
     let expected = [
+        (
+            "agentflow.tool.output_size[By] gen_ai.operation.name=execute_tool gen_ai.tool.name=weather \
+             gen_ai.tool.type=function"
+                .to_owned(),
+            1,
+        ),
         (format!("gen_ai.client.operation.duration[s] {chat}"), 2),
         (format!("gen_ai.client.token.usage[{{token}}] {chat} gen_ai.token.type=input"), 2),
         (format!("gen_ai.client.token.usage[{{token}}] {chat} gen_ai.token.type=output"), 2),
@@ -187,8 +195,10 @@ async fn metrics_are_those_of_the_conventions() {
         ),
     ];
     assert_eq!(counts, expected.iter().map(|(name, count)| (name.as_str(), *count)).collect());
-    assert_eq!(seen.metrics[&expected[1].0].1, 40.0);
-    assert_eq!(seen.metrics[&expected[2].0].1, 10.0);
+    // `"It rains in Oslo."`
+    assert_eq!(seen.metrics[&expected[0].0].1, 19.0);
+    assert_eq!(seen.metrics[&expected[2].0].1, 40.0);
+    assert_eq!(seen.metrics[&expected[3].0].1, 10.0);
 }
 
 /// Workflows, agents as steps, a run that is cancelled, and ends whose starts another process saw.

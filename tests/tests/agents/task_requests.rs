@@ -75,6 +75,10 @@ fn tasks() -> Vec<Value> {
         one(json!({"messages": said})),
         one(json!({"messages": asked, "description": ""})),
         one(json!({"metadata": {"channel": "web", "depth": 3}})),
+        one(json!({"execution_config": {
+            "max_retries": 5, "parallel_execution": true, "framework_settings": {"max_steps": 4, "max_llm_calls": 9},
+            "enable_tracing": false, "enable_metrics": false, "log_level": "DEBUG",
+        }})),
         // What is refused.
         one(json!({"metadata": {"task_type": "other"}})),
         one(json!({"agent_id": null})),
@@ -92,7 +96,10 @@ fn tasks() -> Vec<Value> {
         one(json!({"user_context": {"permissions": ["admin"]}})),
         one(json!({"user_context": {"session_token": "s3cret"}})),
         one(json!({"user_context": {"scopes": ["admin"]}})),
-        one(json!({"execution_config": {"max_retries": 5}})),
+        one(json!({"execution_config": {"max_retries": 101}})),
+        one(json!({"execution_config": {"framework_settings": {"max_steps": 0}}})),
+        one(json!({"execution_config": {"framework_settings": {"temperature": 1}}})),
+        one(json!({"execution_config": {"log_level": "LOUD"}})),
         one(json!({"execution_config": {"timeout": 0}})),
         one(json!({"execution_config": {"timeout": -1}})),
         one(json!({"execution_config": {"preferred_framework": "adk"}})),
@@ -145,7 +152,7 @@ async fn run_of(task: &Value) -> Value {
     assert_eq!(result.session_id.as_deref(), started.session.as_ref().map(|place| &*place.session));
     let place = started.session.as_ref().unwrap();
     json!({
-        "run": events[0].run_id, "agent": started.name(), "tags": started.tags, "timeout_ms": started.agent().unwrap().terms.timeout_ms,
+        "run": events[0].run_id, "agent": started.name(), "tags": started.tags, "terms": started.terms(),
         "session": if start.session.is_some() { &place.session } else { "a new one" },
         "number": place.number, "user": start.user, "caller": started.caller,
         "said": result.messages.iter().map(|message| format!("{:?}: {}", message.role, message.content)).collect::<Vec<_>>(),
@@ -179,6 +186,19 @@ async fn a_task_that_is_sent_twice_is_started_once() {
     runtime.start_agent("task_helper", start().request).await.unwrap().result().await.unwrap();
     let second = runtime.start_agent("task_helper", start().request).await.err().unwrap();
     assert!(second.to_string().contains("there is a run `t1` in this store"), "{second}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_task_says_how_often_model_calls_are_retried() {
+    let overloaded = || Turn::fails(ModelErrorKind::Overloaded);
+    let turns = [overloaded(), Turn::text("Yes."), overloaded()];
+    let runtime = test_runtime().store(MemoryStore::new()).model(ScriptedModel::new(turns)).build();
+    let process = async |id: &str, retries: u32| {
+        let task = task(json!({"task_id": id, "execution_config": {"max_retries": retries}}));
+        runtime.process_request(&TaskRequest::from_json(&task.to_string()).unwrap(), "ada").await
+    };
+    assert_eq!(process("t1", 1).await.status, TaskStatus::Success);
+    assert_eq!(process("t2", 0).await.status, TaskStatus::Error);
 }
 
 #[test]

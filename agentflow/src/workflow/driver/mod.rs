@@ -164,6 +164,7 @@ impl WorkflowRun {
             false => spec.nodes.iter().map(|node| segment.base.child(node.path.names())).collect(),
         };
         segment.shared.stream_if(terms.stream && segment.is_run());
+        segment.shared.untrace_if(terms.untraced && segment.is_run());
         let (sender, control) = mpsc::unbounded_channel();
         let turns = Turns::of_caller(segment.is_run());
         let executor = if segment.is_run() { StepsElsewhere::of(&segment.shared.host) } else { None };
@@ -221,6 +222,7 @@ impl WorkflowRun {
         if self.segment.is_run() && self.segment.shared.log.is_durable() {
             kind = kind.with_parts(&spec.parts().id);
         }
+        self.segment.shared.restore_state(&self.segment.base, &kind);
         self.record_own(kind);
     }
 
