@@ -62,8 +62,8 @@ impl Runtime {
     }
 
     /// The tools that a caller with these scopes may call, beside those that the runtime grants to all: tools that the runtime
-    /// was given, that are linked into the program, and those of its toolsets, which are fetched. They are ordered by the name
-    /// that a model calls them by; a tool without scopes is among them, and one that needs an approval too.
+    /// was given, that are linked into the program, and the tools of its toolsets, which are fetched. They are ordered by the name
+    /// that a model calls them by; tools without scopes and tools that need an approval are among them.
     ///
     /// # Errors
     /// [`Error::Toolset`] when the tools of a toolset cannot be fetched.

@@ -17,7 +17,7 @@ const LARGEST_EXACT: f64 = 9_007_199_254_740_992.0;
 
 #[derive(Deserialize, JsonSchema)]
 struct Calculation {
-    /// One line of arithmetic, such as `2 * (3 + 4) ^ 2` or `round(mean(3, 4, 8), 2)`.
+    /// A line of arithmetic, such as `2 * (3 + 4) ^ 2` or `round(mean(3, 4, 8), 2)`.
     expression: String,
 }
 
@@ -60,13 +60,13 @@ fn calculated(asked: &Calculation) -> Result<Value, ToolError> {
 
 #[derive(Deserialize, JsonSchema)]
 struct TextAsked {
-    /// What is done with the text.
+    /// The operation on the text.
     operation: TextOperation,
     /// The text.
     text: String,
-    /// What is searched for; of `replace`, `split` and `find`.
+    /// The part to search for; of `replace`, `split` and `find`.
     find: Option<String>,
-    /// What takes its place; of `replace`.
+    /// The replacement; of `replace`.
     with: Option<String>,
     /// The first character, from 0; of `slice`.
     from: Option<usize>,
@@ -74,7 +74,7 @@ struct TextAsked {
     length: Option<usize>,
 }
 
-/// What the tool `text` does.
+/// Operations of the tool `text`.
 #[derive(Clone, Copy, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 enum TextOperation {
@@ -131,7 +131,7 @@ pub fn text() -> FnTool {
 fn worked(asked: &TextAsked) -> Result<Value, ToolError> {
     let text = asked.text.as_str();
     let sought = || match asked.find.as_deref() {
-        Some("") | None => Err(ToolError::invalid_arguments("`find` is missing or empty; give what is searched for")),
+        Some("") | None => Err(ToolError::invalid_arguments("`find` is missing or empty; give the part to search for")),
         Some(sought) => Ok(sought),
     };
     Ok(match asked.operation {
@@ -145,7 +145,7 @@ fn worked(asked: &TextAsked) -> Result<Value, ToolError> {
         TextOperation::Trim => text.trim().into(),
         TextOperation::Replace => {
             let Some(with) = &asked.with else {
-                return Err(ToolError::invalid_arguments("`with` is missing; give what takes the place of `find`"));
+                return Err(ToolError::invalid_arguments("`with` is missing; give the replacement of `find`"));
             };
             text.replace(sought()?, with).into()
         }
@@ -206,9 +206,9 @@ mod tests {
     #[test]
     fn what_is_missing_or_too_much_is_said() {
         let problem = text(json!({"operation": "find", "text": "a"})).unwrap_err();
-        assert_eq!(problem.message(), "`find` is missing or empty; give what is searched for");
+        assert_eq!(problem.message(), "`find` is missing or empty; give the part to search for");
         let problem = text(json!({"operation": "replace", "text": "a", "find": "a"})).unwrap_err();
-        assert_eq!(problem.message(), "`with` is missing; give what takes the place of `find`");
+        assert_eq!(problem.message(), "`with` is missing; give the replacement of `find`");
         let problem = text(json!({"operation": "split", "text": "a".repeat(2000), "find": "a"})).unwrap_err();
         assert!(problem.message().starts_with("there are more than 1000 parts"), "{problem}");
     }

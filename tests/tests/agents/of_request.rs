@@ -1,4 +1,4 @@
-//! What a request brings for its run: callbacks, state, no spans; and answers of hooks in the place of an agent's error.
+//! Callbacks and state that a request has for its run; answers of hooks that replace an agent's error.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
@@ -107,7 +107,7 @@ async fn with_fallback(cx: &Context) -> Result<String> {
     Ok(answer)
 }
 
-/// Answers in the place of each agent that fails.
+/// Replaces the error of each agent by an answer.
 struct Answers;
 
 #[agentflow::async_trait]

@@ -14,7 +14,7 @@ use futures_util::StreamExt;
 static INTENT: StateKey<String> = StateKey::session("intent");
 static ROUNDS: StateKey<u32> = StateKey::session("rounds");
 
-/// What the user wants.
+/// Return the intent of the user.
 #[tool(effects = "read")]
 async fn intent_of_run(cx: &Context) -> Result<Option<String>> {
     cx.state(&INTENT).await
@@ -32,7 +32,7 @@ async fn rounds_in_step(cx: &Context, said: String) -> Result<String> {
 #[workflow]
 async fn classified(cx: &Context) -> Result<String> {
     let said = scripted_classifier(cx).await?;
-    // It reads the answer, so it sees what the agent saved.
+    // It reads the answer, so it sees the state of the agent.
     let seen = rounds_in_step(cx, said).await?;
     Ok(seen)
 }

@@ -73,7 +73,6 @@ async fn a_tool_that_keeps_failing_is_left_alone() {
     let refused = runtime.invoke(&call("search"), &[]).await.unwrap();
     assert_eq!(refused.status, ToolStatus::Error);
     assert_eq!(refused.output, "`search` has failed too often and is left alone for 30s; do without it until then");
-    // Arguments that do not fit say nothing of the tool.
     tokio::time::advance(Duration::from_secs(31)).await;
     assert_eq!(runtime.invoke(&call("search"), &[]).await.unwrap().output, "failure 3");
     assert!(runtime.invoke(&call("search"), &[]).await.unwrap().output.contains("left alone"));

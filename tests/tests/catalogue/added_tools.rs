@@ -75,7 +75,7 @@ async fn a_built_runtime_takes_further_tools() {
     assert_eq!(run.result().await.unwrap().as_str(), r#""pong""#);
     assert!(runtime.catalogue().await.problems().is_empty());
 
-    // A name is taken once, and nothing of a list is added when one of it is wrong.
+    // A name is taken once, and no tool of a list is added when one of them is wrong.
     let error = runtime.add_tools([ping("other_ping"), ping("later_ping")]).await.unwrap_err();
     assert!(matches!(&error, Error::Registry(RegistryError::NameTaken { what: "tool", .. })), "{error}");
     assert!(error.to_string().contains("added_tools.rs"), "{error}");
@@ -126,7 +126,7 @@ async fn a_toolset_is_prepared_once_and_released_when_the_runtime_is_drained() {
     let _ = runtime.drain(Duration::from_secs(5)).await;
     assert_eq!(library.counts(), (1, 1));
 
-    // One that nobody used has nothing to release; one that could not be prepared is asked again.
+    // An unused toolset has nothing to release; after a failed preparation the next use prepares it again.
     let unused = Library::default();
     let _ = test_runtime().toolset(unused.clone()).build().drain(Duration::from_secs(5)).await;
     assert_eq!(unused.counts(), (0, 0));

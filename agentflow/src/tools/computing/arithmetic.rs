@@ -1,4 +1,4 @@
-//! Arithmetic in one line: a recursive descent over numbers, operators and functions. It knows no variables and calls
+//! Arithmetic in one line: a recursive descent over numbers, operators and functions. It has no variables and calls
 //! nothing.
 //!
 //! Numbers are `f64`, as in JSON. `^` binds more tightly than a sign before it and to the right, as on paper: `-2^2` is -4,
@@ -236,7 +236,7 @@ mod tests {
     #[test]
     fn expressions_have_the_value_that_they_have_on_paper() {
         for (text, value) in [
-            ("2 + 3 * 4", 14.0),
+            ("2 + 3 * 4", 14.0_f64),
             ("(2 + 3) * 4", 20.0),
             ("-2^2", -4.0),
             ("2^3^2", 512.0),
