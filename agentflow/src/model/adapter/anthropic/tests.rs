@@ -217,7 +217,9 @@ fn a_stream_of_every_kind_of_piece_becomes_the_whole() {
             ModelEvent::ToolCall(delta) => arguments[delta.index] += &delta.arguments,
             ModelEvent::Text(text) => assert_eq!(text, "Hi"),
             ModelEvent::Reasoning(text) => assert!(text == "H" || text == "m", "{text}"),
-            ModelEvent::Completed(_) => unreachable!("the decoder does not hand on the whole"),
+            ModelEvent::Progress(_) | ModelEvent::Completed(_) => {
+                unreachable!("the decoder hands on neither progress nor the whole")
+            }
         }
     }
     assert_eq!(arguments, ["{\"a\": 1}", "{\"whole\":true}", ""]);
