@@ -115,7 +115,7 @@ async fn results_and_events_say_how_large_an_answer_is() {
     let plain = FnTool::new("plain", "Say.", |_, (): ()| async { Ok::<_, String>("y".repeat(500)) });
     let model = ScriptedModel::new([Turn::call("plain", json!({})), Turn::text("Done.")]);
     let limits = Limits::default().large_outputs(LargeOutputs::over(100).head(10));
-    let run = Agent::new(model).tools([plain]).limits(limits).runtime(&runtime).start("Go.").unwrap();
+    let run = Agent::new(model).tools([plain]).settings(limits).runtime(&runtime).start("Go.").unwrap();
     run.result().await.unwrap();
     let events = run.recorded();
     let ended = events.iter().find(|event| matches!(event.kind, EventKind::ToolCompleted { .. })).unwrap();
