@@ -1,10 +1,10 @@
-//! A transport that records which requests the server has answered, also abandoned ones, and masks keys in all messages of
-//! the server.
+//! A transport that records which requests the server has answered, also abandoned ones, masks keys in all messages of
+//! the server, and drops a late answer to the first request of the handshake.
 
 use std::sync::Arc;
 
 use rmcp::RoleClient;
-use rmcp::model::JsonRpcMessage;
+use rmcp::model::{ClientRequest, JsonRpcMessage, RequestId};
 use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::Transport;
 
@@ -16,11 +16,39 @@ pub(super) struct HeardAnswers<T> {
     inner: T,
     described: Arc<Described>,
     questions: Arc<OpenQuestions>,
+    probe: Probe,
+}
+
+/// The request `server/discover`, after which `initialize` is sent if it is not answered in time. A server that takes long to
+/// start answers both, and the library refuses the answer to the first one.
+#[derive(Default)]
+struct Probe {
+    sent: Option<RequestId>,
+    given_up: Option<RequestId>,
+}
+
+impl Probe {
+    fn see(&mut self, id: &RequestId, request: &ClientRequest) {
+        match request {
+            ClientRequest::DiscoverRequest(_) => self.sent = Some(id.clone()),
+            ClientRequest::InitializeRequest(_) => self.given_up = self.sent.take(),
+            _ => {}
+        }
+    }
+
+    fn is_late(&self, message: &RxJsonRpcMessage<RoleClient>) -> bool {
+        let id = match message {
+            JsonRpcMessage::Response(response) => Some(&response.id),
+            JsonRpcMessage::Error(error) => error.id.as_ref(),
+            JsonRpcMessage::Request(_) | JsonRpcMessage::Notification(_) => None,
+        };
+        id.is_some() && id == self.given_up.as_ref()
+    }
 }
 
 impl<T> HeardAnswers<T> {
     pub(super) fn new(inner: T, described: Arc<Described>, questions: Arc<OpenQuestions>) -> Self {
-        Self { inner, described, questions }
+        Self { inner, described, questions, probe: Probe::default() }
     }
 }
 
@@ -31,12 +59,18 @@ impl<T: Transport<RoleClient>> Transport<RoleClient> for HeardAnswers<T> {
         &mut self,
         item: TxJsonRpcMessage<RoleClient>,
     ) -> impl Future<Output = Result<(), Self::Error>> + Send + 'static {
+        if let JsonRpcMessage::Request(sent) = &item {
+            self.probe.see(&sent.id, &sent.request);
+        }
         self.inner.send(item)
     }
 
     async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleClient>> {
         let message = loop {
             let message = self.inner.receive().await?;
+            if self.probe.is_late(&message) {
+                continue;
+            }
             if let Some(message) = masked(message, &self.described.hidden()) {
                 break message;
             }

@@ -6,7 +6,10 @@ use std::time::Duration;
 use agentflow::mcp::{McpClient, McpClientBuilder, McpConfig, McpError};
 use agentflow::message::{ToolCall, ToolResult};
 use agentflow::prelude::*;
+use agentflow::serde_json::{Value, json};
 use agentflow::tool::{Effects, ToolPolicy};
+use agentflow_testing::within;
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream};
 
 fn peer(how: &str) -> McpClientBuilder {
     McpClient::stdio("peer", env!("CARGO_BIN_EXE_mcp-peer")).arg(how)
@@ -152,4 +155,48 @@ async fn servers_of_a_file_are_started() {
     assert!(work(&clients[0]).await.text().contains("PEER_KEY"));
     let error = McpConfig::from_file(folder.path().join("none.json")).unwrap_err().to_string();
     assert!(error.contains("none.json"), "{error}");
+}
+
+/// A program such as `npx` installs its package first. Then it answers the request that was given up, too.
+#[tokio::test(start_paused = true)]
+async fn a_server_that_starts_late_is_connected_to() {
+    for knows_both in [false, true] {
+        let client = McpClient::in_memory("peer", move || {
+            let (near, far) = tokio::io::duplex(1 << 16);
+            tokio::spawn(starts_late(far, knows_both));
+            near
+        });
+        let client = client.build().unwrap();
+        within("the connection", client.connect()).await.unwrap_or_else(|error| panic!("{error}"));
+        assert_eq!(&*work(&client).await.text(), "done");
+    }
+}
+
+/// Answers nothing for 15 seconds, and then all that was asked, `server/discover` with an error or with an answer that is of
+/// no use any more.
+async fn starts_late(stream: DuplexStream, knows_both: bool) {
+    tokio::time::sleep(Duration::from_secs(15)).await;
+    let (read, mut write) = tokio::io::split(stream);
+    let mut lines = BufReader::new(read).lines();
+    while let Ok(Some(line)) = lines.next_line().await {
+        let message: Value = serde_json::from_str(&line).unwrap();
+        let server = json!({"name": "late", "version": "1"});
+        let mut answer = match message["method"].as_str().unwrap_or_default() {
+            "server/discover" if knows_both => {
+                json!({"result": {"supportedVersions": ["2026-07-28"], "capabilities": {"tools": {}}, "serverInfo": server}})
+            }
+            "server/discover" => json!({"error": {"code": -32601, "message": "unknown"}}),
+            "initialize" => {
+                let result =
+                    json!({"protocolVersion": "2025-11-25", "capabilities": {"tools": {}}, "serverInfo": server});
+                json!({"result": result})
+            }
+            "tools/list" => json!({"result": {"tools": [{"name": "work", "inputSchema": {"type": "object"}}]}}),
+            "tools/call" => json!({"result": {"content": [{"type": "text", "text": "done"}]}}),
+            _ => continue,
+        };
+        answer["jsonrpc"] = json!("2.0");
+        answer["id"] = message["id"].clone();
+        write.write_all(format!("{answer}\n").as_bytes()).await.unwrap();
+    }
 }
