@@ -112,11 +112,23 @@ impl ChildServer {
         }
         self.heard = None;
         let ended = status.ok().and_then(Result::ok).map(|status: ExitStatus| format!("its process ended: {status}"));
-        let words = self.words.text();
-        let last =
-            words.lines().rev().find(|line| !line.trim().is_empty()).map(|line| format!("it said: {}", line.trim()));
+        let last = reason_in(&self.words.text()).map(|line| format!("it said: {line}"));
         [ended, last].into_iter().flatten().collect::<Vec<_>>().join("; ")
     }
+}
+
+/// The line of a standard error that says why its process ended: the last one, but of Node.js and npm, which end with other
+/// lines, the error.
+fn reason_in(words: &str) -> Option<&str> {
+    let lines = || words.lines().map(str::trim).filter(|line| !line.is_empty());
+    let last = lines().next_back()?;
+    let is_reason = |line: &&str| match line.strip_prefix("npm error ") {
+        Some(text) => !text.starts_with("code "),
+        None => line.split_once(':').is_some_and(|(kind, _)| kind.ends_with("Error") || kind.contains("Error [")),
+    };
+    let is_end = last.starts_with("Node.js v") || last.starts_with("npm error A complete log");
+    let reason = if is_end { lines().find(is_reason) } else { None };
+    Some(reason.unwrap_or(last))
 }
 
 impl Drop for ChildServer {
@@ -170,5 +182,29 @@ impl LastWords {
         let kept: Vec<u8> = self.kept.lock().unwrap_or_else(PoisonError::into_inner).iter().copied().collect();
         let text = String::from_utf8_lossy(&kept).into_owned();
         self.hidden.iter().fold(text, |text, hidden| hidden.masked(&text).unwrap_or(text))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::reason_in;
+
+    #[test]
+    fn the_reason_is_the_error_and_not_the_end_of_a_report() {
+        let node = "/srv/index.js:3\nthrow new Error('no TOKEN')\n^\n\nError: no TOKEN\n    at Module._compile (node:x:1:2)\n\nNode.js v20.20.2\n";
+        let of_system = "node:events:498\nError [ERR_X]: no port\n    at a {\n  code: 'ERR_X'\n}\n\nNode.js v22.1.0";
+        let npm = "npm error code E404\nnpm error 404 Not Found - GET https://r.example/x\nnpm error 404\nnpm error A complete log of this run can be found in: /root/x.log\n";
+        let python = "Traceback (most recent call last):\n  File \"x\", line 1\nRuntimeError: no TOKEN\n";
+        for (words, reason) in [
+            (node, "Error: no TOKEN"),
+            (of_system, "Error [ERR_X]: no port"),
+            (npm, "npm error 404 Not Found - GET https://r.example/x"),
+            (python, "RuntimeError: no TOKEN"),
+            ("Node.js v20.20.2", "Node.js v20.20.2"),
+            ("  a line \n\n", "a line"),
+        ] {
+            assert_eq!(reason_in(words), Some(reason));
+        }
+        assert_eq!(reason_in(" \n"), None);
     }
 }
