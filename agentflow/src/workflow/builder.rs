@@ -492,6 +492,7 @@ impl Builder {
             called: tools.callee.and_then(super::callee::tool_definition),
             question,
             question_text: None,
+            question_about: None,
             writes: node.writes || node.callees.iter().any(|callee| super::callee::writes(*callee)),
             is_opaque: false,
             reads_effects: node.callees.iter().any(|callee| super::callee::reads_effects(*callee)),

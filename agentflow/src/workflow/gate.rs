@@ -19,7 +19,12 @@ pub(crate) fn approval_of(spec: &Spec, node: &NodeSpec, outputs: &dyn Outputs) -
         None => node.policy.approve.clone().unwrap_or_default(),
     };
     let answer = Encoded::new(&Approval::schema()).map_err(|error| StepError::value("the answer's schema", &error))?;
-    Ok(ApprovalRequest::new(message, values_read(spec, node, outputs), answer))
+    let arguments = match (outputs.given(), &node.question_about) {
+        (None, Some(about)) => about(outputs),
+        _ => None,
+    };
+    let about = arguments.unwrap_or_else(|| values_read(spec, node, outputs));
+    Ok(ApprovalRequest::new(message, about, answer))
 }
 
 /// What is wrong with the times of questions: one without an end that says what happens then, an answer that does not fit.

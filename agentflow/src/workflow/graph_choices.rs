@@ -12,7 +12,7 @@ use super::mapping::{Mapping, Names, Scope};
 use super::node_schema::Fits;
 use super::of_graph::Loading;
 use super::question_text::question_text;
-use super::spec::{Body, NodeKind, Outputs, Pure, QuestionText, Until};
+use super::spec::{Body, NodeKind, Outputs, Pure, QuestionAbout, QuestionText, Until};
 use super::step_error::StepError;
 use crate::error::FailureKind;
 use crate::event::ApprovalRequest;
@@ -77,6 +77,18 @@ impl Loading<'_> {
             Ok(ApprovalRequest::new(text, about, answer))
         });
         (NodeKind::Gate, Body::Gate { question: ask, fits })
+    }
+
+    /// The arguments of the call of a node that a person must agree to. A node whose arguments are made of outputs alone is
+    /// shown with these outputs.
+    pub(super) fn question_about(&self, node: &GraphNode) -> Option<QuestionAbout> {
+        node.policy.approve.as_ref()?;
+        let Some(GraphBody::Call(call)) = &node.does else { return None };
+        if call.with.state_keys(&|name| self.names.contains_key(name)).is_empty() {
+            return None;
+        }
+        let (arguments, names) = (call.with.clone(), Arc::clone(&self.names));
+        Some(Arc::new(move |outputs| made(&arguments, &names, outputs, || LARGEST_QUESTION).ok()))
     }
 
     /// The text of the question of a node, where it has placeholders.

@@ -278,6 +278,7 @@ impl<'a> Loading<'a> {
             called: callees.first().filter(|_| direct && !asking).and_then(Callee::definition),
             question,
             question_text,
+            question_about: self.question_about(node),
             callees: callees.iter().filter_map(Callee::function).collect(),
             writes: callees.iter().any(Callee::writes),
             is_opaque: false,

@@ -56,6 +56,9 @@ pub(crate) type Question = Arc<dyn Fn(&dyn Outputs) -> Result<ApprovalRequest, S
 /// Text of a question, filled with the outputs.
 pub(crate) type QuestionText = Arc<dyn Fn(&dyn Outputs) -> Result<String, StepError> + Send + Sync>;
 
+/// Makes the value that a question is about. `None` if a part of it cannot be read while a person is asked.
+pub(crate) type QuestionAbout = Arc<dyn Fn(&dyn Outputs) -> Option<Encoded> + Send + Sync>;
+
 /// Whether a repetition is over, from its last output.
 pub(crate) type Until = Arc<dyn Fn(&Encoded) -> Result<bool, StepError> + Send + Sync>;
 
@@ -133,6 +136,8 @@ pub(crate) struct NodeSpec {
     pub(crate) question: Option<Arc<NodeQuestion>>,
     /// The text of the question before it, where that has placeholders; otherwise the policy has the text.
     pub(crate) question_text: Option<QuestionText>,
+    /// The arguments of its call, which the question before it shows, where they are made of the state.
+    pub(crate) question_about: Option<QuestionAbout>,
     /// The functions that its step calls, as far as they are written in it.
     pub(crate) callees: Vec<TypeId>,
     /// Whether it changes something outside of the run, as far as that is declared.

@@ -6,6 +6,7 @@ use agentflow::pipeline::Pipeline;
 use agentflow::prelude::*;
 use agentflow::runtime::RuntimeBuilder;
 use agentflow::store::MemoryStore;
+use agentflow::tool::{FnTool, ToolRef, Toolset};
 use agentflow::value::Encoded;
 use agentflow::workflow::{Graph, GraphBody, GraphNode, Mapping, NodePolicy, Question, Reference};
 use agentflow_testing::{test_runtime, within};
@@ -146,4 +147,58 @@ edges:
     // With a question the first node is the author's.
     let asks = text.replace("nodes:", "permissions: {require_approval: true}\nnodes:");
     assert!(read(&asks).graph().to_mermaid().contains("begin"));
+}
+
+/// Whoever agrees to a call sees its arguments, also where they are made of the state and no output is read.
+#[tokio::test(start_paused = true)]
+async fn a_question_about_a_call_shows_arguments_of_the_state() {
+    let dependency = "[{dependency_id: d, dependency_type: mcp_tool, fixed_ref: {server_id: far, tool_name: echo}}]";
+    let document = |mapping: &str| {
+        format!(
+            "workflow_id: it\nnodes:\n  - {{node_id: a, kind: mcp, {mapping}permissions: {{require_approval: true}}, \
+             dependencies: {dependency}}}\nedges: []\n"
+        )
+    };
+    let saved = Pipeline::value(json!({"n": "{input}"})).save("order")
+        >> Pipeline::tool("question_texts_echo")
+            .with(json!({"order": "{state.order}", "input": "{input.n}"}))
+            .policy(NodePolicy::default().approve("go on?"));
+    for (builder, input, about) in [
+        (Runtime::builder().document(read(&document(""))), json!({"a": 2, "b": 3}), json!({"a": 2, "b": 3})),
+        (
+            Runtime::builder().document(read(&document("input_mapping: {sum: a, none: c}, "))),
+            json!({"a": 2, "b": 3}),
+            json!({"sum": 2}),
+        ),
+        (Runtime::builder().pipeline("it", saved), json!(7), json!({"order": {"n": 7}, "input": 7})),
+    ] {
+        let runtime = builder.toolset(Far).store(MemoryStore::new()).build();
+        let handle = runtime.start_named("it", Encoded::new(&json!({"input": input})).unwrap()).await.unwrap();
+        let question = within("the question", handle.asked()).await.unwrap().expect("somebody is asked");
+        assert_eq!(question.about.decode::<Value>().unwrap(), about, "{question:?}");
+        runtime.approve(handle.run_id(), &question.id, Approval::granted(), "ada").await.unwrap();
+        handle.result().await.unwrap();
+    }
+}
+
+/// Give back what is given.
+#[tool(effects = "read")]
+async fn question_texts_echo(order: Value, input: i64) -> String {
+    format!("{order} {input}")
+}
+
+struct Far;
+
+#[agentflow::async_trait]
+impl Toolset for Far {
+    fn name(&self) -> &str {
+        "mcp.far"
+    }
+
+    async fn tools(&self) -> Result<Vec<ToolRef>, Box<dyn std::error::Error + Send + Sync>> {
+        let echo = |_: Context, given: serde_json::Map<String, Value>| async move {
+            Ok::<_, String>(json!(given).to_string())
+        };
+        Ok(vec![FnTool::new("echo", "Gives back what is given.", echo).into()])
+    }
 }

@@ -498,7 +498,9 @@ impl WorkflowRun {
     fn ask(&mut self, node: NodeIndex) {
         let spec = Arc::clone(self.machine.spec());
         let definition = spec.node(node);
-        let is_filled = definition.question_text.is_some() || matches!(definition.body, Body::Gate { .. });
+        let is_filled = definition.question_text.is_some()
+            || definition.question_about.is_some()
+            || matches!(definition.body, Body::Gate { .. });
         let seen = (definition.sees_state && is_filled).then(|| self.outputs_seen(node));
         let outputs: &dyn Outputs = seen.as_ref().map_or(&self.machine as &dyn Outputs, |seen| seen);
         let request = match &definition.body {
