@@ -186,6 +186,7 @@ pub(super) fn branch(reader: &mut Reader<'_>, step: Expr) -> Branch {
         return Branch { name, span, step: BranchBody::Seq(body) };
     }
     refuse_await_of_form(&step, reader.errors);
+    refuse_form(&step, reader.errors);
     Branch { name: as_name(&called(&step)), span, step: BranchBody::Future(step) }
 }
 
@@ -304,6 +305,7 @@ fn lambda(reader: &mut Reader<'_>, expr: Option<Expr>, form: &str, at: &syn::Pat
                 return Some(Lambda { pat, step: LambdaBody::Seq(seq) });
             }
             refuse_await_of_form(&step, reader.errors);
+            refuse_form(&step, reader.errors);
             Some(Lambda { pat, step: LambdaBody::Future(*step) })
         }
         Some(other) => {
@@ -321,6 +323,16 @@ fn lambda(reader: &mut Reader<'_>, expr: Option<Expr>, form: &str, at: &syn::Pat
 fn refuse_await(expr: &Expr, message: &str, errors: &mut Errors) {
     if let Some(span) = awaits(expr) {
         errors.at_span(span, message);
+    }
+}
+
+/// A form within a form is a node of a block.
+fn refuse_form(step: &Expr, errors: &mut Errors) {
+    if let Expr::Macro(inner) = plain(step)
+        && let Some(name) = form(&inner.mac)
+    {
+        let block = format!("{{ let value = {name}!(..).await?; Ok(value) }}");
+        errors.at(&inner.mac.path, format!("a form within another one is a node of a block; write `{block}`"));
     }
 }
 
