@@ -339,9 +339,24 @@ fn tool(host: &Host, name: &str) -> Result<Callee, String> {
     })
 }
 
+/// Returns the server in the name of a tool if the runtime has none of this name, with a hint to the nearest one.
+fn unknown_server<'n>(given: &Given, name: &'n str) -> Option<(&'n str, String)> {
+    let tool = name.strip_prefix("mcp.")?;
+    let server = tool.split_once('.').map_or(tool, |(server, _)| server);
+    let servers = || given.toolsets.iter().filter_map(|(toolset, _)| toolset.name().strip_prefix("mcp."));
+    let is_unknown = servers().all(|known| known != server);
+    is_unknown.then(|| (server, did_you_mean(nearest(server, servers()))))
+}
+
 /// Returns the error about an unknown tool, with the nearest name. The prefix `a2a.` makes it an agent.
 pub(super) fn unknown_tool(given: &Given, name: &str, near: Option<&str>) -> String {
     let near = did_you_mean(near);
+    if let Some((server, hint)) = unknown_server(given, name).filter(|_| near.is_empty()) {
+        return format!(
+            "this program knows no tool `{name}`, since it has no MCP server `{server}`{hint}; give its runtime an \
+             `McpClient` of this name, or its configuration an entry in `mcp_servers`"
+        );
+    }
     match name.strip_prefix("a2a.") {
         // With the feature it is found.
         Some(endpoint) if endpoint.contains("://") => {

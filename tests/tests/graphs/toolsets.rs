@@ -109,6 +109,16 @@ async fn they_are_fetched_before_a_run_begins() {
     let error = run(&other).await.unwrap_err().to_string();
     let expected = "the node `out`: this program knows no tool `mcp.files.raed`; did you mean `mcp.files.read`?";
     assert!(error.ends_with(expected), "{error}");
+    // So is the name of a server.
+    for (name, server) in [("mcp.flies.get_weather", "`flies`; did you mean `files`?"), ("mcp.mail.send", "`mail`")] {
+        let other = self::runtime(&files, json!([{"name": "out", "does": tool(name)}]));
+        let error = run(&other).await.unwrap_err().to_string();
+        let expected = format!(
+            "the node `out`: this program knows no tool `{name}`, since it has no MCP server {server}; give its runtime an \
+             `McpClient` of this name, or its configuration an entry in `mcp_servers`"
+        );
+        assert!(error.ends_with(&expected), "{error}");
+    }
 }
 
 #[tokio::test]
