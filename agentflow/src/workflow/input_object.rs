@@ -23,16 +23,22 @@ pub(crate) fn to_object(names: &[&str], values: &[Encoded]) -> Encoded {
 pub(crate) fn from_object(names: &[&str], object: &Encoded) -> Result<Vec<Encoded>, String> {
     crate::strict::check(object.as_str()).map_err(|error| error.to_string())?;
     let mut fields: BTreeMap<String, Encoded> = object.decode().map_err(|_| {
-        let names: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
-        let names = if names.is_empty() { "nothing in it".to_owned() } else { names.join(", ") };
+        let names = if names.is_empty() { "nothing in it".to_owned() } else { in_quotes(names) };
         format!("write a JSON object with {names}")
     })?;
     // Before what is missing: a name that is mistyped is both.
     if let Some(unknown) = fields.keys().find(|field| !names.contains(&field.as_str())) {
-        let hint = did_you_mean(nearest(unknown, names.iter().copied()));
+        let hint = match nearest(unknown, names.iter().copied()) {
+            None if !names.is_empty() => format!("; the inputs are {}", in_quotes(names)),
+            near => did_you_mean(near),
+        };
         return Err(format!("there is no input `{unknown}`{hint}"));
     }
     names.iter().map(|name| fields.remove(*name).ok_or_else(|| format!("the input `{name}` is missing"))).collect()
+}
+
+fn in_quotes(names: &[&str]) -> String {
+    names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
 }
 
 #[cfg(test)]
@@ -51,6 +57,7 @@ mod tests {
         assert_eq!(wrong("3"), "write a JSON object with `n`");
         assert_eq!(wrong("{}"), "the input `n` is missing");
         assert!(wrong(r#"{"n": 1, "m": 2}"#).starts_with("there is no input `m`"));
+        assert_eq!(wrong(r#"{"colour": 1}"#), "there is no input `colour`; the inputs are `n`");
         assert_eq!(wrong(r#"{"nn": 1}"#), "there is no input `nn`; did you mean `n`?");
     }
 }
