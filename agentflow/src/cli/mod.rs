@@ -216,7 +216,11 @@ impl ProgramHost {
             Some(file) => RuntimeConfig::open(file).and_then(|config| config.with_environment()),
             None => RuntimeConfig::from_env(),
         };
-        let failed = |error: ConfigError| Stop::failed("config", error.to_string());
+        let failed = |error: ConfigError| {
+            let report = error.to_string();
+            // Of a file it begins with the word that the command line writes, too.
+            Stop::failed("config", report.strip_prefix("error: ").unwrap_or(&report))
+        };
         let runtime = builder.config(config.map_err(failed)?).await.map_err(failed)?.build();
         if reads_documents {
             for problem in runtime.problems_of_configuration() {

@@ -3,13 +3,11 @@
 
 use std::collections::BTreeMap;
 use std::io::{self, IsTerminal};
-use std::path::PathBuf;
 use std::time::Duration;
 
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 
 use super::print::{BAD, DIM, GOOD, note, short};
-use super::workflows::store_argument;
 use crate::event::{Event, EventKind, RunId};
 use crate::text::{OneLine, head};
 
@@ -23,11 +21,12 @@ pub(super) struct Tree {
     bars: Option<MultiProgress>,
     /// The running nodes, by their path.
     running: BTreeMap<String, ProgressBar>,
-    store: Option<PathBuf>,
+    /// The option that names the store of the run, empty if the settings name it; `None` without a store.
+    store: Option<String>,
 }
 
 impl Tree {
-    pub(super) fn new(shown: bool, store: Option<PathBuf>) -> Self {
+    pub(super) fn new(shown: bool, store: Option<String>) -> Self {
         let bars = (shown && io::stderr().is_terminal()).then(MultiProgress::new);
         Self { shown, bars, running: BTreeMap::new(), store }
     }
@@ -79,8 +78,7 @@ impl Tree {
         let payload = format!("{}{more}", OneLine(about));
         let (node, question, run) = (OneLine(node), OneLine(question), OneLine(run));
         self.say(format_args!("{node} asks: {question} {DIM}{payload}{DIM:#}"));
-        if let Some(store) = self.store.as_deref() {
-            let store = store_argument(Some(store));
+        if let Some(store) = &self.store {
             self.say(format_args!("  answer with: runs approve {run} {node}{store}"));
         }
     }

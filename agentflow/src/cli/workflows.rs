@@ -224,7 +224,7 @@ pub(super) async fn follow(handle: RunHandle<Encoded>, how: Follow<'_>) -> Resul
     let Follow { store, kept, events, before, mut ctrl_c } = how;
     let id = handle.run_id().clone();
     let mut stream = handle.events();
-    let mut tree = Tree::new(!events, store.map(Path::to_path_buf));
+    let mut tree = Tree::new(!events, kept.then(|| store_argument(store)));
     let seen = before.as_ref().map_or(0, |before| before.run.events);
     for node in before.into_iter().flat_map(|before| before.nodes) {
         if let Some(question) = &node.question {

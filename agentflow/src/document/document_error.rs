@@ -5,7 +5,7 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
-use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet};
+use annotate_snippets::{AnnotationKind, Level, Origin, Renderer, Snippet};
 
 use super::written_names::{self, Described, WrittenName};
 use super::{Document, DocumentForm};
@@ -142,9 +142,15 @@ impl fmt::Display for DocumentError {
         let name = OneLine(&self.name).to_string();
         for (at, problem) in self.problems.iter().take(MOST_SHOWN).enumerate() {
             let message = OneLine(&problem.message).to_string();
-            let mark = AnnotationKind::Primary.span(problem.span.clone());
-            let lines = Snippet::source(&*self.text).path(&*name).annotation(mark);
-            let report = [Level::ERROR.primary_title(&*message).element(lines)];
+            let title = Level::ERROR.primary_title(&*message);
+            // A file that cannot be read has no line to show.
+            let report = match self.text.is_empty() {
+                true => [title.element(Origin::path(&*name))],
+                false => {
+                    let mark = AnnotationKind::Primary.span(problem.span.clone());
+                    [title.element(Snippet::source(&*self.text).path(&*name).annotation(mark))]
+                }
+            };
             let between = if at == 0 { "" } else { "\n\n" };
             write!(f, "{between}{}", renderer.render(&report))?;
         }

@@ -322,6 +322,25 @@ fn the_settings_of_a_file_and_the_environment_apply_to_commands() {
     assert!(wrong.code == Some(1) && wrong.stderr.contains("RUST_LOG is not a list of levels"), "{wrong:#?}");
     let missing = agentwf(&["list", "--config", &place.path("no.yaml")]).run();
     assert!(missing.code == Some(1) && missing.stderr.contains("no.yaml"), "{missing:#?}");
+    assert!(missing.stderr.starts_with("error: the file cannot be read: "), "{missing:#?}");
+    let misspelt = agentwf(&["list", "--config", &write(&place, "misspelt.yaml", "stor: runs.db\n")]).run();
+    assert!(misspelt.stderr.starts_with("error: unknown field `stor`; did you mean `store`?\n"), "{misspelt:#?}");
+}
+
+/// In the store of the settings as in one of an option.
+#[test]
+fn a_question_is_shown_with_the_command_that_answers_it() {
+    let place = Place::new();
+    let text = "name: asks\ntopology: {value: 1, policy: {approve: 'go on?', approve_timeout_ms: 50}}\n";
+    let document = write(&place, "asks.yaml", text);
+    let file = write(&place, "agentflow.yaml", "store: runs.db\n");
+    let store = place.path("other.db");
+    for (option, end) in [(["--config", &file], String::new()), (["--store", &store], format!(" --store {store}"))] {
+        let ended =
+            agentwf(&["run", &document, "--input", "{\"input\": 1}", "--run-id", "r-1", option[0], option[1]]).run();
+        assert!(ended.stderr.contains("value asks: go on?"), "{ended:#?}");
+        assert!(ended.stderr.contains(&format!("answer with: runs approve r-1 value{end}\n")), "{ended:#?}");
+    }
 }
 
 /// What the host needs, which a file and the environment say.
