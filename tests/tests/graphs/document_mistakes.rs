@@ -455,7 +455,7 @@ async fn mistakes_of_the_plan_are_reported_beside_unknown_names() {
             vec![
                 "4:46: `x` and `y` may run at the same time, and each of them saves `k` in the state; let an edge lead from the first to the second, or give one of them a key of its own".to_owned(),
                 "4:156: the node `x`: this program knows no tool `mcp.s.t`, since it has no MCP server `s`; give its runtime an `McpClient` of this name, or its configuration an entry in `mcp_servers`".to_owned(),
-                "5:156: the node `y`: this program knows no tool `mcp.s.t`, since it has no MCP server `s`; give its runtime an `McpClient` of this name, or its configuration an entry in `mcp_servers`".to_owned(),
+                "5:142: the node `y`: this program knows no tool `mcp.s.t`, since it has no MCP server `s`; give its runtime an `McpClient` of this name, or its configuration an entry in `mcp_servers`".to_owned(),
             ],
         ),
     ] {
