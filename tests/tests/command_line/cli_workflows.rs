@@ -210,7 +210,7 @@ fn a_wrong_input_is_reported() {
     let of_quick = "the input does not fit the workflow `quick`: ";
     for (input, said) in [
         (r#"{"word": "a", "time": 2}"#, "there is no input `time`; did you mean `times`?"),
-        (r#"{"word": "a", "times": 2, "colour": "red"}"#, "there is no input `colour`"),
+        (r#"{"word": "a", "times": 2, "colour": "red"}"#, "there is no input `colour`; the inputs are `word`, `times`"),
         (r#"{"word": "a"}"#, "the input `times` is missing"),
         (r#"["a", 2]"#, "write a JSON object with `word`, `times`"),
     ] {
