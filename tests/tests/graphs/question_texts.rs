@@ -149,7 +149,7 @@ edges:
     assert!(read(&asks).graph().to_mermaid().contains("begin"));
 }
 
-/// Whoever agrees to a call sees its arguments, also where they are made of the state and no output is read.
+/// A person who agrees to a call sees its arguments, also where they are made of the state and no output is read.
 #[tokio::test(start_paused = true)]
 async fn a_question_about_a_call_shows_arguments_of_the_state() {
     let dependency = "[{dependency_id: d, dependency_type: mcp_tool, fixed_ref: {server_id: far, tool_name: echo}}]";
@@ -181,7 +181,7 @@ async fn a_question_about_a_call_shows_arguments_of_the_state() {
     }
 }
 
-/// Give back what is given.
+/// Echo the arguments.
 #[tool(effects = "read")]
 async fn question_texts_echo(order: Value, input: i64) -> String {
     format!("{order} {input}")
@@ -199,6 +199,6 @@ impl Toolset for Far {
         let echo = |_: Context, given: serde_json::Map<String, Value>| async move {
             Ok::<_, String>(json!(given).to_string())
         };
-        Ok(vec![FnTool::new("echo", "Gives back what is given.", echo).into()])
+        Ok(vec![FnTool::new("echo", "Echoes the arguments.", echo).into()])
     }
 }
