@@ -213,7 +213,7 @@ impl Peer {
 
     /// Fetches a document of JSON that the agent's server has beside the protocol.
     pub(super) async fn document(&self, url: Url, name: &'static str) -> Result<Value, A2aError> {
-        let request = self.client(&url)?.get(url).header(ACCEPT, "application/json");
+        let request = self.client(&url).await?.get(url).header(ACCEPT, "application/json");
         let (response, deadline) = self.exchange(request, name).await?;
         let (status, location) = (response.status(), location_of(&response));
         let body = self.body(response, deadline, name).await?;
