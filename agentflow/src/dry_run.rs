@@ -5,10 +5,10 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 
+use agentflow_schema::schema::words;
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::schema::words;
 use crate::tool_definition::{Effects, ToolPolicy};
 
 /// What running a workflow or an agent would do: its steps in a possible order, what each reads, gives and calls, and what

@@ -17,7 +17,6 @@ pub mod dry_run;
 pub mod error;
 pub mod event;
 pub mod executor;
-pub mod expression;
 mod failure;
 mod future;
 #[cfg(any(feature = "a2a-server", feature = "mcp-server-http"))]
@@ -44,20 +43,16 @@ mod process_group;
 pub mod resource;
 pub mod run;
 pub mod runtime;
-pub mod schema;
-#[cfg(feature = "dynamic")]
-mod schema_check;
+/// Comparison of JSON Schemas.
+pub mod schema {
+    pub use agentflow_schema::schema::{Assignable, SchemaMismatch, is_assignable};
+}
 pub mod session;
 pub mod state;
 pub mod store;
-mod strict;
 pub mod telemetry;
-pub mod template;
-mod text;
 #[cfg(any(feature = "documents", feature = "mcp"))]
 mod text_file;
-#[cfg(feature = "documents")]
-mod text_tree;
 pub mod time;
 pub mod tool;
 mod tool_definition;
@@ -93,6 +88,7 @@ pub use agentflow_macros::agent;
 pub use agentflow_macros::tool;
 #[doc = include_str!("docs/workflow.md")]
 pub use agentflow_macros::workflow;
+pub use agentflow_schema::{expression, template};
 #[doc(no_inline)]
 pub use async_trait::async_trait;
 #[cfg(feature = "metrics")]

@@ -8,11 +8,11 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
+use agentflow_schema::text::{did_you_mean, head, nearest};
 use serde::Serialize;
 
 use crate::path::StepPath;
 use crate::state::{MAIL, is_name};
-use crate::text::{did_you_mean, head, nearest};
 use crate::value::NodeValue;
 
 /// The most bytes of one message, as JSON.

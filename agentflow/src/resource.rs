@@ -6,7 +6,7 @@ use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
 
-use crate::text::nearest;
+use agentflow_schema::text::nearest;
 
 /// A tool parameter that the program provides; the model never sees it.
 ///

@@ -41,7 +41,7 @@ pub use crate::error::{last_error, watch_errors};
 pub use crate::linked::{Linked, function_id};
 /// For the tests of the workspace.
 pub use crate::panics::assume_abort;
-/// For the lines of agentflow-testing.
-pub use crate::text::OneLine;
 pub use crate::tool::probe::{Probe, Probed};
 pub use crate::tool::{Effects, Param, ToolFuture};
+/// For the lines of agentflow-testing.
+pub use agentflow_schema::text::OneLine;

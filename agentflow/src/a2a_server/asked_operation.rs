@@ -101,7 +101,7 @@ impl Asked {
             "DeleteTaskPushNotificationConfig" => Self::Push(PushMethod::Delete, params),
             "GetExtendedAgentCard" => Self::ExtendedCard,
             _ => {
-                let method = crate::text::head(method, 128);
+                let method = agentflow_schema::text::head(method, 128);
                 let problem = format!("there is no method `{method}` in version 1.0 of the protocol");
                 return Err(Fault::new(A2aErrorCode::MethodNotFound, problem));
             }

@@ -5,6 +5,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use agentflow_schema::strict;
 use axum::body::{Body, Bytes};
 use axum::extract::{ConnectInfo, Request, State};
 use axum::http::request::Parts;
@@ -23,7 +24,6 @@ use super::served_settings::Shared;
 use super::task_updates::TaskUpdates;
 use crate::a2a::{A2A_VERSION, A2aErrorCode, VERSION_HEADER};
 use crate::host_header::{named_host, without_port};
-use crate::strict;
 
 /// Where the card is.
 const CARD: &str = "/.well-known/agent-card.json";
@@ -326,7 +326,7 @@ fn checked_version(parts: &Parts) -> Result<(), Fault> {
     if without_patch == A2A_VERSION {
         return Ok(());
     }
-    let version = if version.is_empty() { "0.3" } else { crate::text::head(version, 32) };
+    let version = if version.is_empty() { "0.3" } else { agentflow_schema::text::head(version, 32) };
     let problem = format!(
         "the request has version {version} of the protocol, and this server supports {A2A_VERSION}; send the header \
          `A2A-Version: {A2A_VERSION}`"

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use agentflow_schema::schema_check::SchemaCheck;
+use agentflow_schema::strict;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -11,8 +13,6 @@ use super::served_settings::Settings;
 use crate::a2a::{A2aContent, A2aErrorCode, A2aMessage, A2aPart, A2aSkill};
 use crate::message::{Conversation, Media, Message, Part, Role};
 use crate::runtime::{CatalogueEntry, EntryKind, Runtime};
-use crate::schema_check::SchemaCheck;
-use crate::strict;
 
 /// The longest name, in bytes.
 const MOST_NAME: usize = 128;
@@ -309,7 +309,7 @@ fn unread(part: &A2aPart, files: &[String]) -> Fault {
     let kinds = [TEXT, JSON].into_iter().chain(files.iter().map(String::as_str));
     let kinds = kinds.map(|kind| format!("`{kind}`")).collect::<Vec<_>>().join(", ");
     let what = part.media_type.as_deref().map_or("a file without a media type".to_owned(), |kind| {
-        format!("a part of the media type `{}`", crate::text::head(kind, 128))
+        format!("a part of the media type `{}`", agentflow_schema::text::head(kind, 128))
     });
     Fault::new(A2aErrorCode::ContentTypeNotSupported, format!("{what} is not read; these are: {kinds}"))
 }

@@ -10,6 +10,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use agentflow_schema::text::panic_text;
 use futures_util::FutureExt;
 use tracing::{Instrument, Span};
 
@@ -35,7 +36,6 @@ use crate::run::{
     Events, InSegment, RunEnd, RunShared, Segment, unless_cancelled, was_dropped, was_dropped_with_step, within,
 };
 use crate::telemetry;
-use crate::text::panic_text;
 use crate::time::Timestamp;
 use crate::tool::{
     BegunCompensation, Compensation, HeldBack, StepPlace, check_compensations, compensated, compensated_cancelled,

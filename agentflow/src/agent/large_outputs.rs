@@ -4,6 +4,7 @@
 
 use std::sync::Arc;
 
+use agentflow_schema::text::head;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -11,7 +12,6 @@ use serde_json::{Value, json};
 use crate::context::Context;
 use crate::event::{ANSWER_TOOL, TRANSFER_TOOL};
 use crate::message::{ToolResult, ToolStatus};
-use crate::text::head;
 use crate::tool::{Effects, FnTool, ToolError, ToolOutput, ToolPolicy};
 
 /// The tool by which a model reads more of an artifact.

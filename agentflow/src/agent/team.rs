@@ -4,6 +4,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
+use agentflow_schema::text::{did_you_mean, head, nearest};
 use serde_json::json;
 
 use super::agent_tool::DESCRIPTION;
@@ -15,7 +16,6 @@ use crate::context::Context;
 use crate::error::{Error, Result};
 use crate::event::{EventKind, TRANSFER_TOOL};
 use crate::run::{Host, RunJournal};
-use crate::text::{did_you_mean, head, nearest};
 use crate::tool::{Effects, Tool, ToolDefinition, ToolError, ToolFuture, ToolOutput, ToolPolicy, read_arguments};
 
 /// Agents of which one has the conversation at a time and may transfer it to another, which answers from then on: a

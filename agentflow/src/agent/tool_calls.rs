@@ -8,6 +8,7 @@ use std::panic::AssertUnwindSafe;
 use std::pin::pin;
 use std::sync::Arc;
 
+use agentflow_schema::text::panic_text;
 use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt, StreamExt, TryFutureExt};
 use tracing::Instrument;
@@ -26,7 +27,6 @@ use crate::middleware::{HookedAnswer, HookedCall, ToolHooks, ToolStep};
 use crate::path::StepPath;
 use crate::run::{Around, unless_failed_as_cancelled};
 use crate::telemetry;
-use crate::text::panic_text;
 use crate::time::Timestamp;
 use crate::tool::{
     Effects, RecordedOutcome, SeenTo, ToolPolicy, began, ended, invoke_with_room, is_granted, millis_since, not_found,

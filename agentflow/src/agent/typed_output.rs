@@ -4,6 +4,9 @@ use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
 
+use agentflow_schema::schema::{Definitions, part_of};
+use agentflow_schema::strict;
+use agentflow_schema::text::unfenced;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -14,9 +17,6 @@ use crate::error::Error;
 use crate::event::{ANSWER_TOOL, AnswerForm, answer_text};
 use crate::model::OutputSchema;
 use crate::run::{RunEnd, RunResult};
-use crate::schema::{Definitions, part_of};
-use crate::strict;
-use crate::text::unfenced;
 use crate::tool::{Effects, Tool, ToolDefinition, ToolError, ToolFuture, ToolOutput, ToolPolicy};
 
 /// How an answer becomes a value of type `O`.

@@ -7,9 +7,8 @@
 use std::fmt;
 use std::sync::Arc;
 
+use agentflow_schema::text::head;
 use serde::{Deserialize, Serialize};
-
-use crate::text::head;
 
 /// What a record holds of an artifact: everything but its bytes.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]

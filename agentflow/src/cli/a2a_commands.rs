@@ -1,5 +1,6 @@
 //! `agentwf a2a`: a look at agents of other programs.
 
+use agentflow_schema::text::OneLine;
 use futures_util::StreamExt;
 use serde_json::Value;
 
@@ -8,7 +9,6 @@ use super::print::{Answer, Stop, counted, json_line, line, note};
 use super::{a2a_serve, a2a_tasks, ctrl_c};
 use crate::a2a::{A2aClient, A2aError, A2aMessage, A2aPart, A2aTask, A2aTaskState, A2aUpdate};
 use crate::runtime::Runtime;
-use crate::text::OneLine;
 
 /// The name of an agent that is tried.
 const AGENT: &str = "agent";

@@ -3,12 +3,13 @@
 use std::io::Write;
 use std::path::Path;
 
+use agentflow_schema::text::OneLine;
+
 use super::args::ArtifactArgs;
 use super::print::{BOLD, DIM, Stop, json_line, line, note};
 use crate::artifact::ArtifactRef;
 use crate::event::{RunId, SessionArtifact};
 use crate::runtime::Runtime;
-use crate::text::OneLine;
 
 /// Where artifacts are looked for.
 pub(super) enum Saved {

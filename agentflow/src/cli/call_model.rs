@@ -3,6 +3,7 @@
 use std::pin::pin;
 use std::sync::Arc;
 
+use agentflow_schema::text::OneLine;
 use futures_util::StreamExt;
 use serde::Serialize;
 use serde_json::Value;
@@ -14,7 +15,6 @@ use super::{ctrl_c, model};
 use crate::message::{Conversation, Message, ToolCall, ToolResult, ToolStatus};
 use crate::model::{Model, ModelError, ModelEvent, ModelRequest, ModelResponse, Usage};
 use crate::runtime::Runtime;
-use crate::text::OneLine;
 
 pub(super) async fn call(host: &Runtime, args: CallArgs) -> Result<(), Stop> {
     match converse(host, &args).await {

@@ -3,6 +3,7 @@
 
 use std::collections::VecDeque;
 
+use agentflow_schema::text::OneLine;
 use futures_util::StreamExt;
 
 use super::args::ChatArgs;
@@ -19,7 +20,6 @@ use crate::path::StepPath;
 use crate::run::{Approval, Events, RunHandle};
 use crate::runtime::Runtime;
 use crate::session::{Session, Summary};
-use crate::text::OneLine;
 use crate::value::Encoded;
 
 pub(super) async fn chat(host: &Runtime, args: ChatArgs) -> Result<(), Stop> {

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use agentflow_schema::text::OneLine;
+
 use super::ctrl_c;
 use super::mcp_args::{McpCommand, McpLoginArgs, McpServeArgs, McpServerArgs};
 use super::print::{Stop, json_line, note};
@@ -12,7 +14,6 @@ use crate::mcp_server::{McpCaller, McpRefusal, McpServer, McpServerError};
 use crate::message::ToolCall;
 use crate::runtime::{EntryKind, Origin, Runtime};
 use crate::store::SqliteStore;
-use crate::text::OneLine;
 
 /// The name of a server that is tried.
 const SERVER: &str = "server";

@@ -2,6 +2,7 @@
 
 use std::io::{self, IsTerminal, Write};
 
+use agentflow_schema::text::OneLine;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value, json};
@@ -10,7 +11,6 @@ use super::ctrl_c;
 use super::print::{Answer, BOLD, DIM, Stop, json_line, line, note};
 use crate::mcp::{McpClient, McpContent, McpPrompt};
 use crate::message::Part;
-use crate::text::OneLine;
 
 pub(super) async fn resources(client: McpClient, json: bool) -> Result<(), Stop> {
     let listed = async { tokio::try_join!(client.resources(), client.resource_templates()).map_err(Stop::from) };

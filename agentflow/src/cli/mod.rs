@@ -156,12 +156,12 @@ mod workflows;
 use std::path::Path;
 use std::process::ExitCode;
 
+use agentflow_schema::text::OneLine;
 use clap::Parser;
 
 use self::args::{Cli, Command, ModelsArgs, WorkflowCommand};
 use self::print::{Stop, note};
 use crate::runtime::{ConfigError, Runtime, RuntimeBuilder, RuntimeConfig};
-use crate::text::OneLine;
 
 /// Executes the program's command line and returns the exit code for `main`; the [module's documentation](self) has the
 /// commands and the codes. The tools are those linked into the calling program; settings come from a file and the

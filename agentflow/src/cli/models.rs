@@ -1,11 +1,11 @@
 //! `agentwf models`: lists the providers. It calls no model and shows no key.
 
+use agentflow_schema::text::OneLine;
 use serde_json::json;
 
 use super::print::{BAD, BOLD, DIM, Stop, json_line, line, short};
 use crate::model::ModelProvider;
 use crate::runtime::{EntryKind, Runtime};
-use crate::text::OneLine;
 
 pub(super) async fn list(runtime: &Runtime, json: bool) -> Result<(), Stop> {
     let providers = runtime.model_providers().await;

@@ -4,12 +4,12 @@ use std::fmt;
 use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
 
+use agentflow_schema::text::{Lines, OneLine, head, write_json_line};
 use anstyle::{AnsiColor, Style};
 use serde::Serialize;
 
 use crate::error::Error;
 use crate::model::ModelError;
-use crate::text::{Lines, OneLine, head, write_json_line};
 use crate::time::Timestamp;
 
 pub(super) const DIM: Style = Style::new().dimmed();

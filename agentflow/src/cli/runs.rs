@@ -5,6 +5,7 @@ use std::path::Path;
 use std::pin::pin;
 use std::time::Duration;
 
+use agentflow_schema::text::OneLine;
 use futures_util::StreamExt;
 
 use super::args::{RunsArgs, RunsCommand};
@@ -17,7 +18,6 @@ use crate::event::{Event, RunId};
 use crate::run::Approval;
 use crate::runtime::{AttemptReport, NodeStatus, Purge, Runtime, UndoReport, UndoStatus};
 use crate::store::{RunFilter, RunList, RunStatus, SqliteStore};
-use crate::text::OneLine;
 use crate::value::Encoded;
 
 /// How often a run that undoes what it had done is looked at.

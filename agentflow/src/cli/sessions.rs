@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use agentflow_schema::text::OneLine;
 use serde::Serialize;
 
 use super::artifacts::Saved;
@@ -14,7 +15,6 @@ use crate::message::Role;
 use crate::runtime::Runtime;
 use crate::session::{SessionExport, SessionFilter, SessionRecord, SessionRun};
 use crate::store::{RunFilter, RunRecord, RunStatus};
-use crate::text::OneLine;
 
 pub(super) async fn sessions(host: &Runtime, args: SessionsArgs) -> Result<(), Stop> {
     let runtime = with_existing_store(host, args.store.as_deref()).await?;

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use agentflow_schema::text::OneLine;
 use serde_json::{Value, json};
 
 use super::args::{AgentFormat, AgentsCommand, EntriesCommand, ToolsCommand};
@@ -11,7 +12,6 @@ use crate::dry_run::DryRun;
 use crate::event::{Event, EventSink};
 use crate::message::{ToolCall, ToolResult};
 use crate::runtime::{Catalogue, CatalogueEntry, EntryKind, Runtime};
-use crate::text::OneLine;
 use crate::tool::{Effects, ToolPolicy};
 
 /// What to say when there is nothing of a kind.

@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use std::io::{self, IsTerminal};
 use std::time::Duration;
 
+use agentflow_schema::text::{OneLine, head};
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 
 use super::print::{BAD, DIM, GOOD, note, short};
 use crate::event::{Event, EventKind, RunId};
-use crate::text::{OneLine, head};
 
 /// How much of what a question is about is shown, in bytes.
 const ABOUT: usize = 4096;

@@ -5,10 +5,10 @@ use std::collections::VecDeque;
 use std::io::{self, BufRead, IsTerminal, Read};
 use std::thread;
 
+use agentflow_schema::text::OneLine;
 use tokio::sync::mpsc;
 
 use super::print::{DIM, note, prompt};
-use crate::text::OneLine;
 
 /// The lines that the person types, read on a thread of their own.
 pub(super) struct Lines {

@@ -2,13 +2,13 @@
 
 use std::path::{Path, PathBuf};
 
+use agentflow_schema::text::OneLine;
 use serde_json::json;
 
 use super::document_args::{DocumentArgs, ExportArgs, ValidateArgs};
 use super::print::{BOLD, DIM, Stop, json_line, line, note};
 use crate::document::{Document, DocumentError, DocumentForm, to_yaml};
 use crate::runtime::Runtime;
-use crate::text::OneLine;
 
 /// What was read, or not.
 type Read = Result<Document, DocumentError>;

@@ -4,6 +4,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use agentflow_schema::text::OneLine;
 use serde_json::json;
 
 use super::document_args::DiffArgs;
@@ -12,7 +13,6 @@ use super::validate;
 use crate::definition::Known;
 use crate::document::Document;
 use crate::runtime::Runtime;
-use crate::text::OneLine;
 
 /// One of the two.
 struct Side {

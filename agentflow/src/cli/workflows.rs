@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use agentflow_schema::schema::words;
+use agentflow_schema::text::OneLine;
 use futures_util::StreamExt;
 use serde_json::json;
 use tokio::sync::oneshot;
@@ -18,8 +20,6 @@ use crate::error::{Error, FailureKind};
 use crate::event::{EventKind, RunId};
 use crate::run::RunHandle;
 use crate::runtime::{EntryKind, RunReport, Runtime, StartRun};
-use crate::schema::words;
-use crate::text::OneLine;
 use crate::value::Encoded;
 use crate::workflow::{Graph, GraphNode, ListedNode, NodeKind, question_of};
 

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use agentflow_schema::text::head;
+
 use super::Context;
 use crate::artifact::{Artifact, ArtifactRef, LONGEST, problem_of};
 use crate::definition::sha256;
@@ -9,7 +11,6 @@ use crate::error::{Error, Result};
 use crate::event::{RunId, SessionArtifact};
 use crate::run::{MOST_NAMES, artifact_gone, artifacts_up_to};
 use crate::store::StoreError;
-use crate::text::head;
 
 /// The most bytes of one artifact.
 const MOST: usize = 64 << 20;

@@ -1,11 +1,11 @@
 //! The form `agents`: agents, and how they work together. It makes no agent: `document_agent.rs` does.
 
+use agentflow_schema::text_tree::Tree;
 use serde_json::{Value, json};
 
 use super::Drafted;
 use super::object_fields::{Fields, Problems};
 use super::orchestration::{Member, Orchestration};
-use crate::text_tree::Tree;
 use crate::workflow::{CONCURRENCY, Graph, GraphBody, GraphEdge, GraphNode, Mapping, Reference};
 
 /// The input of such a workflow.

@@ -1,6 +1,8 @@
 //! What a node of the form `edges` is bound to: the servers and the agent of its `dependencies`, or candidates of which a model
 //! picks one in the run. It looks nothing up.
 
+use agentflow_schema::text_tree::Tree;
+
 use super::object_fields::{Fields, Problems};
 use crate::text_tree::Tree;
 use crate::workflow::ResolvedDependency;

@@ -9,8 +9,6 @@ use annotate_snippets::{AnnotationKind, Level, Origin, Renderer, Snippet};
 
 use super::written_names::{self, Described, WrittenName};
 use super::{Document, DocumentForm};
-use crate::text::OneLine;
-use crate::text_tree::{Misread, Tree};
 
 /// The most problems that are shown.
 const MOST_SHOWN: usize = 100;

@@ -3,9 +3,10 @@
 use std::fmt;
 use std::str::FromStr;
 
+use agentflow_schema::text::{did_you_mean, nearest};
+use agentflow_schema::text_tree::{Datum, Field, Misread, Tree};
+
 use super::tree_document::TOPOLOGY;
-use crate::text::{did_you_mean, nearest};
-use crate::text_tree::{Datum, Field, Misread, Tree};
 
 /// A form of a document. It is recognised by its fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -3,13 +3,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use agentflow_schema::text::{did_you_mean, nearest};
+use agentflow_schema::text_tree::Tree;
+
 use super::edges_node::{Common, EdgesNode, INPUT, people};
 use super::edges_pool::Picked;
 use super::edges_wiring::Wiring;
 use super::object_fields::{Fields, Problems};
 use super::{Drafted, Parts};
-use crate::text::{did_you_mean, nearest};
-use crate::text_tree::Tree;
 use crate::workflow::Graph;
 
 /// How many nodes run at once unless the document says otherwise.

@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use agentflow_schema::expression::Expression;
+use agentflow_schema::text_tree::{Datum, Tree};
 use serde_json::{Value, json};
 
 use super::bound_server::{Bound, BoundServer, Pool, READ_RESOURCE};
@@ -10,7 +12,6 @@ use super::document_agent::DocumentAgent;
 use super::edges_pool::{Picked, Task};
 use super::object_fields::{Fields, Problems};
 use crate::error::FailureClass;
-use crate::expression::Expression;
 use crate::model::ModelSettings;
 use crate::text_tree::{Datum, Tree};
 use crate::workflow::{
@@ -113,7 +114,7 @@ impl<'t> EdgesNode<'t> {
                 ("output_mapping", "outputMapping"),
             ] {
                 let field = tree.field(name).or_else(|| tree.field(camel));
-                let is_said = |field: &&crate::text_tree::Field| match &field.value.datum {
+                let is_said = |field: &&agentflow_schema::text_tree::Field| match &field.value.datum {
                     Datum::Null => false,
                     Datum::List(items) => !items.is_empty(),
                     Datum::Object(fields) => name == "retry_policy" || !fields.is_empty(),

@@ -3,13 +3,13 @@
 
 use std::collections::{BTreeSet, HashMap};
 
+use agentflow_schema::expression::Expression;
+use agentflow_schema::text_tree::Tree;
 use serde_json::json;
 
 use super::edges_document::{ERROR, Edge, Known};
 use super::edges_node::{Does, EdgesNode, Failed, INPUT, approval_of, asked};
 use super::object_fields::Problems;
-use crate::expression::Expression;
-use crate::text_tree::Tree;
 use crate::workflow::{
     Begins, Condition, Graph, GraphBody, GraphEdge, GraphNode, Mapping, NodePolicy, Route, Routes, in_cycles,
 };

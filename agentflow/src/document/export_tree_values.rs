@@ -3,12 +3,12 @@
 
 use std::cell::Cell;
 
+use agentflow_schema::template::Template;
 use serde_json::{Map, Value, json};
 
 use super::export_tree::{Inner, body, own_workflow};
 use super::export_tree_labels::named;
 use super::export_tree_walk::Part;
-use crate::template::Template;
 use crate::workflow::{Condition, GraphBody, GraphNode, Mapping, NodePolicy, NodeSchema, OnError};
 
 /// The input of such a workflow, and what a part calls the value that it is given.

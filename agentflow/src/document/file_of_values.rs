@@ -3,11 +3,11 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use agentflow_schema::text_tree::{Datum, Misread, Tree};
 use serde::de::DeserializeOwned;
 
 use super::DocumentError;
 use super::object_fields::{self, Problems};
-use crate::text_tree::{Datum, Misread, Tree};
 
 /// Reads YAML or JSON as a type that serde reads; a text without a value is the default.
 ///

@@ -252,7 +252,7 @@ fn tree() -> Value {
 mod tests {
     use super::super::Document;
     use super::*;
-    use crate::text_tree::Tree;
+    use agentflow_schema::text_tree::Tree;
 
     const COUNT: &str = include_str!("../../tests/documents/count.yaml");
 

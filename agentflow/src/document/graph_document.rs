@@ -2,10 +2,11 @@
 
 use std::collections::HashMap;
 
+use agentflow_schema::text_tree::{Datum, Tree};
+
 use super::Drafted;
 use super::object_fields::{Fields, Problems, read as read_value};
 use super::schema_keywords::check_keywords;
-use crate::text_tree::{Datum, Tree};
 use crate::workflow::{CONCURRENCY, Graph, GraphNode};
 
 pub(super) fn read(tree: &Tree, problems: &mut Problems) -> Option<Drafted> {

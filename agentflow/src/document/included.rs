@@ -5,11 +5,11 @@
 
 use std::sync::OnceLock;
 
+use agentflow_schema::schema::{Assignable, is_assignable_as_stated};
+use agentflow_schema::text::{did_you_mean, nearest};
 use serde_json::Value;
 
 use super::{Document, DocumentError};
-use crate::schema::{Assignable, is_assignable_as_stated};
-use crate::text::{did_you_mean, nearest};
 use crate::workflow::Graph;
 
 /// What a program says of the input and output of a document.

@@ -40,6 +40,8 @@ use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
+use agentflow_schema::text::word_in;
+use agentflow_schema::text_tree::{self, Misread, Tree};
 use serde_json::Value;
 
 use self::document_agent::DocumentAgent;
@@ -55,9 +57,7 @@ pub(crate) use self::written_names::Described;
 use crate::agent::Agent;
 use crate::definition::hash_of;
 use crate::model::{ModelRef, ModelSource};
-use crate::text::word_in;
 use crate::text_file;
-use crate::text_tree::{self, Misread, Tree};
 use crate::tool::ToolList;
 use crate::workflow::{Decider, Graph, ReferenceKind, RunLimits};
 

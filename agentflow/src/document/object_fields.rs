@@ -4,12 +4,12 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use agentflow_schema::text::{did_you_mean, nearest};
+use agentflow_schema::text_tree::{Datum, Field, Misread, Tree};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use serde_path_to_error::Segment;
 
-use crate::text::{did_you_mean, nearest};
-use crate::text_tree::{Datum, Field, Misread, Tree};
 use crate::workflow::in_words;
 
 /// The mistakes found so far in a text.

@@ -2,15 +2,16 @@
 
 use std::sync::Arc;
 
+use agentflow_schema::template::Template;
+use agentflow_schema::text::{did_you_mean, nearest};
+use agentflow_schema::text_tree::{Datum, Tree};
+
 use super::agents_document::{LAST, MESSAGE};
 use super::document_agent::DocumentAgent;
 use super::object_fields::{Fields, Problems, braces};
 use super::schema_keywords::check_keywords;
 use crate::event::EXIT_TOOL;
 use crate::model::{ModelRef, ModelSettings};
-use crate::template::Template;
-use crate::text::{did_you_mean, nearest};
-use crate::text_tree::{Datum, Tree};
 use crate::workflow::{GraphBody, GraphNode, Mapping, Reference};
 
 /// The most rounds of a loop that only an agent ends.

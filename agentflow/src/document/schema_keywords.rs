@@ -1,8 +1,9 @@
 //! Misspelt keywords in the JSON Schemas of documents: a schema takes any keyword, so a misspelt one would say nothing.
 
+use agentflow_schema::text::{did_you_mean, nearest};
+use agentflow_schema::text_tree::{Datum, Tree};
+
 use super::object_fields::Problems;
-use crate::text::{did_you_mean, nearest};
-use crate::text_tree::{Datum, Tree};
 
 /// Keywords whose value is a schema, or a list of schemas.
 const SCHEMAS: [&str; 16] = [

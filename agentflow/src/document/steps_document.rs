@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 
+use agentflow_schema::text_tree::{Datum, Tree};
 use serde_json::{Value, json};
 
 use super::Drafted;

@@ -1,11 +1,11 @@
 //! Values of a document that have placeholders: which names they read, and how such a value is made of outputs. What a
 //! placeholder is, [`Template`](crate::template::Template) says.
 
+use agentflow_schema::template::Template;
+use agentflow_schema::text_tree::{Datum, Field, Tree};
 use serde_json::Value;
 
 use super::object_fields::{Problems, braces};
-use crate::template::Template;
-use crate::text_tree::{Datum, Field, Tree};
 use crate::workflow::Mapping;
 
 /// How a value of a document is made: each text in it is a template. What is wrong with one is noted. The first names of

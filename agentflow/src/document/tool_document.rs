@@ -2,11 +2,12 @@
 
 use std::collections::{BTreeSet, HashMap};
 
+use agentflow_schema::text::{did_you_mean, nearest};
+use agentflow_schema::text_tree::Tree;
+
 use super::Drafted;
 use super::object_fields::{Fields, Problems};
 use super::template_text::mapping;
-use crate::text::{did_you_mean, nearest};
-use crate::text_tree::Tree;
 use crate::workflow::{
     CONCURRENCY, Graph, GraphBody, GraphEdge, GraphNode, Mapping, NodePolicy, Reference, RetryPolicy,
 };

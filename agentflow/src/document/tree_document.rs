@@ -3,17 +3,17 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
+use agentflow_schema::expression::Expression;
+use agentflow_schema::text::{did_you_mean, nearest};
+use agentflow_schema::text_tree::{Datum, Tree};
 use serde_json::Value;
 
 use super::object_fields::{Fields, Problems, read as read_value};
 use super::schema_keywords::check_keywords;
 use super::template_text::mapping;
 use super::{Drafted, Parts};
-use crate::expression::Expression;
 use crate::pipeline::{Choice, Pipeline, check_name, until};
 use crate::state::StateTransform;
-use crate::text::{did_you_mean, nearest};
-use crate::text_tree::{Datum, Tree};
 use crate::workflow::{NodePolicy, NodeSchema};
 
 /// What a part is, by the field that says so, and whether other parts stand in that.

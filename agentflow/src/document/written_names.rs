@@ -2,10 +2,11 @@
 
 use std::ops::Range;
 
+use agentflow_schema::text_tree::{Datum, Tree};
+
 use super::DocumentForm;
 use super::steps_document::is_name;
 use super::tree_document::{TOPOLOGY, has_parts};
-use crate::text_tree::{Datum, Tree};
 use crate::workflow::ReferenceKind;
 
 /// A name in a document.

@@ -11,6 +11,8 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use agentflow_schema::template::TemplateError;
+
 pub use self::control_error::{ControlError, ControlErrorKind};
 #[doc(hidden)]
 pub use self::last_error::{last_error, watch_errors};
@@ -24,7 +26,6 @@ use crate::message::ToolStatus;
 use crate::model::{ModelError, ModelRefError};
 use crate::path::StepPath;
 use crate::store::StoreError;
-use crate::template::TemplateError;
 
 /// `std::result::Result` with [`Error`] as its default error.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -285,7 +286,7 @@ pub enum Error {
     #[error(
         "the run `{run}` is one of the agent `{agent}`, which is not known here; give it to the runtime with \
          `Runtime::builder().agent(..)`, or resume the run with `Agent::resume`{}",
-        crate::text::did_you_mean(near.as_deref())
+        agentflow_schema::text::did_you_mean(near.as_deref())
     )]
     UnknownAgent {
         /// The run.

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use crate::text::{known_names, name_hint, nearest};
+use agentflow_schema::text::{known_names, name_hint, nearest};
+
 use crate::tool_definition::SourceLocation;
 
 /// The tools contradict each other, or one is not there.

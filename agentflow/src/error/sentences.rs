@@ -1,7 +1,8 @@
 //! Parts of error messages: lists of names, and remedies that several errors share.
 
+use agentflow_schema::text::known_names;
+
 use crate::definition::Difference;
-use crate::text::known_names;
 
 /// Formats at most ten differences.
 pub(super) fn listed(differences: &[Difference]) -> String {

@@ -2,8 +2,9 @@
 
 use std::fmt;
 
+use agentflow_schema::text::{OneLine, head};
+
 use super::{AgentCompleted, AgentStarted, Event, EventKind, ModelDelta, RunBody, RunCompleted};
-use crate::text::{OneLine, head};
 
 /// An event in one line. Paths, names, reasons and errors may hold what models, servers and operators wrote, and none
 /// of it draws.

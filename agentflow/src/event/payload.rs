@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
+use agentflow_schema::text::unfenced;
 use serde::{Deserialize, Serialize};
 
 use super::session_place::{SessionArtifact, SessionPlace, SessionWindow, Summary};
@@ -12,7 +13,6 @@ use crate::message::{Conversation, Message, Role};
 use crate::model::{StopReason, Usage};
 use crate::path::StepPath;
 use crate::state::{SavedByStep, StateValues};
-use crate::text::unfenced;
 use crate::value::Encoded;
 
 /// How a run began: enough to resume it. Resuming the run changes nothing about it.

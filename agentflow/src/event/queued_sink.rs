@@ -8,12 +8,12 @@ use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use agentflow_schema::text::panic_text;
 use async_trait::async_trait;
 use futures_util::FutureExt;
 use tokio::sync::Notify;
 
 use super::{Event, EventSink};
-use crate::text::panic_text;
 
 /// Takes the events of runs, and may wait for something while it does: a database, say, or a service.
 ///

@@ -7,12 +7,12 @@ use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
+use agentflow_schema::text::write_json_line;
 use async_trait::async_trait;
 
 use super::Event;
 use super::line::Line;
 use crate::private_file::private;
-use crate::text::write_json_line;
 
 /// Takes the events of runs.
 ///

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use agentflow_schema::text::variables;
 use serde_json::{Map, Value};
 
 use super::mcp_client::{McpClient, McpClientBuilder};
-use crate::text::variables;
 
 /// A server, with the variables in its texts filled in.
 #[derive(Debug, Default)]

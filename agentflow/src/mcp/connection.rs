@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
+use agentflow_schema::text::head;
 use rmcp::RoleClient;
 use rmcp::model::{ClientRequest, RequestId, ServerPeerInfo, ServerResult};
 use rmcp::service::{Peer, PeerRequestOptions, RequestHandle, RunningService, ServiceError};
@@ -18,7 +19,6 @@ use super::mcp_settings::Described;
 use super::open_questions::OpenQuestions;
 use super::progress_routes::{CallProgress, ProgressRoutes};
 use super::stray_lines::StrayLines;
-use crate::text::head;
 
 /// The most bytes of a server's own words in an error.
 const MOST_WORDS: usize = 2048;

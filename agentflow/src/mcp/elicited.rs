@@ -1,9 +1,9 @@
 //! What a server asks a person, as one of our questions, and the answer as the server gets it. It asks nobody.
 
+use agentflow_schema::text::head;
 use rmcp::model::{ElicitRequestParams, ElicitResult, ElicitationAction, InputRequest};
 use serde_json::{Value, json};
 
-use crate::text::head;
 use crate::tool::{CallAnswer, UserQuestion};
 
 /// How often a server may ask in one call, and the most questions that it may ask at once.

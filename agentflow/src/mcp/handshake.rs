@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use agentflow_schema::text::head;
 use rmcp::model::{
     ClientCapabilities, ClientConfig, ElicitRequestParams, ElicitResult, ElicitationAction, ElicitationCapability,
     FormElicitationCapability, Implementation, ProgressNotificationParam, ProtocolVersion, ServerCapabilities,
@@ -29,7 +30,6 @@ use super::mcp_settings::{Described, Origin};
 use super::open_questions::OpenQuestions;
 use super::progress_routes::ProgressRoutes;
 use super::stray_lines::StrayLines;
-use crate::text::head;
 
 /// The most bytes of what a server says of a failed handshake.
 const MOST_WORDS: usize = 2048;

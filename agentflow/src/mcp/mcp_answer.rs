@@ -1,10 +1,10 @@
 //! What the answer of a server's tool is here: JSON for programs, a text, files and links for the model. It asks nothing.
 
+use agentflow_schema::schema_check::SchemaCheck;
 use rmcp::model::{CallToolResult, ContentBlock, ResourceContents};
 use serde_json::Value;
 
 use crate::message::{Media, ResourceLink};
-use crate::schema_check::SchemaCheck;
 use crate::tool::{ToolError, ToolOutput};
 
 /// Text in place of a block of a later revision of the protocol.

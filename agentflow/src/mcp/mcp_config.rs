@@ -3,14 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
+use agentflow_schema::strict;
+use agentflow_schema::text::{did_you_mean, nearest};
 use serde_json::Value;
 
 use super::config_entry::{ConfigEntry, has_form, is_disabled};
 use super::json_comments::without_comments;
 use super::mcp_client::{McpClient, McpClientBuilder};
 use super::mcp_error::McpError;
-use crate::strict;
-use crate::text::{did_you_mean, nearest};
 use crate::text_file;
 
 /// The servers of a file such as `.mcp.json`: an object `mcpServers` with an entry for each.

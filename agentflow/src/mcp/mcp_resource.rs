@@ -1,12 +1,11 @@
 //! A server's resources as a program sees them: what there is, and the contents of one. It asks nobody.
 
+use agentflow_schema::text::head;
 use base64::Engine;
 use base64::alphabet;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use rmcp::model::{Resource, ResourceContents, ResourceTemplate};
 use serde::Serialize;
-
-use crate::text::head;
 
 /// The most bytes of an address.
 pub(super) const MOST_URI: usize = 8 << 10;

@@ -4,6 +4,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use agentflow_schema::schema_check::SchemaCheck;
 use rmcp::model::{
     CallToolRequest, CallToolRequestParams, ClientRequest, CreateTaskResult, CustomResult, InputRequiredResult,
     InputResponses, JsonObject, ServerResult,
@@ -17,7 +18,6 @@ use super::mcp_answer;
 use super::mcp_error::McpError;
 use super::server_link::ServerLink;
 use crate::context::Context;
-use crate::schema_check::SchemaCheck;
 use crate::tool::{Effects, ToolError, ToolOutput, WaitingCall, wire_name};
 use crate::value::Encoded;
 

@@ -3,6 +3,8 @@
 
 use std::sync::Arc;
 
+use agentflow_schema::schema_check::SchemaCheck;
+use agentflow_schema::text::head;
 use rmcp::model::{Tool, ToolAnnotations};
 use serde_json::Value;
 
@@ -10,8 +12,6 @@ use super::mcp_settings::Settings;
 use super::mirrored_call::MirroredCall;
 use super::server_link::ServerLink;
 use crate::context::Context;
-use crate::schema_check::SchemaCheck;
-use crate::text::head;
 use crate::tool::{Effects, FnTool, ToolDefinition, ToolPolicy, ToolRef};
 
 /// The deepest that a schema may be.

@@ -3,11 +3,10 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use agentflow_schema::text::head;
 use rmcp::model::{ProgressNotificationParam, ProgressToken};
 use serde::Serialize;
 use tokio::sync::mpsc;
-
-use crate::text::head;
 
 /// The most that wait for one call, and of calls that are not known yet.
 const MOST_WAITING: usize = 64;

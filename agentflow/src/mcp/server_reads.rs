@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use agentflow_schema::text::head;
 use rmcp::model::{
     ClientRequest, GetPromptRequest, GetPromptRequestParams, InputRequiredResult, JsonObject, ReadResourceRequest,
     ReadResourceRequestParams, ServerCapabilities, ServerResult,
@@ -20,7 +21,6 @@ use super::server_link::ServerLink;
 use super::server_list::{self, Listed};
 use crate::future::BoxFuture;
 use crate::message::Message;
-use crate::text::head;
 
 /// The most bytes of a server's question in an error.
 const MOST_QUESTION: usize = 2048;

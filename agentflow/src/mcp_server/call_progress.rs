@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use agentflow_schema::text::head;
 use rmcp::RoleServer;
 use rmcp::model::{ProgressNotificationParam, ProgressToken};
 use rmcp::service::{Peer, RequestContext};
@@ -10,7 +11,6 @@ use serde_json::Value;
 use super::request_kind;
 use super::served_log::{self, LogLevel, ShownLog};
 use crate::event::EventKind;
-use crate::text::head;
 
 /// The most bytes of a message of progress.
 const MOST_TEXT: usize = 4096;

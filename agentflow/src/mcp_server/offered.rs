@@ -3,13 +3,13 @@
 use std::collections::BTreeSet;
 use std::sync::{Arc, PoisonError};
 
+use agentflow_schema::schema::Definitions;
 use rmcp::model::{JsonObject, Tool, ToolAnnotations};
 use serde_json::{Value, json};
 
 use super::mcp_server_error::McpServerError;
 use super::server_settings::{Settings, Shared};
 use crate::runtime::{Catalogue, CatalogueEntry, EntryKind};
-use crate::schema::Definitions;
 use crate::tool::Effects;
 
 /// The key under which an answer is that is not an object.

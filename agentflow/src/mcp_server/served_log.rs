@@ -2,13 +2,13 @@
 //! no result.
 #![expect(deprecated, reason = "the newest revision deprecates the log, and the one before it has nothing else")]
 
+use agentflow_schema::text::head;
 use rmcp::RoleServer;
 use rmcp::model::{LoggingLevel, LoggingMessageNotificationParam};
 use rmcp::service::{Peer, RequestContext};
 use serde_json::Value;
 
 use super::request_kind;
-use crate::text::head;
 
 /// The most bytes of a message.
 const MOST_DATA: usize = 4096;

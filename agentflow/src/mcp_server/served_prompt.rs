@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
+use agentflow_schema::template::Template;
+use agentflow_schema::text::{did_you_mean, nearest};
 use serde_json::{Map, Value};
 
 use crate::future::BoxFuture;
 use crate::message::Message;
-use crate::template::Template;
-use crate::text::{did_you_mean, nearest};
 
 /// How messages are made; the error is what the client reads.
 type Make = dyn Fn(PromptArguments) -> BoxFuture<'static, Result<Vec<Message>, String>> + Send + Sync;

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use agentflow_schema::text::head;
 use rmcp::RoleServer;
 use rmcp::model::{
     ElicitRequest, ElicitRequestParams, ElicitResult, ElicitationAction, ElicitationSchema, InputRequest,
@@ -13,7 +14,6 @@ use super::client_answer::Asked;
 use super::client_requests;
 use crate::run::{Approval, asks_approval};
 use crate::runtime::OpenQuestion;
-use crate::text::head;
 use crate::value::Encoded;
 
 /// The most bytes of what a question is about.

@@ -6,6 +6,7 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
+use agentflow_schema::text::{did_you_mean, head, nearest};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use futures_util::FutureExt;
@@ -23,7 +24,6 @@ use super::server_settings::Shared;
 use super::uri_template::{MOST_URI, UriTemplate};
 use super::{asked_arguments, given_answers, served_answer, served_call};
 use crate::message::{Message, Part};
-use crate::text::{did_you_mean, head, nearest};
 
 /// How long the function of a resource or a prompt may take.
 const LIMIT: Duration = Duration::from_secs(60);

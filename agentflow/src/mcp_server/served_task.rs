@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
 
+use agentflow_schema::text::head;
 use rmcp::model::{
     CallToolResult, CancelTaskParams, CreateTaskResult, DetailedTask, GetTaskParams, GetTaskResult, ProtocolVersion,
     Task, TaskPayload, TaskStatus, UpdateTaskParams,
@@ -23,7 +24,6 @@ use crate::event::PauseReason;
 use crate::run::ControlCall;
 use crate::runtime::{EntryKind, OpenQuestion};
 use crate::store::{RunRecord, RunStatus};
-use crate::text::head;
 use crate::time::Timestamp;
 
 /// How often a client is to ask for a task, in milliseconds.

@@ -4,6 +4,8 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use agentflow_schema::schema_check::SchemaCheck;
+use agentflow_schema::text::{head, name_hint};
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CancelTaskParams, CancelledNotificationParam, CustomRequest, CustomResult,
     GetPromptRequestParams, GetPromptResponse, GetTaskParams, GetTaskResult, Implementation, InitializeRequestParams,
@@ -31,8 +33,6 @@ use super::{
 use crate::mcp::Ending;
 use crate::run::{ControlCall, RunHandle};
 use crate::runtime::EntryKind;
-use crate::schema_check::SchemaCheck;
-use crate::text::{head, name_hint};
 use crate::value::Encoded;
 
 /// The most bytes of an unknown name in an error.

@@ -1,5 +1,6 @@
 //! A request whose method is not one of the protocol, or whose parameters do not fit it: what its client reads. It does nothing.
 
+use agentflow_schema::text::head;
 use rmcp::ErrorData;
 use rmcp::model::{
     CallToolRequestParams, CancelTaskParams, CompleteRequestParams, CustomRequest, ErrorCode, GetPromptRequestParams,
@@ -7,8 +8,6 @@ use rmcp::model::{
 };
 use serde::de::DeserializeOwned;
 use serde_json::Value;
-
-use crate::text::head;
 
 /// The most bytes of a name or a reason in an error.
 const MOST_WORDS: usize = 256;

@@ -1,11 +1,11 @@
 //! Templates and conditions of a pipeline, which call the value that a part is given `input`, with the name of the node that has
 //! it. It computes nothing.
 
+use agentflow_schema::expression::Expression;
+use agentflow_schema::template::Template;
 use serde_json::Value;
 
 use super::drafting::INPUT;
-use crate::expression::Expression;
-use crate::template::Template;
 use crate::workflow::{Condition, Mapping};
 
 /// How JSON with templates is made; `given` is the node that has the input.

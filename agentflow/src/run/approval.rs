@@ -1,10 +1,10 @@
 //! `Approval`: a person's answer to a gate of the usual type. It asks nothing and decides nothing.
 
+use agentflow_schema::schema::{Definitions, part_of};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::schema::{Definitions, part_of};
 use crate::value::{Encoded, NodeValue};
 
 /// A person's answer to the usual question: whether something may be done.

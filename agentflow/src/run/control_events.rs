@@ -224,10 +224,10 @@ fn fitting(question: &ApprovalRequest, arguments: &Value) -> Result<(), String> 
 
 fn fitting_schema(schema: &Value, value: &Value) -> Result<(), String> {
     #[cfg(feature = "dynamic")]
-    return crate::schema_check::SchemaCheck::new(schema)?.check(value);
+    return agentflow_schema::schema_check::SchemaCheck::new(schema)?.check(value);
     // Without a validator whoever gets it reads it itself; what cannot fit is refused before that.
     #[cfg(not(feature = "dynamic"))]
-    return crate::schema::refuse_misfits(value, schema);
+    return agentflow_schema::schema::refuse_misfits(value, schema);
 }
 
 /// The events by which the time-out of a question below a step answers it.

@@ -7,13 +7,14 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use agentflow_schema::text::head;
+
 use super::outcomes::{is_own_failure, outermost, writes};
 use super::redaction::Redactor;
 use crate::error::{Error, Result};
 use crate::event::{AgentStarted, EventKind, WorkflowStarted};
 use crate::failure::{Failure, FailureKind};
 use crate::path::StepPath;
-use crate::text::head;
 use crate::time::Timestamp;
 
 /// What a step calls: an agent or a workflow, with its input.

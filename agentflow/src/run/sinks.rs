@@ -7,8 +7,9 @@ use std::fmt;
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use agentflow_schema::text::panic_text;
+
 use crate::event::{Event, EventSink};
-use crate::text::panic_text;
 
 pub(super) struct Emitter {
     sinks: Arc<[Arc<dyn EventSink>]>,

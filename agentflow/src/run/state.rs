@@ -3,6 +3,8 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use agentflow_schema::text::{did_you_mean, nearest};
+
 use super::done_calls::{is_of_undo, undo_around};
 use super::known_nodes::KnownNodes;
 use super::sent::Sent;
@@ -13,7 +15,6 @@ use crate::failure::{Failure, FailureKind};
 use crate::message::ToolStatus;
 use crate::path::StepPath;
 use crate::store::RunStatus;
-use crate::text::{did_you_mean, nearest};
 use crate::time::Timestamp;
 
 /// Where a run is.

@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use agentflow_schema::text::nearest;
 use serde_json::Value;
 
 use super::Runtime;
@@ -17,7 +18,6 @@ use crate::error::{ControlError, Error, RegistryError, Result};
 use crate::event::{AgentStarted, RunId};
 use crate::message::{ToolCall, ToolResult};
 use crate::run::Host;
-use crate::text::nearest;
 use crate::tool::{
     SourceLocation, ToolHost, ToolRef, ToolsetRef, invoke_hooked, linked_tools, problem_of, told_not_found, wire_name,
 };

@@ -3,6 +3,8 @@
 
 use std::sync::Arc;
 
+use agentflow_schema::text::{did_you_mean, nearest};
+
 use super::Runtime;
 #[cfg(feature = "dynamic")]
 use super::catalogue::linked_tools_of;
@@ -13,7 +15,6 @@ use crate::error::{RegistryError, Result};
 #[cfg(feature = "dynamic")]
 use crate::run::Host;
 use crate::run::RunOptions;
-use crate::text::{did_you_mean, nearest};
 use crate::tool::{ToolRef, check_compensations, undo_misfit, wire_name};
 use crate::workflow::spec::Spec;
 

@@ -448,7 +448,7 @@ fn open_values<T: DeserializeOwned + Default>(path: &Path) -> Result<T, ConfigEr
 #[cfg(not(feature = "documents"))]
 fn values<T: DeserializeOwned + Default>(name: &str, text: &str) -> Result<T, ConfigError> {
     let failed = |problem: String| ConfigError::Json { name: name.to_owned(), problem };
-    crate::strict::check(text).map_err(|error| failed(error.to_string()))?;
+    agentflow_schema::strict::check(text).map_err(|error| failed(error.to_string()))?;
     serde_json::from_str(text).map_err(|error| failed(error.to_string()))
 }
 

@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
+use agentflow_schema::text::{OneLine, did_you_mean, nearest};
+use agentflow_schema::text_tree::Misread;
 use serde_json::Value;
 
 use super::Runtime;

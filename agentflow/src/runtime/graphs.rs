@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use agentflow_schema::text::{did_you_mean, nearest};
 use futures_util::future::join_all;
 use serde_json::Value;
 
@@ -17,7 +18,6 @@ use super::unknown_toolsets::is_unknown;
 use crate::agent::{linked_agents, two_linked_agents};
 use crate::error::{Error, Result};
 use crate::run::Host;
-use crate::text::{did_you_mean, nearest};
 use crate::tool::{ToolDefinition, ToolRef, ToolsetRef, linked_tools, problem_of};
 use crate::workflow::of_graph::Resolve;
 use crate::workflow::reference_steps::Callee;

@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use agentflow_schema::schema_check::SchemaCheck;
+
 use super::Runtime;
 use super::catalogue::{given, linked_at, same_agent, same_workflow, taken};
 use super::catalogue_entry::{Catalogue, CatalogueEntry, EntryKind, Origin};
@@ -12,7 +14,6 @@ use super::compensations::problem_among;
 use crate::agent::{linked_agents, two_linked_agents};
 use crate::error::{Error, RegistryError, Result};
 #[cfg(feature = "dynamic")]
-use crate::schema_check::SchemaCheck;
 #[cfg(feature = "dynamic")]
 use crate::tool::PARAMETERS;
 use crate::tool::{Registry, SourceLocation, ToolRef, linked_tools, problem_of};

@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
+use agentflow_schema::text::head;
+
 use super::Runtime;
 use crate::error::{Error, Result};
 use crate::memory::{Memory, MemoryEntry, MemoryIds, MemoryNote, UserMemory, id_of_key};
 use crate::message::Role;
 use crate::session::SessionRun;
-use crate::text::head;
 
 impl Runtime {
     /// What is remembered of a user, in the memory of the runtime ([`RuntimeBuilder::memory`](super::RuntimeBuilder::memory)):

@@ -3,13 +3,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use agentflow_schema::template::{Placeholder, Template, TemplateError, part_of};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::key::{StateKey, StateOwner};
 use super::reserved::is_reserved;
 use super::saved::SavedByStep;
-use crate::template::{Placeholder, Template, TemplateError, part_of};
 use crate::value::Encoded;
 
 /// The most bytes of a text that a template makes of the state: no step may save more.

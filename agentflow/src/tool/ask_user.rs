@@ -87,7 +87,8 @@ pub(crate) fn question_of(arguments: &str) -> Result<UserQuestion, ToolError> {
         (Some(choices), None) => Ok(UserQuestion::choice(question, choices)),
         (None, Some(schema)) => {
             #[cfg(feature = "dynamic")]
-            crate::schema_check::SchemaCheck::new(&schema).map_err(|problem| wrong(format!("`schema`: {problem}")))?;
+            agentflow_schema::schema_check::SchemaCheck::new(&schema)
+                .map_err(|problem| wrong(format!("`schema`: {problem}")))?;
             Ok(UserQuestion::new(question, schema))
         }
         (None, None) => Ok(UserQuestion::text(question)),

@@ -7,6 +7,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use agentflow_schema::text::head;
 use serde_json::Value;
 
 use super::call_answer::CallAnswer;
@@ -20,7 +21,6 @@ use crate::on_timeout::OnTimeout;
 use crate::path::StepPath;
 use crate::run::{Approval, RunShared, answer_of_timeout, asks_approval, call_answer_schema};
 use crate::store::StoreError;
-use crate::text::head;
 use crate::time::Timestamp;
 use crate::tool_definition::ToolDefinition;
 use crate::value::Encoded;

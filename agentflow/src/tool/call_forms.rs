@@ -8,6 +8,7 @@ use std::fmt::Display;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
+use agentflow_schema::strict;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
@@ -18,7 +19,6 @@ use crate::error::{Error, Failure};
 use crate::failure::Cause;
 use crate::message::ToolCall;
 use crate::resource::Inject;
-use crate::strict;
 use crate::value::Encoded;
 
 /// An argument of a call.

@@ -4,6 +4,7 @@ use std::fmt;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 
+use agentflow_schema::schema::without_nulls;
 use futures_util::{Stream, StreamExt};
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
@@ -15,7 +16,6 @@ use crate::context::Context;
 use crate::error::Error;
 use crate::future::Exclusive;
 use crate::message::ToolStatus;
-use crate::schema::without_nulls;
 
 /// The most bytes of all pieces of an answer, before the limit of the tool's policy is looked at.
 const MOST_STREAMED: usize = 16 << 20;

@@ -11,6 +11,8 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
+use agentflow_schema::schema::without_nulls;
+use agentflow_schema::text::{head, name_hint, panic_text};
 use futures_util::FutureExt;
 use serde_json::Value;
 use tracing::Instrument;
@@ -31,9 +33,7 @@ use crate::event::RunId;
 use crate::message::{ToolCall, ToolContent, ToolResult, ToolStatus};
 use crate::middleware::{HookedAnswer, ToolHooks, ToolStep};
 use crate::run::{Around, Slot};
-use crate::schema::without_nulls;
 use crate::telemetry;
-use crate::text::{head, name_hint, panic_text};
 
 /// How much of an answer that is too large the model gets to see.
 const HEAD: usize = 1024;

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
+use agentflow_schema::text::head;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -11,7 +12,6 @@ use super::{Effects, Tool, ToolDefinition, ToolError, ToolFuture, ToolOutput, To
 use crate::context::Context;
 use crate::memory::{Memory, MemoryEntry, MemoryNote, MemoryQuery, UserMemory};
 use crate::resource::ResourceKey;
-use crate::text::head;
 use crate::time::Timestamp;
 
 /// The tag that a model's topic is.

@@ -10,6 +10,8 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::marker::PhantomData;
 
+use agentflow_schema::strict;
+use agentflow_schema::text::{did_you_mean, head, nearest};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::de::{DeserializeOwned, DeserializeSeed, Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::Value;
@@ -21,8 +23,6 @@ use super::probe::Filled;
 use super::tool_output::ToolError;
 use crate::context::Context;
 use crate::resource::{Inject, ResourceKey};
-use crate::strict;
-use crate::text::{did_you_mean, head, nearest};
 use crate::tuples::all_the_tuples;
 
 /// What a parameter of a `#[tool]` function can be: any owned value with a schema, or [`Inject`].

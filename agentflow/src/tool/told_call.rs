@@ -3,13 +3,14 @@
 
 use std::sync::Arc;
 
+use agentflow_schema::text::head;
+
 use super::call_record::{began, ended, millis_since};
 use super::history::RecordedOutcome;
 use super::{ToolPolicy, not_found};
 use crate::context::{Context, MadeBefore};
 use crate::event::EventKind;
 use crate::message::{ToolCall, ToolResult, ToolStatus};
-use crate::text::head;
 use crate::time::Timestamp;
 use crate::tool_definition::Effects;
 

@@ -1,11 +1,11 @@
 //! Whether the tool that undoes another one can be called with what it is given then, as far as the schemas of both say
 //! so. It finds no tool and calls none.
 
+use agentflow_schema::schema::{Assignable, is_assignable, part_of};
 use serde_json::{Value, json};
 
 use super::ToolDefinition;
 use crate::run::OUTPUT;
-use crate::schema::{Assignable, is_assignable, part_of};
 
 /// What is wrong with a tool that is to undo calls of another one, which answers what a schema says, if it is known.
 pub(crate) fn undo_misfit(does: &ToolDefinition, answers: Option<&Value>, undoes: &ToolDefinition) -> Option<String> {
@@ -38,13 +38,9 @@ pub(crate) fn undo_misfit(does: &ToolDefinition, answers: Option<&Value>, undoes
             required.retain(|name| name != OUTPUT);
         }
     }
-    match is_assignable(&from, &to) {
-        Assignable::No(places) => {
-            let places: Vec<String> = places.iter().map(ToString::to_string).collect();
-            Some(format!("does not take the arguments of the call: {}", places.join("; ")))
-        }
-        Assignable::Yes | Assignable::Unknown => None,
-    }
+    let Assignable::No(places) = is_assignable(&from, &to) else { return None };
+    let places: Vec<String> = places.iter().map(ToString::to_string).collect();
+    Some(format!("does not take the arguments of the call: {}", places.join("; ")))
 }
 
 #[cfg(test)]

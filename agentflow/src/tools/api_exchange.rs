@@ -1,6 +1,7 @@
 //! One request of a tool that is described as data, with its key, its retries and what a status means. It follows no redirect:
 //! the address of a service is the host's to say.
 
+use agentflow_schema::text::head;
 use reqwest::header::{CONTENT_TYPE, HeaderMap, LOCATION};
 use reqwest::{Method, Url};
 use serde_json::Value;
@@ -11,7 +12,6 @@ use super::http_exchange::{body_of, may_be_plain, send};
 use super::http_target::host_of;
 use crate::message::ToolStatus;
 use crate::model::{HttpSettings, ModelError, ModelErrorKind, kind_of_status, retry_after, wait_before_retry};
-use crate::text::head;
 use crate::tool::ToolError;
 
 /// The most bytes of a refusal that are shown.

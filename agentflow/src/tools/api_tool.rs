@@ -306,7 +306,7 @@ impl Call {
         match (&self.checked.answer, answer) {
             (None, answer) => Ok(answer.clone()),
             (Some(_), Value::String(text)) => {
-                let shown = crate::text::head(text.trim(), 100);
+                let shown = agentflow_schema::text::head(text.trim(), 100);
                 Err(ToolError::new(format!("the answer is not JSON, but a text that begins with `{shown}`")))
             }
             (Some(path), answer) => path.find(answer),

@@ -1,10 +1,10 @@
 //! `condition`: the tool that says whether a condition holds for given values. It reads nothing but its arguments.
 
+use agentflow_schema::expression::Expression;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use crate::expression::Expression;
 use crate::tool::{Effects, FnTool, ToolError, ToolPolicy};
 
 #[derive(Deserialize, JsonSchema)]

@@ -1,11 +1,10 @@
 //! Reads the description of a tool from text: JSON, and YAML with the feature `documents`. It notes every mistake of the form.
 
+use agentflow_schema::strict;
+use agentflow_schema::text::{did_you_mean, nearest};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use serde_path_to_error::{Path, Segment};
-
-use crate::strict;
-use crate::text::{did_you_mean, nearest};
 
 /// The most mistakes of one text that are reported.
 const MOST: usize = 20;
@@ -25,7 +24,7 @@ pub(super) fn value_of(text: &str, most_bytes: usize) -> Result<Value, Vec<Strin
     };
     #[cfg(feature = "documents")]
     if !text.trim_start().starts_with('{') {
-        return match crate::text_tree::Tree::read(text) {
+        return match agentflow_schema::text_tree::Tree::read(text) {
             Ok(tree) => Ok(tree.to_json()),
             Err(misread) => Err(misread.into_iter().take(MOST).map(|one| one.in_line(text)).collect()),
         };

@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
+use agentflow_schema::schema_check::SchemaCheck;
+use agentflow_schema::text::{did_you_mean, head, nearest};
 use reqwest::Method;
 use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -21,8 +23,6 @@ use super::graphql_document::Operation;
 use super::json_path::BoundedPath;
 use super::url_template::UrlTemplate;
 use crate::message::ToolStatus;
-use crate::schema_check::SchemaCheck;
-use crate::text::{did_you_mean, head, nearest};
 use crate::tool::{Effects, FnTool, ToolDefinition, ToolError, ToolPolicy};
 
 /// The most bytes of a description.

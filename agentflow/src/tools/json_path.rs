@@ -5,12 +5,12 @@ mod segments;
 use std::collections::HashMap;
 use std::fmt;
 
+use agentflow_schema::text::head;
 use serde_json::Value;
 use serde_json_path::JsonPath;
 
 use self::segments::{PathSegment, outside_of_quotes, segments};
 use crate::message::ToolStatus;
-use crate::text::head;
 use crate::tool::ToolError;
 
 /// Maximum number of bytes of a query.

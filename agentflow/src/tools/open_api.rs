@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
+use agentflow_schema::text::known_names;
 use serde_json::Value;
 
 use super::api_access::ApiAccess;
@@ -15,7 +16,6 @@ use super::api_tool::ApiTool;
 use super::description_form::value_of;
 use super::open_api_operation::{body, parameters};
 use super::open_api_schema::resolved;
-use crate::text::known_names;
 
 /// The most bytes of a document.
 const MOST_BYTES: usize = 4 << 20;
@@ -95,7 +95,7 @@ impl OpenApi {
             _ => return Err(failed(vec!["it has no `openapi`; write `openapi: 3.1.0`".to_owned()])),
         };
         if version != "3.1" && !version.starts_with("3.1.") {
-            let version = crate::text::head(version, 20);
+            let version = agentflow_schema::text::head(version, 20);
             let problem =
                 format!("it is of OpenAPI `{version}`, and 3.1 is read; convert it, since its schemas differ");
             return Err(failed(vec![problem]));
@@ -156,7 +156,7 @@ impl OpenApi {
         let mut of_id = all.iter().filter(|one| one.operation["operationId"] == operation_id);
         let Some(found) = of_id.next() else {
             let ids: Vec<String> = self.operation_ids().into_iter().map(ToOwned::to_owned).collect();
-            let near = crate::text::nearest(operation_id, ids.iter().map(String::as_str));
+            let near = agentflow_schema::text::nearest(operation_id, ids.iter().map(String::as_str));
             let hint = known_names("operation", near, &ids);
             return Err(failed(vec![format!("the document has no such operation{hint}")]));
         };
@@ -166,7 +166,8 @@ impl OpenApi {
         let mut problems = Vec::new();
         // Otherwise it would become a part of the host that it is added to.
         if !found.path.starts_with('/') {
-            problems.push(format!("the path `{}` does not begin with `/`", crate::text::head(found.path, 200)));
+            problems
+                .push(format!("the path `{}` does not begin with `/`", agentflow_schema::text::head(found.path, 200)));
         }
         let mut arguments = parameters(&self.document, &[found.item, found.operation], &mut problems);
         let media_type = body(&self.document, found.operation, &mut arguments, &mut problems);
@@ -291,7 +292,7 @@ impl OpenApi {
         allowed.cloned().ok_or_else(|| {
             let said = match &urls[..] {
                 [] => "the document says no server".to_owned(),
-                [url, ..] => format!("the document says the server `{}`", crate::text::head(url, 200)),
+                [url, ..] => format!("the document says the server `{}`", agentflow_schema::text::head(url, 200)),
             };
             format!("{said}; give `base_url(..)`, or allow its host with `ApiAccess::hosts`")
         })

@@ -1,6 +1,7 @@
 //! References and schemas of an OpenAPI document: what a `$ref` leads to within it, and schemas without references. It reads
 //! nothing else.
 
+use agentflow_schema::schema_check::decoded;
 use serde_json::{Map, Value, json};
 
 use super::older_schema::modern;

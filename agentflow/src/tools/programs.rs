@@ -9,6 +9,7 @@ use std::process::Stdio;
 use std::sync::Arc;
 use std::time::Duration;
 
+use agentflow_schema::text::{did_you_mean, nearest};
 use futures_util::FutureExt;
 use futures_util::future::FusedFuture;
 use schemars::JsonSchema;
@@ -18,7 +19,6 @@ use tokio::process::{Child, Command};
 
 use crate::message::ToolStatus;
 use crate::process_group::ProcessGroup;
-use crate::text::{did_you_mean, nearest};
 use crate::tool::{Effects, FnTool, ToolError, ToolPolicy};
 
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(60);

@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use agentflow_schema::strict;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -12,7 +13,6 @@ use crate::message::Message;
 use crate::middleware::retry;
 use crate::model::{ModelRef, ModelSettings};
 use crate::session::Session;
-use crate::strict;
 
 /// A task as another program asks for it, in JSON: what is to be done, by which agent, in which session.
 ///

@@ -4,6 +4,8 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use agentflow_schema::text::{did_you_mean, nearest};
+
 use super::bodies::load;
 use super::builder::{Builder, Router};
 use super::condition::BoundCondition;
@@ -15,7 +17,6 @@ use super::spec::{After, Body, NodeIndex, NodeKind, NodeSpec, OrderReason};
 use super::state_reads::problem_in_edge;
 use super::step_error::{StepError, StepFailure};
 use crate::error::FailureKind;
-use crate::text::{did_you_mean, nearest};
 use crate::value::Encoded;
 
 /// What of a node follows from its edges and from what it reads.

@@ -1,9 +1,9 @@
 //! The variables of the expressions in a graph: nodes, inputs, the state, the item. It evaluates nothing.
 
+use agentflow_schema::expression::{Expression, Path, Variables};
 use serde_json::{Map, Value};
 
 use super::mapping::{IsNode, Scope};
-use crate::expression::{Expression, Path, Variables};
 use crate::value::Encoded;
 
 /// What a path of an expression begins with, and what stands behind it.

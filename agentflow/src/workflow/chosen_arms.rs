@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use agentflow_schema::text::head;
 use serde_json::json;
 
 use super::condition::BoundCondition;
@@ -9,7 +10,6 @@ use super::outputs::Outputs;
 use super::spec::Pure;
 use super::step_error::StepError;
 use crate::error::FailureKind;
-use crate::text::head;
 use crate::value::Encoded;
 
 /// Takes the first arm whose condition holds, or all of them. An arm without a condition is taken when none before it is.

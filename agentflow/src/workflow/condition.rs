@@ -4,13 +4,13 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use agentflow_schema::expression::Expression;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::cel_names::{CelNames, cel_reads, cel_state_keys};
 use super::mapping::{IsNode, Mapping, Names, Scope};
 use super::outputs::{NodeIndex, Outputs};
-use crate::expression::Expression;
 use crate::value::Encoded;
 
 /// A condition on the outputs of nodes.

@@ -3,6 +3,8 @@
 
 use std::borrow::Cow;
 
+use agentflow_schema::schema::{accepts, part_at};
+use agentflow_schema::schema_check::SchemaCheck;
 use serde_json::Value;
 
 use super::graph::GraphNode;
@@ -10,8 +12,6 @@ use super::graph_body::GraphBody;
 use super::mapping::Mapping;
 use super::of_graph::Loading;
 use super::reference_steps::Callee;
-use crate::schema::{accepts, part_at};
-use crate::schema_check::SchemaCheck;
 
 /// A constant, and where it stands in the value that a mapping makes, as a JSON Pointer.
 type Constant<'m> = (String, Cow<'m, Value>);

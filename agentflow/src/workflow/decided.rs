@@ -4,13 +4,13 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
+use agentflow_schema::text::head;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::outputs::{NodeIndex, Outputs, Revised};
 use crate::error::Failure;
 use crate::state::SavedByStep;
-use crate::text::head;
 use crate::value::Encoded;
 
 /// Why the output of a step is needed, once all nodes are known; nothing when it can be skipped.

@@ -236,14 +236,14 @@ impl Accepts {
                 };
                 given.iter().try_for_each(|(name, value)| {
                     let Some((_, schema)) = reads.iter().find(|(read, _)| read == name) else {
-                        let near = crate::text::nearest(name, reads.iter().map(|(read, _)| read.as_str()));
-                        return Err(format!("it reads no `{name}`{}", crate::text::did_you_mean(near)));
+                        let near = agentflow_schema::text::nearest(name, reads.iter().map(|(read, _)| read.as_str()));
+                        return Err(format!("it reads no `{name}`{}", agentflow_schema::text::did_you_mean(near)));
                     };
                     fits(name, schema, value)
                 })
             }
             #[cfg(feature = "dynamic")]
-            Self::Given(schema) => crate::schema_check::SchemaCheck::new(schema)?.check(arguments),
+            Self::Given(schema) => agentflow_schema::schema_check::SchemaCheck::new(schema)?.check(arguments),
         }
     }
 }
@@ -251,7 +251,7 @@ impl Accepts {
 /// Whether a value is of the type of what is read: by the schema, for its sentence, and by the type itself.
 fn fits(name: &str, schema: &NodeSchema, value: &Value) -> Result<(), String> {
     #[cfg(feature = "dynamic")]
-    crate::schema_check::SchemaCheck::new(&schema.to_value())?
+    agentflow_schema::schema_check::SchemaCheck::new(&schema.to_value())?
         .check(value)
         .map_err(|problem| format!("`{name}`: {problem}"))?;
     let value = Encoded::new(value).map_err(|error| format!("`{name}`: {error}"))?;

@@ -4,6 +4,7 @@
 use std::collections::HashSet;
 use std::fmt::Write;
 
+use agentflow_schema::text::{OneLine, head};
 use serde_json::Value;
 
 use super::condition::Condition;
@@ -15,7 +16,6 @@ use super::policy::OnError;
 use super::question_text::state_keys_of_text;
 use super::spec::{NodeKind, OrderReason};
 use crate::path::StepPath;
-use crate::text::{OneLine, head};
 
 /// Maximum bytes of a question in a picture.
 const MOST_QUESTION: usize = 160;

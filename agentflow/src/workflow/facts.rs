@@ -4,6 +4,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use agentflow_schema::schema::{Fact, NarrowedSchema};
 use serde_json::Value;
 
 use super::arm_questions::word_of_value;
@@ -12,7 +13,6 @@ use super::condition::Condition;
 use super::graph::GraphNode;
 use super::graph_body::{GraphBody, GraphEdge, Routes};
 use super::mapping::Mapping;
-use crate::schema::{Fact, NarrowedSchema};
 
 /// What is known of the output of a node.
 #[derive(Clone, Debug, PartialEq)]

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use agentflow_schema::text::{did_you_mean, nearest};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 
@@ -10,7 +11,6 @@ use super::decider::Decider;
 use super::graph::{Graph, GraphNode};
 use super::policy::StopPolicy;
 use super::run_limits::RunLimits;
-use crate::text::{did_you_mean, nearest};
 
 /// The fields of a graph as they are read.
 #[derive(Deserialize)]

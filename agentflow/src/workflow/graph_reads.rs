@@ -3,6 +3,9 @@
 
 use std::sync::Arc;
 
+use agentflow_schema::expression::{KnownKind, KnownKinds, Path};
+use agentflow_schema::schema::{Assignable, Lack, is_assignable_as_stated, lacks, part_at};
+use agentflow_schema::template::Template;
 use serde_json::{Value, json};
 
 use super::cel_names::{CelRoot, ITEM};
@@ -13,9 +16,6 @@ use super::graph_body::{GraphBody, Question, Routes};
 use super::mapping::{Mapping, Root};
 use super::mapping_schema::{Schemas, pointer_of, schema_of};
 use super::of_graph::Loading;
-use crate::expression::{KnownKind, KnownKinds, Path};
-use crate::schema::{Assignable, Lack, is_assignable_as_stated, lacks, part_at};
-use crate::template::Template;
 
 /// What the reads of a node are checked against.
 pub(super) struct Reading<'a> {

@@ -1,5 +1,7 @@
 //! What a graph reads of the state and saves to it, checked when it is read. It reads and saves nothing.
 
+use agentflow_schema::schema::{Lack, lacks, part_at};
+use agentflow_schema::text::{did_you_mean, nearest};
 use serde_json::{Value, json};
 
 use super::graph::GraphNode;
@@ -11,9 +13,7 @@ use super::question_text::{needed_keys_of_text, state_keys_of_text};
 use super::saved_outputs::FIELDS;
 use super::spec::NodeKind;
 use super::state_reads::{problem_in_edge, problem_in_place, problem_in_step, problem_of_key};
-use crate::schema::{Lack, lacks, part_at};
 use crate::state::StateOwner;
-use crate::text::{did_you_mean, nearest};
 
 impl<'a> Loading<'a> {
     /// The keys of the state that a node reads, and the conditions of its edges.

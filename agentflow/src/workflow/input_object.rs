@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::text::{did_you_mean, nearest};
+use agentflow_schema::text::{did_you_mean, nearest};
+
 use crate::value::Encoded;
 
 /// The inputs as one JSON object.
@@ -21,7 +22,7 @@ pub(crate) fn to_object(names: &[&str], values: &[Encoded]) -> Encoded {
 
 /// The inputs of a JSON object, in the order of their names.
 pub(crate) fn from_object(names: &[&str], object: &Encoded) -> Result<Vec<Encoded>, String> {
-    crate::strict::check(object.as_str()).map_err(|error| error.to_string())?;
+    agentflow_schema::strict::check(object.as_str()).map_err(|error| error.to_string())?;
     let mut fields: BTreeMap<String, Encoded> = object.decode().map_err(|_| {
         let names = if names.is_empty() { "nothing in it".to_owned() } else { in_quotes(names) };
         format!("write a JSON object with {names}")

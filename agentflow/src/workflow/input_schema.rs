@@ -1,8 +1,7 @@
 //! The JSON Schema of a workflow's input: one object made of the schemas of its inputs. It knows no node.
 
+use agentflow_schema::schema::Definitions;
 use serde_json::{Map, Value, json};
-
-use crate::schema::Definitions;
 
 /// An object with a property for each input.
 pub(super) fn input_object_schema(inputs: impl IntoIterator<Item = (String, Value)>) -> Value {

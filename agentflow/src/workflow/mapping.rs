@@ -4,16 +4,16 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
+use agentflow_schema::expression::Expression;
+use agentflow_schema::template::{Placeholder, Template, part_of};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use super::cel_names::{CelNames, cel_reads, cel_state_keys};
 use super::outputs::{NodeIndex, Outputs};
 use super::step_error::StepError;
-use crate::expression::Expression;
 use crate::failure::FailureKind;
 use crate::state::{SavedByStep, StateOwner, is_reserved};
-use crate::template::{Placeholder, Template, part_of};
 use crate::value::Encoded;
 
 /// How a value is made: the output of a node or a part of it, a value of the state, a constant, a text with such values, or an

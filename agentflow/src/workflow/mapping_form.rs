@@ -2,12 +2,12 @@
 
 use std::fmt;
 
+use agentflow_schema::text::{did_you_mean, nearest};
 use serde::de::{Error as _, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value, json};
 
 use super::mapping::Mapping;
-use crate::text::{did_you_mean, nearest};
 
 /// The keys of a mapping's JSON form.
 const KEYS: [&str; 10] = ["from", "state", "template", "error_of", "item", "value", "cel", "first", "object", "list"];

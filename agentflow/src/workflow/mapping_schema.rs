@@ -3,12 +3,12 @@
 
 use std::collections::HashMap;
 
+use agentflow_schema::schema::{Definitions, NarrowedSchema, part_at};
+use agentflow_schema::template::Template;
 use serde_json::{Value, json};
 
 use super::input_schema::input_object_schema;
 use super::mapping::{Mapping, Root};
-use crate::schema::{Definitions, NarrowedSchema, part_at};
-use crate::template::Template;
 
 /// The schemas of the outputs of nodes, by their names, as far as they are known at a place.
 #[derive(Clone, Copy)]

@@ -4,6 +4,9 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
+use agentflow_schema::schema::{Assignable, SchemaMismatch, is_assignable_as_stated, part_at};
+use agentflow_schema::schema_check::SchemaCheck;
+use agentflow_schema::text::{did_you_mean, nearest};
 use serde_json::{Value, json};
 
 use super::condition::{BoundCondition, Condition};
@@ -30,9 +33,6 @@ use crate::dry_run::DryCall;
 use crate::failure::FailureKind;
 use crate::path::StepPath;
 use crate::run::Approval;
-use crate::schema::{Assignable, SchemaMismatch, is_assignable_as_stated, part_at};
-use crate::schema_check::SchemaCheck;
-use crate::text::{did_you_mean, nearest};
 use crate::tool::SeenTo;
 use crate::tool::answer_schema::closed;
 use crate::value::NodeValue;

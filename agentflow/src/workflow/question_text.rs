@@ -3,6 +3,8 @@
 #[cfg(feature = "dynamic")]
 use std::sync::Arc;
 
+use agentflow_schema::template::Template;
+
 use super::graph::GraphNode;
 use super::graph_body::GraphBody;
 use super::mapping::{IsNode, Root};
@@ -15,7 +17,6 @@ use super::spec::QuestionText;
 use super::step_error::StepError;
 #[cfg(feature = "dynamic")]
 use crate::failure::FailureKind;
-use crate::template::Template;
 
 /// Maximum bytes of a filled question: a person reads it.
 #[cfg(feature = "dynamic")]

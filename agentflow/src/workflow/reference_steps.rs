@@ -4,6 +4,8 @@
 use std::any::TypeId;
 use std::sync::Arc;
 
+use agentflow_schema::schema::{Assignable, is_assignable_as_stated};
+use agentflow_schema::text::{did_you_mean, nearest};
 use serde_json::Value;
 
 use super::chosen_tool::ChoosingAgent;
@@ -20,8 +22,6 @@ use crate::context::Context;
 use crate::dry_run::DryCall;
 use crate::error::{Error, Failure, FailureKind};
 use crate::message::ToolCall;
-use crate::schema::{Assignable, is_assignable_as_stated};
-use crate::text::{did_you_mean, nearest};
 use crate::tool::{
     Effects, NodeQuestion, SeenTo, ToolDefinition, ToolRef, ToolsetRef, call_with_approval, invoke_undoable,
     missing_scope,

@@ -4,6 +4,8 @@
 use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 
+use agentflow_schema::text::{did_you_mean, nearest};
+
 use super::callee::saved_keys;
 use super::condition::Condition;
 use super::entry::When;
@@ -16,7 +18,6 @@ use super::spec::{NodeIndex, NodeKind, NodeSpec, Spec};
 use crate::dry_run::{DryIssue, DryStateRead};
 use crate::error::{Error, Result};
 use crate::state::{StateOwner, StateTransform};
-use crate::text::{did_you_mean, nearest};
 
 /// A set of keys.
 type Keys = BTreeSet<Arc<str>>;

@@ -4,10 +4,11 @@ use std::any::Any;
 use std::fmt;
 use std::panic::AssertUnwindSafe;
 
+use agentflow_schema::text::panic_text;
+
 use crate::error::{Error, Failure, FailureKind};
 use crate::failure::Cause;
 use crate::model::ModelError;
-use crate::text::panic_text;
 use crate::tool::call_forms::ErrorForm;
 use crate::tool::{EndsStep, StepPlace, ToolError, panicked_text};
 use crate::value::Encoded;

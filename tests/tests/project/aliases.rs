@@ -3,7 +3,9 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
+
+use crate::workspace::{LIBRARIES, root};
 
 const NAMES: &[&str] = &[
     // Tools.
@@ -90,9 +92,8 @@ const NAMES: &[&str] = &[
 
 #[test]
 fn names_of_other_frameworks_are_found_by_a_search() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let mut found = BTreeSet::new();
-    let mut folders: Vec<PathBuf> = ["agentflow/src", "agentflow-testing/src"].map(|folder| root.join(folder)).into();
+    let mut folders: Vec<PathBuf> = LIBRARIES.map(|folder| root().join(folder)).into();
     while let Some(folder) = folders.pop() {
         for entry in fs::read_dir(folder).unwrap() {
             let path = entry.unwrap().path();

@@ -1,9 +1,10 @@
 //! The numbers in the table of limits agree with the code. The test reads source files and links nothing.
 
 use std::fs;
-use std::path::Path;
 
-/// The reader and the limit of a row, the file below `agentflow/src`, and the constant or field in it.
+use crate::workspace::{library_file, root};
+
+/// The reader and the limit of a row, the file below the source folder of its crate, and the constant or field in it.
 const ROWS: &[(&str, &str, &str, &str)] = &[
     ("value that crosses a step", "depth", "value/faithful.rs", "DEEPEST"),
     ("schema", "depth", "schema_check/schema_graph.rs", "MOST_DEPTH"),
@@ -98,7 +99,7 @@ fn value_of(text: &str, name: &str) -> Option<u64> {
 
 #[test]
 fn the_table_of_limits_has_the_numbers_of_the_code() {
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../agentflow/src");
+    let source = root().join("agentflow/src");
     let page = fs::read_to_string(source.join("docs/limits.md")).unwrap();
     let rows: Vec<Vec<&str>> = page
         .lines()
@@ -106,7 +107,7 @@ fn the_table_of_limits_has_the_numbers_of_the_code() {
         .map(|line| line.trim_matches('|').split('|').map(str::trim).collect())
         .collect();
     for (reader, limit, file, name) in ROWS {
-        let text = fs::read_to_string(source.join(file)).unwrap_or_else(|error| panic!("{file}: {error}"));
+        let text = fs::read_to_string(library_file(file)).unwrap();
         let value = value_of(&text, name).unwrap_or_else(|| panic!("{file} has no number `{name}`"));
         let row = rows.iter().find(|row| row[0] == *reader && row[1] == *limit);
         let row = row.unwrap_or_else(|| panic!("docs/limits.md has no row `{reader}`, `{limit}`"));

@@ -11,3 +11,4 @@ mod listed_examples;
 mod overview;
 mod surface;
 mod words;
+mod workspace;

@@ -1,7 +1,9 @@
 //! Counts the public surface: it grows by decision, not by accident.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
+
+use crate::workspace::{LIBRARIES, SOURCES, root};
 
 /// Everything that the crate root exports beside the macros and the public modules: what a program names most.
 const ROOT: &[&str] = &[
@@ -53,10 +55,6 @@ const FOREIGN: &[(&str, &str)] = &[
         "`AsyncRead`, `AsyncWrite` and `TcpListener`, over which a server of tools in the program is spoken with",
     ),
 ];
-
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
-}
 
 /// The source files of a folder with their code.
 fn sources(folder: &str) -> Vec<(PathBuf, String)> {
@@ -163,7 +161,7 @@ fn what_may_grow_is_non_exhaustive() {
         ("Flow", "a hook lets the call continue or answers it"),
     ]);
     let mut wrong = Vec::new();
-    for folder in ["agentflow/src", "agentflow-testing/src"] {
+    for folder in LIBRARIES {
         for (path, text) in sources(folder) {
             if path.components().any(|part| part.as_os_str() == "__private") || path.ends_with("agent/call.rs") {
                 continue;
@@ -219,7 +217,7 @@ fn public_types_are_listed_as_send_and_sync() {
     let of_expansions: String = sources("agentflow/src/__private").into_iter().map(|(_, text)| text).collect();
     let of_expansions = words(&of_expansions);
     let mut missing = Vec::new();
-    for (path, text) in sources("agentflow/src").into_iter().chain(sources("agentflow-testing/src")) {
+    for (path, text) in LIBRARIES.into_iter().flat_map(sources) {
         if path.components().any(|part| part.as_os_str() == "__private") {
             continue;
         }
@@ -241,7 +239,7 @@ fn public_types_are_listed_as_send_and_sync() {
 /// Reads the imports of each file, and looks for what comes from other crates in the signatures of public items.
 #[test]
 fn types_of_other_crates_in_signatures_are_few() {
-    let own = ["std", "core", "crate", "self", "super", "agentflow", "agentflow_macros"];
+    let own = ["std", "core", "crate", "self", "super", "agentflow", "agentflow_macros", "agentflow_schema"];
     let mut found: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for (path, text) in sources("agentflow/src") {
         if path.components().any(|part| part.as_os_str() == "__private") {
@@ -293,12 +291,9 @@ fn types_of_other_crates_in_signatures_are_few() {
 /// Every source file says in its first line what it is for, and none outgrows a reader's head.
 #[test]
 fn every_file_opens_with_its_purpose_and_stays_short() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let mut checked = 0;
-    for folder in
-        ["agentflow/src", "agentflow-include/src", "agentflow-macros/src", "agentflow-testing/src", "examples/src"]
-    {
-        let mut open = vec![root.join(folder)];
+    for folder in SOURCES {
+        let mut open = vec![root().join(folder)];
         while let Some(folder) = open.pop() {
             for entry in std::fs::read_dir(folder).unwrap() {
                 let path = entry.unwrap().path();

@@ -9,6 +9,8 @@ use std::path::{Path, PathBuf};
 
 use regex::Regex;
 
+use crate::workspace::LIBRARIES;
+
 /// A phrase that is not used, what is allowed although it looks like it, and what is said instead.
 struct Phrase {
     not: &'static str,
@@ -194,7 +196,7 @@ fn no_two_files_of_a_crate_share_a_name_and_no_two_public_types() {
     let public = Regex::new(r"(?m)^pub (?:struct|enum|trait|type) ([A-Za-z0-9]+)").unwrap();
     let mut twice = Vec::new();
     let mut types: BTreeMap<String, PathBuf> = BTreeMap::new();
-    for folder in ["agentflow/src", "agentflow-macros/src", "agentflow-testing/src"] {
+    for folder in LIBRARIES.into_iter().chain(["agentflow-macros/src"]) {
         let (mut files, mut names) = (Vec::new(), BTreeMap::new());
         texts(&root.join(folder), &root, &mut files);
         for path in files {

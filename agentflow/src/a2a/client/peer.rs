@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use agentflow_schema::text::head;
 use reqwest::header::{ACCEPT, CONTENT_TYPE, LOCATION};
 use reqwest::{RequestBuilder, Response, Url};
 use serde::de::DeserializeOwned;
@@ -19,7 +20,6 @@ use super::operation::{Binding, Operation};
 use super::task_question::Unanswerable;
 use crate::mask::HiddenTexts;
 use crate::model::{HttpAddress, http_client};
-use crate::text::head;
 use crate::tool::ToolPolicy;
 use crate::tools::guarded_client;
 

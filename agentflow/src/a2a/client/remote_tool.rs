@@ -6,6 +6,7 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use agentflow_schema::text::head;
 use async_trait::async_trait;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -17,7 +18,6 @@ use super::remote_call::RemoteCall;
 use super::task_question::questions_of;
 use crate::context::Context;
 use crate::message::{Media, ResourceLink};
-use crate::text::head;
 use crate::tool::{FnTool, ToolError, ToolOutput, ToolRef, Toolset};
 
 /// The most bytes of a description.

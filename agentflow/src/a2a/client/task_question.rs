@@ -4,12 +4,12 @@
 //! The protocol defines no form for a question and its answer, so each server has its own. Unknown data is shown, and
 //! answered with text.
 
+use agentflow_schema::text::head;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::super::{A2aContent, A2aPart, A2aTask, A2aTaskState};
 use crate::run::{Approval, asks_approval};
-use crate::text::head;
 use crate::tool::UserQuestion;
 use crate::value::{Encoded, NodeValue};
 
@@ -408,7 +408,7 @@ fn usable_schema(schema: Option<&Value>) -> Value {
         return json!({});
     };
     #[cfg(feature = "dynamic")]
-    if crate::schema_check::SchemaCheck::new(schema).is_err() {
+    if agentflow_schema::schema_check::SchemaCheck::new(schema).is_err() {
         return json!({});
     }
     schema.clone()

@@ -4,13 +4,13 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
 
+use agentflow_schema::strict;
+use agentflow_schema::text::head;
 use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue};
 use reqwest::{Method, Url};
 use serde::de::DeserializeOwned;
 
 use crate::model::{Secret, http_client};
-use crate::strict;
-use crate::text::head;
 use crate::tools::{AddressGuard, guarded_request};
 
 /// The longest that one request may take.

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use agentflow_schema::text::head;
 use reqwest::Url;
 use tokio::sync::watch;
 use tokio::time::Instant;
@@ -23,7 +24,6 @@ use crate::mask::HiddenTexts;
 use crate::mcp::http_failures::Refused;
 use crate::mcp::mcp_error::McpError;
 use crate::model::Secret;
-use crate::text::head;
 use crate::time::{Clock as _, SystemClock};
 use crate::tools::oauth_tokens::Tokens;
 

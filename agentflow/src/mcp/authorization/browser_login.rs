@@ -1,13 +1,13 @@
 //! One login of a person in a browser: the address that they are sent to, with PKCE (RFC 7636), and what the browser brings
 //! back, which is held against it. It opens no browser.
 
+use agentflow_schema::text::head;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use reqwest::Url;
 use ring::digest::{SHA256, digest};
 
 use super::discovery::AuthorizationServer;
-use crate::text::head;
 
 /// The most bytes of the address that a browser is sent back to.
 const LONGEST: usize = 16 << 10;

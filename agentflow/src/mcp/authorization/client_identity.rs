@@ -1,13 +1,13 @@
 //! Who this program is to an authorization server: a client that was registered by hand, the address of a document, or a
 //! registration of its own (RFC 7591). A secret is given to the authorization server that it is of alone.
 
+use agentflow_schema::text::head;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::auth_requests::{AuthRequests, is_loopback};
 use super::discovery::AuthorizationServer;
 use super::mcp_authorization::McpAuthorization;
-use crate::text::head;
 use crate::time::{Clock as _, SystemClock};
 
 /// How a client says who it is to the token endpoint.

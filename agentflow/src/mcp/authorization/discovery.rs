@@ -1,12 +1,12 @@
 //! Which authorization server a server belongs to, and what that one can do: protected resource metadata (RFC 9728) and the
 //! metadata of authorization servers (RFC 8414, OpenID Connect Discovery). What does not name the server itself is refused.
 
+use agentflow_schema::text::head;
 use reqwest::Url;
 use serde::Deserialize;
 
 use super::auth_requests::AuthRequests;
 use super::challenge::{Challenge, scopes_of};
-use crate::text::head;
 
 /// Where the metadata of a resource is, before its path.
 const WELL_KNOWN: &str = "/.well-known/oauth-protected-resource";

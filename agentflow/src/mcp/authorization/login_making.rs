@@ -3,6 +3,7 @@
 
 use std::sync::atomic::Ordering;
 
+use agentflow_schema::text::head;
 use reqwest::Url;
 
 use super::authorizer::{Asking, Shared, with};
@@ -15,7 +16,6 @@ use super::loopback_redirect::LoopbackRedirect;
 use super::mcp_authorization::How;
 use super::token_endpoint::tokens;
 use crate::mcp::mcp_error::McpError;
-use crate::text::head;
 
 /// The scope that gives refresh tokens.
 const OFFLINE: &str = "offline_access";

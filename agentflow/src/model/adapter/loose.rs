@@ -5,13 +5,13 @@ use std::borrow::Cow;
 use std::fmt;
 use std::marker::PhantomData;
 
+use agentflow_schema::text;
 use serde::Deserialize;
 use serde::de::{DeserializeOwned, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor, value};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
 use crate::model::{MAX_TOKENS, ModelError, ModelErrorKind};
-use crate::text;
 
 /// Reads JSON as the lenient parsers of other languages do; `mended` holds the text if it needs that. See [`mend`].
 pub(in crate::model::adapter) fn read<'a, T: Deserialize<'a>>(

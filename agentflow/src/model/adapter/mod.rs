@@ -29,10 +29,11 @@ mod model_server;
 
 use std::sync::Arc;
 
+use agentflow_schema::text::nearest;
+
 pub(crate) use self::model_server::ModelServer;
 use self::providers::Provider;
 use super::{Model, ModelProvider, ModelRef, SecretProvider};
-use crate::text::nearest;
 
 /// The model of a provider that agentflow knows, at its default server. `others` are the providers that the host knows.
 pub(crate) fn built_in<'a>(

@@ -4,8 +4,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use agentflow_schema::text::variables::{expanded, names_in};
+
 use crate::model::SecretProvider;
-use crate::text::variables::{expanded, names_in};
 
 /// The reason why an entry cannot be used, a sentence without the entry's name.
 pub(super) struct EntryProblem(pub(super) String);

@@ -7,6 +7,7 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use agentflow_schema::text::panic_text;
 use futures_util::FutureExt;
 
 use super::WorkflowRun;

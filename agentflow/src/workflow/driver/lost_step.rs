@@ -69,7 +69,7 @@ impl HandedStep {
     fn problem_of(&self, output: &Encoded) -> Option<String> {
         #[cfg(feature = "dynamic")]
         if let Some(derived) = self.spec.derived.get(self.unit.node as usize) {
-            let check = crate::schema_check::SchemaCheck::new(&derived.schema).ok()?;
+            let check = agentflow_schema::schema_check::SchemaCheck::new(&derived.schema).ok()?;
             return output.decode().map_err(|error| error.to_string()).and_then(|value| check.check(&value)).err();
         }
         self.node().schema.check_type(output).err().map(|error| error.to_string())

@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
+use agentflow_schema::text::{did_you_mean, nearest};
+
 use super::WorkflowRun;
 use crate::error::{ControlError, ControlErrorKind};
 use crate::event::{EventKind, PauseReason};
 use crate::on_timeout::OnTimeout;
 use crate::path::StepPath;
 use crate::run::{Asked, ControlRequest, InSegment, RunState, answer_of_timeout, check_question};
-use crate::text::{did_you_mean, nearest};
 use crate::time::Timestamp;
 use crate::value::Encoded;
 use crate::workflow::machine::{Phase, Unit};

@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
+use agentflow_schema::text::head;
+
 use super::{Command, Machine, Phase, Unit, UnitState, index};
 use crate::error::{Failure, FailureKind};
 use crate::state::WITHOUT_OUTPUT;
-use crate::text::head;
 use crate::value::Encoded;
 use crate::workflow::decided::SeenBy;
 use crate::workflow::spec::{Body, NodeIndex, Outputs};

@@ -9,6 +9,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
+use agentflow_schema::text;
 use bytes::Bytes;
 use futures_util::{TryStreamExt, stream};
 use reqwest::Response;
@@ -18,10 +19,10 @@ use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 use super::http_error::{Refusal, request_id, timed_out, transport};
 use super::sse::{self, SseReader};
 use super::{Decode, Deltas, Flow, HttpAdapter, HttpSettings, Outgoing, SseEvent, WireFormat, client, http_retry};
+use crate::mask;
 use crate::model::{
     ModelError, ModelErrorKind, ModelEvent, ModelRequest, ModelResponse, ModelStream, Secret, TimeoutKind,
 };
-use crate::{mask, text};
 
 /// The most of a refusal that is read.
 const MAX_REFUSAL: usize = 64 * 1024;

@@ -2,11 +2,11 @@
 
 use std::time::{Duration, SystemTime};
 
+use agentflow_schema::text;
 use reqwest::header::HeaderMap;
 
 use super::http_retry::retry_after;
 use crate::model::{ModelError, ModelErrorKind, TimeoutKind};
-use crate::text;
 
 /// An answer whose status is not 2xx.
 #[derive(Debug)]

@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 /// The definitions that schemas bring along which become parts of one whole. Of two that have one name and differ, or
 /// refer to what differs, the second one gets another name.
 #[derive(Debug, Default)]
-pub(crate) struct Definitions {
+pub struct Definitions {
     all: Map<String, Value>,
     brought: Vec<Brought>,
 }
@@ -27,7 +27,7 @@ type Key = Option<(&'static str, String)>;
 
 impl Definitions {
     /// A schema as it is written as a part of the whole.
-    pub(crate) fn embed(&mut self, schema: &Value) -> Value {
+    pub fn embed(&mut self, schema: &Value) -> Value {
         let source = Source::of(schema);
         match source.reached(&source.root).contains(&None) {
             true => self.write(&serde_json::json!({"$ref": "#"}), &source),
@@ -36,12 +36,12 @@ impl Definitions {
     }
 
     /// The same of a part of a schema, whose references are from the root of `of`.
-    pub(crate) fn embed_part(&mut self, part: &Value, of: &Value) -> Value {
+    pub fn embed_part(&mut self, part: &Value, of: &Value) -> Value {
         self.write(part, &Source::of(of))
     }
 
     /// Puts the definitions where the references to them point.
-    pub(crate) fn add_to(self, whole: &mut Value) {
+    pub fn add_to(self, whole: &mut Value) {
         if let Some(keywords) = whole.as_object_mut().filter(|_| !self.all.is_empty()) {
             keywords.insert("$defs".to_owned(), Value::Object(self.all));
         }
@@ -106,7 +106,7 @@ impl Brought {
 }
 
 /// A part of a schema as a schema by itself.
-pub(crate) fn part_of(part: &Value, whole: &Value) -> Value {
+pub fn part_of(part: &Value, whole: &Value) -> Value {
     let mut refers = false;
     each_reference(part, &mut |_| refers = true);
     if !refers {

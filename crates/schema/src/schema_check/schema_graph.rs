@@ -10,11 +10,11 @@ use super::patterns::Patterns;
 use super::references::References;
 
 /// Maximum number of schemas that apply to one value, summed over all schemas within a schema, with references unfolded.
-pub(crate) const MOST_UNFOLDED: u64 = 50_000;
+pub(super) const MOST_UNFOLDED: u64 = 50_000;
 /// Maximum number of nested schemas that apply to one value, and maximum nesting of a check.
-pub(crate) const MOST_NESTED: usize = 512;
+pub(super) const MOST_NESTED: usize = 512;
 /// Maximum depth of the JSON of a schema.
-pub(crate) const MOST_DEPTH: usize = 128;
+pub(super) const MOST_DEPTH: usize = 128;
 /// Steps of a check by a meta-schema for each value, which is not unfolded.
 const META_SCHEMA_STEPS: u64 = 500;
 

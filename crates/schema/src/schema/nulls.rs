@@ -8,7 +8,7 @@ const MOST_STEPS: usize = 16;
 const MOST_DEPTH: usize = 64;
 
 /// Removes fields that are `null` where the schema names them, does not require them and does not allow `null`.
-pub(crate) fn without_nulls(schema: &Value, mut value: Value) -> Value {
+pub fn without_nulls(schema: &Value, mut value: Value) -> Value {
     remove(schema, schema, &mut value, 0);
     value
 }

@@ -22,7 +22,7 @@ const NAMED: [&str; 5] = ["properties", "patternProperties", "$defs", "definitio
 
 /// Returns true if a schema has, at any depth, a keyword that deserialization into a Rust type does not enforce, such as
 /// `maxLength`. The range of an integer type and the length of a tuple do not count: schemas of Rust types always have them.
-pub(crate) fn has_limits(schema: &Value) -> bool {
+pub fn has_limits(schema: &Value) -> bool {
     let Some(fields) = schema.as_object() else { return false };
     fields.iter().any(|(keyword, value)| {
         let keyword = keyword.as_str();

@@ -10,15 +10,12 @@
 mod accepts;
 mod embedded;
 mod misfit;
-#[cfg(feature = "dynamic")]
 mod narrowed;
 mod nulls;
-#[cfg(feature = "dynamic")]
 mod part_at;
 mod proof;
 mod sample;
 mod schema_at;
-#[cfg(feature = "dynamic")]
 mod value_limits;
 
 use std::fmt;
@@ -26,18 +23,15 @@ use std::fmt;
 use serde_json::Value;
 
 use self::accepts::Validator;
-pub(crate) use self::embedded::{Definitions, part_of};
+pub use self::embedded::{Definitions, part_of};
 use self::misfit::{Misfits, misfits};
-#[cfg(feature = "dynamic")]
-pub(crate) use self::narrowed::{Fact, NarrowedSchema};
-pub(crate) use self::nulls::without_nulls;
-#[cfg(feature = "dynamic")]
-pub(crate) use self::part_at::{Lack, lacks, part_at};
+pub use self::narrowed::{Fact, NarrowedSchema};
+pub use self::nulls::without_nulls;
+pub use self::part_at::{Lack, lacks, part_at};
 use self::proof::Proof;
 use self::sample::Samples;
 use self::schema_at::At;
-#[cfg(feature = "dynamic")]
-pub(crate) use self::value_limits::has_limits;
+pub use self::value_limits::has_limits;
 
 /// The most places that are reported of two schemas.
 const MOST: usize = 10;
@@ -109,14 +103,12 @@ pub fn is_assignable(from: &Value, to: &Value) -> Assignable {
 }
 
 /// The same, of a schema that may leave out what its author does not know: what it says nothing of is not held against it.
-#[cfg(feature = "dynamic")]
-pub(crate) fn is_assignable_as_stated(from: &Value, to: &Value) -> Assignable {
+pub fn is_assignable_as_stated(from: &Value, to: &Value) -> Assignable {
     compare(from, to, true)
 }
 
 /// Whether a value is one of a schema, where that can be shown from the schema alone.
-#[cfg(feature = "dynamic")]
-pub(crate) fn accepts(schema: &Value, value: &Value) -> Option<bool> {
+pub fn accepts(schema: &Value, value: &Value) -> Option<bool> {
     Validator::default().accepts(At::root(schema), value)
 }
 
@@ -124,8 +116,7 @@ pub(crate) fn accepts(schema: &Value, value: &Value) -> Option<bool> {
 ///
 /// # Errors
 /// A line for each place that does not fit.
-#[cfg(any(test, not(feature = "dynamic")))]
-pub(crate) fn refuse_misfits(value: &Value, schema: &Value) -> Result<(), String> {
+pub fn refuse_misfits(value: &Value, schema: &Value) -> Result<(), String> {
     match is_assignable(&serde_json::json!({"const": value}), schema) {
         Assignable::No(places) => Err(places.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")),
         _ => Ok(()),
@@ -133,7 +124,7 @@ pub(crate) fn refuse_misfits(value: &Value, schema: &Value) -> Result<(), String
 }
 
 /// A schema in a few words, such as `list of string`; `whole` is what its references point into.
-pub(crate) fn words(schema: &Value, whole: &Value) -> String {
+pub fn words(schema: &Value, whole: &Value) -> String {
     misfit::words(At { root: whole, schema })
 }
 

@@ -423,13 +423,13 @@ impl Parser {
 
 /// A variable with the fields that are read of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Path {
+pub struct Path {
     /// Where it begins.
-    pub(crate) at: usize,
+    pub at: usize,
     /// The variable and the names and numbers behind it, as far as they are written.
-    pub(crate) parts: Vec<String>,
+    pub parts: Vec<String>,
     /// Whether it is only asked if it is there.
-    pub(crate) may_miss: bool,
+    pub may_miss: bool,
 }
 
 impl Node {

@@ -6,7 +6,6 @@ mod evaluate;
 mod functions;
 mod parse;
 mod tokens;
-#[cfg(feature = "dynamic")]
 mod types;
 
 use std::fmt;
@@ -17,11 +16,10 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 
-pub(crate) use self::evaluate::Variables;
+pub use self::evaluate::Variables;
 use self::parse::Node;
-pub(crate) use self::parse::Path;
-#[cfg(feature = "dynamic")]
-pub(crate) use self::types::{KnownKind, KnownKinds};
+pub use self::parse::Path;
+pub use self::types::{KnownKind, KnownKinds};
 use crate::text::head;
 
 /// The most bytes of an expression that an error shows.
@@ -74,13 +72,12 @@ impl Expression {
     }
 
     /// The same expression, shown as the text of its author in error messages.
-    #[cfg(feature = "dynamic")]
-    pub(crate) fn shown_as(self, written: &str) -> Self {
+    pub fn shown_as(self, written: &str) -> Self {
         Self { written: (written != &*self.text).then(|| written.into()), ..self }
     }
 
     /// The text for error messages.
-    pub(crate) fn shown(&self) -> &str {
+    pub fn shown(&self) -> &str {
         self.written.as_deref().unwrap_or(&self.text)
     }
 
@@ -94,24 +91,22 @@ impl Expression {
     }
 
     /// The same with variables from anywhere.
-    pub(crate) fn value(&self, names: &dyn Variables) -> Result<Value, ExpressionError> {
+    pub fn value(&self, names: &dyn Variables) -> Result<Value, ExpressionError> {
         evaluate::value(&self.root, names)
     }
 
     /// Its variables, each with the fields that are read of it.
-    pub(crate) fn paths(&self) -> &[Path] {
+    pub fn paths(&self) -> &[Path] {
         &self.paths
     }
 
-    #[cfg(feature = "dynamic")]
     /// What is wrong with it as a condition, as far as the types of its variables are known.
-    pub(crate) fn problems_of_condition(&self, known: &dyn KnownKinds) -> Vec<ExpressionError> {
+    pub fn problems_of_condition(&self, known: &dyn KnownKinds) -> Vec<ExpressionError> {
         types::problems_of_condition(&self.root, known)
     }
 
-    #[cfg(feature = "dynamic")]
     /// What is wrong with it as a value of any type.
-    pub(crate) fn problems_of_value(&self, known: &dyn KnownKinds) -> Vec<ExpressionError> {
+    pub fn problems_of_value(&self, known: &dyn KnownKinds) -> Vec<ExpressionError> {
         types::problems_of_value(&self.root, known)
     }
 }

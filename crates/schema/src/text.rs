@@ -1,22 +1,22 @@
 //! Small questions about texts: the nearest of some names, the start of a long text, and how a text that others wrote
 //! is shown without letting it draw on the reader's terminal.
 
-pub(crate) mod variables;
+pub mod variables;
 
 use std::fmt::{self, Write as _};
 use std::io;
 
 /// Maximum number of bytes of a name for which a near one is looked for, and of the names that are compared with it.
-pub(crate) const MOST_NAME: usize = 128;
+pub const MOST_NAME: usize = 128;
 /// Maximum number of names of a similar length that are looked at for one hint.
-pub(crate) const MOST_NAMES: usize = 300;
+pub const MOST_NAMES: usize = 300;
 /// Maximum number of pairs of letters that are compared for one hint: about 300 names of 10 letters.
-pub(crate) const MOST_COMPARED: usize = 30_000;
+pub const MOST_COMPARED: usize = 30_000;
 
 /// Returns the name nearest to `wrong`, if one is near enough: at most a third of the letters differ.
 ///
 /// The work is bounded: long names have no near one, and of very many names the first ones are compared.
-pub(crate) fn nearest<'a>(wrong: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+pub fn nearest<'a>(wrong: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     if wrong.len() > MOST_NAME {
         return None;
     }
@@ -68,8 +68,7 @@ impl Letters {
 }
 
 /// Where a word begins in a text, in which it is not a part of a longer word.
-#[cfg(feature = "documents")]
-pub(crate) fn word_in(text: &str, word: &str) -> Option<usize> {
+pub fn word_in(text: &str, word: &str) -> Option<usize> {
     let is_letter = |letter: char| letter.is_alphanumeric() || letter == '_';
     let ends = |end: Option<char>, beside: Option<char>| !(end.is_some_and(is_letter) && beside.is_some_and(is_letter));
     text.match_indices(word).map(|(at, _)| at).find(|at| {
@@ -79,13 +78,13 @@ pub(crate) fn word_in(text: &str, word: &str) -> Option<usize> {
 }
 
 /// What is added to a sentence about a name that does not exist: the nearest one, if there is one.
-pub(crate) fn did_you_mean(near: Option<impl fmt::Display>) -> String {
+pub fn did_you_mean(near: Option<impl fmt::Display>) -> String {
     near.map(|near| format!("; did you mean `{near}`?")).unwrap_or_default()
 }
 
 /// What is added to a sentence about a name that a program does not know: the nearest one, or else those that it knows, at
 /// most ten. `what` is their kind, such as `agent`.
-pub(crate) fn known_names(what: &str, near: Option<impl fmt::Display>, known: &[String]) -> String {
+pub fn known_names(what: &str, near: Option<impl fmt::Display>, known: &[String]) -> String {
     if near.is_some() {
         return did_you_mean(near);
     }
@@ -99,7 +98,7 @@ pub(crate) fn known_names(what: &str, near: Option<impl fmt::Display>, known: &[
 }
 
 /// What to say about a tool's name that does not exist: the nearest one, or those that do, at most ten.
-pub(crate) fn name_hint<'a>(wrong: &str, names: impl Iterator<Item = &'a str> + Clone) -> String {
+pub fn name_hint<'a>(wrong: &str, names: impl Iterator<Item = &'a str> + Clone) -> String {
     if let Some(near) = nearest(wrong, names.clone()) {
         return format!("did you mean `{near}`?");
     }
@@ -114,7 +113,7 @@ pub(crate) fn name_hint<'a>(wrong: &str, names: impl Iterator<Item = &'a str> + 
 }
 
 /// The longest start of `text` that has at most `max` bytes and ends between two characters.
-pub(crate) fn head(text: &str, max: usize) -> &str {
+pub fn head(text: &str, max: usize) -> &str {
     if text.len() <= max {
         return text;
     }
@@ -207,8 +206,8 @@ impl<T: fmt::Display> fmt::Display for OneLine<T> {
 }
 
 /// The same, and its line feeds stay.
-#[cfg_attr(not(feature = "cli"), allow(dead_code, reason = "only the command line shows several lines"))]
-pub(crate) struct Lines<T>(pub(crate) T);
+#[derive(Clone, Copy, Debug)]
+pub struct Lines<T>(pub T);
 
 impl<T: fmt::Display> fmt::Display for Lines<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -218,7 +217,8 @@ impl<T: fmt::Display> fmt::Display for Lines<T> {
 
 /// Writes JSON in which nothing draws: the same value, with escapes in its strings. Outside of strings there is nothing
 /// to escape.
-pub(crate) struct PlainJson;
+#[derive(Clone, Copy, Debug)]
+pub struct PlainJson;
 
 impl PlainJson {
     fn escaped<W: ?Sized + io::Write>(writer: &mut W, text: &str) -> io::Result<()> {
@@ -245,13 +245,13 @@ impl serde_json::ser::Formatter for PlainJson {
 }
 
 /// One line of JSON that draws nothing, with its line feed.
-pub(crate) fn write_json_line<W: io::Write>(mut writer: W, value: &impl serde::Serialize) -> io::Result<()> {
+pub fn write_json_line<W: io::Write>(mut writer: W, value: &impl serde::Serialize) -> io::Result<()> {
     value.serialize(&mut serde_json::Serializer::with_formatter(&mut writer, PlainJson)).map_err(io::Error::from)?;
     writer.write_all(b"\n")
 }
 
 /// What a panic said.
-pub(crate) fn panic_text(panic: &(dyn std::any::Any + Send)) -> &str {
+pub fn panic_text(panic: &(dyn std::any::Any + Send)) -> &str {
     panic
         .downcast_ref::<&'static str>()
         .copied()
@@ -260,7 +260,7 @@ pub(crate) fn panic_text(panic: &(dyn std::any::Any + Send)) -> &str {
 }
 
 /// The JSON in a Markdown fence, which many models put around it, whatever the instructions say.
-pub(crate) fn unfenced(text: &str) -> &str {
+pub fn unfenced(text: &str) -> &str {
     let text = text.trim();
     let Some(inside) = text.strip_prefix("```").and_then(|text| text.strip_suffix("```")) else { return text };
     inside.strip_prefix("json").unwrap_or(inside).trim()

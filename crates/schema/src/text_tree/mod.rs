@@ -16,51 +16,64 @@ use self::yaml_numbers::{is_decimal, large_whole};
 use crate::text::word_in;
 
 /// The most bytes of a document.
-pub(crate) const MOST_BYTES: usize = 4 << 20;
+pub const MOST_BYTES: usize = 4 << 20;
 /// How deep values may stand in each other.
 const MOST_DEPTH: usize = 64;
 
-/// A value and where it stands, in bytes.
+/// A value and its byte range in the text.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Tree {
-    pub(crate) at: Range<usize>,
-    pub(crate) datum: Datum,
+pub struct Tree {
+    /// Byte range of the value.
+    pub at: Range<usize>,
+    /// The value.
+    pub datum: Datum,
 }
 
+/// A JSON value whose parts have byte ranges.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Datum {
+pub enum Datum {
+    /// `null`, also an absent value of YAML.
     Null,
+    /// `true` or `false`.
     Bool(bool),
+    /// A number.
     Number(Number),
+    /// A text.
     Text(String),
+    /// A list, in order.
     List(Vec<Tree>),
+    /// An object with its fields in the written order.
     Object(Vec<Field>),
 }
 
 /// A field of an object.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Field {
-    pub(crate) name: String,
-    /// Where the name stands.
-    pub(crate) at: Range<usize>,
-    pub(crate) value: Tree,
+pub struct Field {
+    /// Name of the field.
+    pub name: String,
+    /// Byte range of the name.
+    pub at: Range<usize>,
+    /// Value of the field.
+    pub value: Tree,
 }
 
-/// What is wrong, and where.
+/// A mistake in a text.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Misread {
-    pub(crate) at: Range<usize>,
-    pub(crate) message: String,
+pub struct Misread {
+    /// Byte range of the mistake.
+    pub at: Range<usize>,
+    /// Sentence about the mistake.
+    pub message: String,
 }
 
 impl Misread {
-    pub(crate) fn new(at: Range<usize>, message: impl Into<String>) -> Self {
+    /// Creates a mistake from its place and its sentence.
+    pub fn new(at: Range<usize>, message: impl Into<String>) -> Self {
         Self { at, message: message.into() }
     }
 
     /// The sentence with the line of the text that it is about.
-    #[cfg(feature = "tool-api")]
-    pub(crate) fn in_line(self, text: &str) -> String {
+    pub fn in_line(self, text: &str) -> String {
         let line = text.as_bytes().iter().take(self.at.start).filter(|byte| **byte == b'\n').count() + 1;
         format!("line {line}: {}", self.message)
     }
@@ -71,14 +84,13 @@ impl Tree {
     ///
     /// # Errors
     /// All that is wrong with the values, or the first place where the text is neither YAML nor JSON.
-    #[cfg(any(test, feature = "tool-api"))]
-    pub(crate) fn read(text: &str) -> Result<Self, Vec<Misread>> {
+    pub fn read(text: &str) -> Result<Self, Vec<Misread>> {
         let (tree, repeated) = Self::read_with_repeated(text)?;
         if repeated.is_empty() { Ok(tree) } else { Err(repeated) }
     }
 
     /// The same, and the fields that are there a second time, which are left out.
-    pub(crate) fn read_with_repeated(text: &str) -> Result<(Self, Vec<Misread>), Vec<Misread>> {
+    pub fn read_with_repeated(text: &str) -> Result<(Self, Vec<Misread>), Vec<Misread>> {
         let one = |at: Range<usize>, message: String| Err(vec![Misread { at, message }]);
         if text.len() > MOST_BYTES {
             let size = text.len();
@@ -105,7 +117,7 @@ impl Tree {
     }
 
     /// What it is, in words.
-    pub(crate) fn what(&self) -> String {
+    pub fn what(&self) -> String {
         match &self.datum {
             Datum::Null => "nothing".to_owned(),
             Datum::Bool(value) => format!("`{value}`"),
@@ -117,7 +129,7 @@ impl Tree {
     }
 
     /// The field of a name.
-    pub(crate) fn field(&self, name: &str) -> Option<&Field> {
+    pub fn field(&self, name: &str) -> Option<&Field> {
         match &self.datum {
             Datum::Object(fields) => fields.iter().find(|field| field.name == name),
             _ => None,
@@ -125,7 +137,7 @@ impl Tree {
     }
 
     /// The text that it is.
-    pub(crate) fn text(&self) -> Option<&str> {
+    pub fn text(&self) -> Option<&str> {
         match &self.datum {
             Datum::Text(text) => Some(text),
             _ => None,
@@ -133,7 +145,7 @@ impl Tree {
     }
 
     /// The items of a list; of anything else, none.
-    pub(crate) fn items(&self) -> &[Tree] {
+    pub fn items(&self) -> &[Tree] {
         match &self.datum {
             Datum::List(items) => items,
             _ => &[],
@@ -150,12 +162,12 @@ impl Tree {
     }
 
     /// Where a word stands in it: the value or the name of a field that is this word, or else the first text that has it.
-    pub(crate) fn place_of(&self, word: &str) -> Option<Range<usize>> {
+    pub fn place_of(&self, word: &str) -> Option<Range<usize>> {
         self.find(&|text| text == word).or_else(|| self.find(&|text| word_in(text, word).is_some()))
     }
 
     /// It and the values within it by their places; of several at one place, the first.
-    pub(crate) fn by_place(&self) -> HashMap<Range<usize>, &Self> {
+    pub fn by_place(&self) -> HashMap<Range<usize>, &Self> {
         let (mut places, mut open) = (HashMap::new(), vec![self]);
         while let Some(tree) = open.pop() {
             places.entry(tree.at.clone()).or_insert(tree);
@@ -175,7 +187,7 @@ impl Tree {
     }
 
     /// As JSON.
-    pub(crate) fn to_json(&self) -> Value {
+    pub fn to_json(&self) -> Value {
         match &self.datum {
             Datum::Null => Value::Null,
             Datum::Bool(value) => Value::Bool(*value),

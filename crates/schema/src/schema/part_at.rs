@@ -41,7 +41,7 @@ pub(super) fn target<'s>(whole: &'s Value, of: &Value) -> Option<&'s Value> {
 }
 
 /// What a schema says of the part of its values at a JSON Pointer; any value where nothing is known of it.
-pub(crate) fn part_at(whole: &Value, at: &str) -> Value {
+pub fn part_at(whole: &Value, at: &str) -> Value {
     if at.is_empty() {
         return whole.clone();
     }
@@ -65,7 +65,8 @@ pub(crate) fn part_at(whole: &Value, at: &str) -> Value {
 }
 
 /// Why a value of a schema has nothing at a JSON Pointer, as far as that is stated.
-pub(crate) enum Lack {
+#[derive(Clone, Debug, PartialEq)]
+pub enum Lack {
     /// It never has.
     Never(String),
     /// It may have nothing there.
@@ -73,7 +74,7 @@ pub(crate) enum Lack {
 }
 
 /// Whether a value of a schema has nothing at a JSON Pointer; also whether it may have nothing, unless that `may_miss`.
-pub(crate) fn lacks(whole: &Value, at: &str, may_miss: bool) -> Option<Lack> {
+pub fn lacks(whole: &Value, at: &str, may_miss: bool) -> Option<Lack> {
     let mut places = vec![whole];
     let mut holder = "it".to_owned();
     for name in pointer_names(at) {

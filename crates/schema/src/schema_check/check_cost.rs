@@ -9,9 +9,9 @@ use super::limit_error::LimitError;
 use super::schema_graph::{Edge, MOST_NESTED, PartId, SchemaGraph};
 
 /// Maximum number of steps of one check. A step applies one schema to one value, or reads 64 bytes of a text.
-pub(crate) const MOST_STEPS: u64 = 2_000_000;
+pub(super) const MOST_STEPS: u64 = 2_000_000;
 /// Maximum number of steps to explain why a value does not fit. Beyond it, the error names no place.
-pub(crate) const MOST_EXPLAINED: u64 = 200_000;
+pub(super) const MOST_EXPLAINED: u64 = 200_000;
 /// Maximum number of steps to compute the bound. Such a step is cheaper than a step of a check.
 const MOST_COUNTED: u64 = 4 * MOST_STEPS;
 /// Maximum number of pairs of a schema and a value whose cost is kept.

@@ -11,7 +11,7 @@ use crate::text::{did_you_mean, nearest};
 
 /// The most steps of one evaluation. Each part that is looked at is a step, and so is each item, and each 64 bytes of a text
 /// that is compared or made.
-pub(crate) const STEPS: usize = 100_000;
+pub(super) const STEPS: usize = 100_000;
 /// Maximum number of loaded values that an evaluation keeps. Loading another one costs as many steps as copying it.
 const KEPT: usize = 16;
 /// Maximum number of errors of one evaluation for which a near name is searched. Most errors in `has` and `exists` are never
@@ -19,7 +19,7 @@ const KEPT: usize = 16;
 const HINTS: usize = 8;
 
 /// What variables stand for.
-pub(crate) trait Variables {
+pub trait Variables {
     /// The value of a variable; `None` when there is no such variable.
     ///
     /// # Errors

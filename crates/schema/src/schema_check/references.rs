@@ -169,7 +169,7 @@ fn last_segment(address: &str) -> &str {
 }
 
 /// The fragment of an address without percent-encoding: `%7B` in it is `{`.
-pub(crate) fn decoded(fragment: &str) -> Option<String> {
+pub fn decoded(fragment: &str) -> Option<String> {
     let mut pieces = fragment.split('%');
     let mut bytes = pieces.next()?.as_bytes().to_vec();
     for piece in pieces {

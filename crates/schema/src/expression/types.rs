@@ -6,16 +6,22 @@ use super::ExpressionError;
 use super::functions::Function;
 use super::parse::{Kind, Macro, Node, Operator, Path};
 
-/// What a value is known to be.
+/// The type of a value, as far as it is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum KnownKind {
+pub enum KnownKind {
     /// Nothing is known.
     Any,
+    /// `null`.
     Null,
+    /// `true` or `false`.
     Bool,
+    /// A number.
     Number,
+    /// A text.
     Text,
+    /// A list.
     List,
+    /// An object.
     Object,
 }
 
@@ -32,7 +38,7 @@ impl KnownKind {
     }
 
     /// That of the `type` of a JSON Schema.
-    pub(crate) fn of_schema(schema: &Value) -> Self {
+    pub fn of_schema(schema: &Value) -> Self {
         match schema["type"].as_str() {
             Some("null") => Self::Null,
             Some("boolean") => Self::Bool,
@@ -62,7 +68,7 @@ impl KnownKind {
 }
 
 /// What is known of variables.
-pub(crate) trait KnownKinds {
+pub trait KnownKinds {
     /// What a path is.
     ///
     /// # Errors

@@ -8,7 +8,7 @@ use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 
 /// Checks that a text is one JSON text in which no object has a key twice. Which of the two would count is a guess that
 /// readers make differently.
-pub(crate) fn check(text: &str) -> Result<(), serde_json::Error> {
+pub fn check(text: &str) -> Result<(), serde_json::Error> {
     let mut json = serde_json::Deserializer::from_str(text);
     Unique.deserialize(&mut json)?;
     json.end()
@@ -16,7 +16,7 @@ pub(crate) fn check(text: &str) -> Result<(), serde_json::Error> {
 
 /// Whether no object in a text that is JSON has a key twice, for sure; [`check`] knows where this does not. It looks at
 /// the bytes and makes no value of them.
-pub(crate) fn surely_unique(text: &str) -> bool {
+pub fn surely_unique(text: &str) -> bool {
     let bytes = text.as_bytes();
     // The keys of the objects that are open, and where the first of each is among them.
     let (mut keys, mut objects) = (Vec::<&[u8]>::new(), Vec::new());
@@ -70,7 +70,7 @@ fn end_of_string(bytes: &[u8], begin: usize) -> Option<usize> {
 }
 
 /// The keys of a text that is one JSON object, after the same check; `None` when it is not an object.
-pub(crate) fn keys(text: &str) -> Result<Option<Vec<Cow<'_, str>>>, serde_json::Error> {
+pub fn keys(text: &str) -> Result<Option<Vec<Cow<'_, str>>>, serde_json::Error> {
     if !text.trim_ascii_start().starts_with('{') {
         return check(text).map(|()| None);
     }
@@ -81,7 +81,7 @@ pub(crate) fn keys(text: &str) -> Result<Option<Vec<Cow<'_, str>>>, serde_json::
 }
 
 /// What is wrong with a text, without the place in it, which says nothing of a part of a text.
-pub(crate) fn message(error: &serde_json::Error) -> String {
+pub fn message(error: &serde_json::Error) -> String {
     let message = error.to_string();
     let place = format!(" at line {} column {}", error.line(), error.column());
     message.strip_suffix(&place).map(ToOwned::to_owned).unwrap_or(message)
@@ -163,7 +163,7 @@ impl<'de> Visitor<'de> for Keys {
 }
 
 /// What is said of a key that an object has twice.
-pub(crate) fn twice_message(key: &str) -> String {
+pub fn twice_message(key: &str) -> String {
     format!("`{key}` is given twice; give it once")
 }
 
@@ -195,7 +195,7 @@ impl<'de> Visitor<'de> for Key {
 
 /// The text with every number that is whole written as an integer, digit by digit: what JSON Schema calls an integer
 /// and serde does not, such as `2.0` and `1e3`. `None` when there is none. A number that is not whole stays as it is.
-pub(crate) fn with_integers(text: &str) -> Option<String> {
+pub fn with_integers(text: &str) -> Option<String> {
     let bytes = text.as_bytes();
     let (mut out, mut copied, mut at) = (String::new(), 0, 0);
     while at < bytes.len() {

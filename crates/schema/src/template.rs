@@ -12,10 +12,10 @@ use serde_json::Value;
 use crate::text::{did_you_mean, head, nearest};
 
 /// The most bytes of a template.
-pub(crate) const LONGEST: usize = 1 << 20;
+pub const LONGEST: usize = 1 << 20;
 
 /// The most bytes of a filled template, where whoever fills it says nothing else.
-pub(crate) const LARGEST: usize = 16 << 20;
+pub const LARGEST: usize = 16 << 20;
 
 /// A text with placeholders. It is checked when it is read, and filled as often as needed.
 ///
@@ -113,8 +113,7 @@ impl Template {
     }
 
     /// The same template, whose placeholders are shown as the author wrote them.
-    #[cfg(feature = "dynamic")]
-    pub(crate) fn shown_as(mut self, original: &Self) -> Self {
+    pub fn shown_as(mut self, original: &Self) -> Self {
         let mut written = original.placeholders();
         for piece in &mut self.pieces {
             if let Piece::Value(own) = piece {
@@ -125,8 +124,7 @@ impl Template {
     }
 
     /// The text of one without placeholders.
-    #[cfg(feature = "dynamic")]
-    pub(crate) fn constant(&self) -> Option<String> {
+    pub fn constant(&self) -> Option<String> {
         let texts = self.pieces.iter().map(|piece| match piece {
             Piece::Text(text) => Some(text.as_str()),
             Piece::Value(_) => None,
@@ -149,7 +147,7 @@ impl Template {
     }
 
     /// The same with values from anywhere, and a largest size. `value` gives nothing for what may be missing.
-    pub(crate) fn filled(
+    pub fn filled(
         &self,
         most: usize,
         mut value: impl FnMut(&Placeholder) -> Result<Option<Value>, String>,
@@ -190,7 +188,7 @@ impl Template {
 }
 
 /// The part of a value at the names of a path: fields by their names, items of lists by their numbers.
-pub(crate) fn part_of<'v>(value: &'v Value, parts: &[String]) -> Option<&'v Value> {
+pub fn part_of<'v>(value: &'v Value, parts: &[String]) -> Option<&'v Value> {
     parts.iter().try_fold(value, |value, part| match value {
         Value::Object(fields) => fields.get(part),
         Value::Array(items) => items.get(part.parse::<usize>().ok()?),

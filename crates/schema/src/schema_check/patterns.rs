@@ -11,11 +11,11 @@ use crate::text::head;
 /// Sizes of compiled patterns in bytes, up to which a pattern is of one class. The last is the largest pattern.
 const SIZES: [u64; 4] = [2 << 10, 16 << 10, 128 << 10, MOST_PATTERN];
 /// Maximum size of a compiled pattern in bytes.
-pub(crate) const MOST_PATTERN: u64 = 1 << 20;
+pub(super) const MOST_PATTERN: u64 = 1 << 20;
 /// Maximum size of all compiled patterns of a schema in bytes.
-pub(crate) const MOST_PATTERNS: u64 = 16 << 20;
+pub(super) const MOST_PATTERNS: u64 = 16 << 20;
 /// Maximum number of bytes of a pattern.
-pub(crate) const MOST_TEXT: usize = 16 << 10;
+pub(super) const MOST_TEXT: usize = 16 << 10;
 /// Bytes of memory for each byte of a pattern while it is read, such as the ranges of `\w`.
 const READ_BYTES: u64 = 128;
 /// Maximum number of bytes of a pattern that an error shows.

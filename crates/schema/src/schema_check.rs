@@ -18,8 +18,7 @@ use serde_json::Value;
 
 use self::check_cost::MOST_EXPLAINED;
 use self::limit_error::LimitError;
-#[cfg(feature = "tool-api")]
-pub(crate) use self::references::decoded;
+pub use self::references::decoded;
 use self::schema_graph::SchemaGraph;
 use self::tolerance::Tolerated;
 use crate::text::{did_you_mean, head, nearest};
@@ -31,7 +30,7 @@ use crate::text::{did_you_mean, head, nearest};
 /// The work of a check is bounded: [`new`](Self::new) refuses a schema that unfolds too far, and a check of a value that may
 /// take too many steps is not begun.
 #[derive(Clone)]
-pub(crate) struct SchemaCheck(Arc<ReadSchema>);
+pub struct SchemaCheck(Arc<ReadSchema>);
 
 struct ReadSchema {
     schema: Value,
@@ -53,7 +52,7 @@ const PROBLEM: usize = 400;
 impl SchemaCheck {
     /// # Errors
     /// A message about the mistake in the schema, or the limit that it exceeds.
-    pub(crate) fn new(schema: &Value) -> Result<Self, String> {
+    pub fn new(schema: &Value) -> Result<Self, String> {
         Self::read(schema, Vec::new())
     }
 
@@ -62,7 +61,7 @@ impl SchemaCheck {
     ///
     /// # Errors
     /// As those of [`new`](Self::new), about everything else.
-    pub(crate) fn tolerant(schema: &Value) -> Result<Self, String> {
+    pub fn tolerant(schema: &Value) -> Result<Self, String> {
         let problem = match Self::new(schema) {
             Ok(check) => return Ok(check),
             Err(problem) => problem,
@@ -74,7 +73,7 @@ impl SchemaCheck {
     }
 
     /// Parts of the schema that are not checked, a sentence each; empty unless it was read [tolerantly](Self::tolerant).
-    pub(crate) fn unchecked(&self) -> &[String] {
+    pub fn unchecked(&self) -> &[String] {
         &self.0.unchecked
     }
 
@@ -91,7 +90,7 @@ impl SchemaCheck {
     /// # Errors
     /// A line for each place that does not fit, at most ten: the path, the expectation, the value, the nearest name. One line
     /// about the limit when the check may take too long.
-    pub(crate) fn check(&self, value: &Value) -> Result<(), String> {
+    pub fn check(&self, value: &Value) -> Result<(), String> {
         self.check_at(value, "")
     }
 
@@ -99,7 +98,7 @@ impl SchemaCheck {
     ///
     /// # Errors
     /// As those of [`check`](Self::check).
-    pub(crate) fn check_at(&self, value: &Value, at: &str) -> Result<(), String> {
+    pub fn check_at(&self, value: &Value, at: &str) -> Result<(), String> {
         let ReadSchema { schema, graph, validator, .. } = &*self.0;
         let cost = graph.cost(value)?;
         // The verdict is cheap; the places are searched only in a value that does not fit.

@@ -13,7 +13,7 @@ use super::schema_at::At;
 
 /// What is known of a value.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Fact {
+pub enum Fact {
     /// It is there, and it is not `null`.
     Present,
     /// It is this one.
@@ -27,7 +27,7 @@ const LOOKS: u32 = 1_000;
 
 /// A schema to which is added, fact after fact, what is known of its values.
 #[derive(Clone, Debug)]
-pub(crate) struct NarrowedSchema {
+pub struct NarrowedSchema {
     schema: Arc<Value>,
     /// Whether it refers to nothing: then a part of it can change by itself.
     is_alone: bool,
@@ -35,12 +35,12 @@ pub(crate) struct NarrowedSchema {
 
 impl NarrowedSchema {
     /// A schema of whose values nothing more is known.
-    pub(crate) fn of(schema: &Value) -> Self {
+    pub fn of(schema: &Value) -> Self {
         Self { schema: Arc::new(schema.clone()), is_alone: !refers(schema) }
     }
 
     /// Leaves those values whose part at a JSON Pointer is so, as far as that is said.
-    pub(crate) fn add(&mut self, at: &str, fact: &Fact) {
+    pub fn add(&mut self, at: &str, fact: &Fact) {
         let is_scalar = |value: &Value| !value.is_object() && !value.is_array();
         let is_simple = match fact {
             Fact::Present => true,
@@ -75,7 +75,8 @@ impl NarrowedSchema {
         true
     }
 
-    pub(crate) fn schema(&self) -> &Value {
+    /// Returns the schema with all facts so far.
+    pub fn schema(&self) -> &Value {
         &self.schema
     }
 }

@@ -5,7 +5,7 @@
 ///
 /// # Errors
 /// A sentence about a variable that is not set, and about a `${` without its `}`. It has the name, never a value.
-pub(crate) fn expanded(text: &str, variable: &dyn Fn(&str) -> Option<String>) -> Result<String, String> {
+pub fn expanded(text: &str, variable: &dyn Fn(&str) -> Option<String>) -> Result<String, String> {
     let mut out = String::new();
     let mut rest = text;
     while let Some((before, after)) = rest.split_once("${") {
@@ -26,7 +26,7 @@ pub(crate) fn expanded(text: &str, variable: &dyn Fn(&str) -> Option<String>) ->
 }
 
 /// Names of the variables of a text, in their order.
-pub(crate) fn names_in(text: &str) -> impl Iterator<Item = &str> {
+pub fn names_in(text: &str) -> impl Iterator<Item = &str> {
     let after = text.split("${").skip(1);
     after.filter_map(|part| part.split_once('}')).map(|(name, _)| name.split(":-").next().unwrap_or(name))
 }

@@ -1,0 +1,30 @@
+//! The crates of the workspace and their source folders. It reads files and links nothing.
+
+use std::path::{Path, PathBuf};
+
+/// Source folders of the crates that programs are linked with, each below the crates that it depends on.
+pub(crate) const LIBRARIES: [&str; 3] = ["crates/schema/src", "agentflow/src", "agentflow-testing/src"];
+
+/// Source folders of all published code, and of the examples.
+pub(crate) const SOURCES: [&str; 6] = [
+    "crates/schema/src",
+    "agentflow/src",
+    "agentflow-include/src",
+    "agentflow-macros/src",
+    "agentflow-testing/src",
+    "examples/src",
+];
+
+/// Returns the root of the workspace.
+pub(crate) fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+}
+
+/// Returns the folder in which a file of a library stands, such as `text.rs`.
+///
+/// # Panics
+/// When no library has it.
+pub(crate) fn library_file(file: &str) -> PathBuf {
+    let folders = LIBRARIES.iter().map(|folder| root().join(folder).join(file));
+    folders.into_iter().find(|path| path.exists()).unwrap_or_else(|| panic!("no crate has the file {file}"))
+}
