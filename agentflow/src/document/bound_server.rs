@@ -4,7 +4,6 @@
 use agentflow_schema::text_tree::Tree;
 
 use super::object_fields::{Fields, Problems};
-use crate::text_tree::Tree;
 use crate::workflow::ResolvedDependency;
 
 /// The most candidates of a pool.

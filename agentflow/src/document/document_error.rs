@@ -5,6 +5,8 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
+use agentflow_schema::text::OneLine;
+use agentflow_schema::text_tree::{Misread, Tree};
 use annotate_snippets::{AnnotationKind, Level, Origin, Renderer, Snippet};
 
 use super::written_names::{self, Described, WrittenName};

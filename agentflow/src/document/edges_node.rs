@@ -13,7 +13,6 @@ use super::edges_pool::{Picked, Task};
 use super::object_fields::{Fields, Problems};
 use crate::error::FailureClass;
 use crate::model::ModelSettings;
-use crate::text_tree::{Datum, Tree};
 use crate::workflow::{
     Graph, GraphBody, GraphNode, Mapping, NodePolicy, OnError, Reference, ResolvedDependency, RetryPolicy,
 };

@@ -12,7 +12,6 @@ use super::edges_node::{INPUT, asked, shaped};
 use super::edges_wiring::{free_name, free_name_from};
 use super::object_fields::{Fields, Problems};
 use crate::model::ModelSettings;
-use crate::text_tree::{Datum, Tree};
 use crate::workflow::{Graph, GraphBody, GraphEdge, GraphNode, Mapping, Reference, ResolvedDependency};
 
 pub(super) fn read(tree: &Tree, problems: &mut Problems) -> Option<Drafted> {

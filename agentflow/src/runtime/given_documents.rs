@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
-use agentflow_schema::text::{OneLine, did_you_mean, nearest};
+use agentflow_schema::text::{OneLine, nearest};
 use agentflow_schema::text_tree::Misread;
 use serde_json::Value;
 
@@ -18,8 +18,6 @@ use crate::agent::{AgentModels, ErasedAgent, linked_agents};
 use crate::document::{Described, Document, DocumentError, DocumentTypes, OfGraph, Problem, Source, included};
 use crate::model::{ModelRef, problem_of_provider};
 use crate::run::Host;
-use crate::text::{OneLine, nearest};
-use crate::text_tree::Misread;
 use crate::tool::{BUILT_IN, IntoTools, ToolList, ToolRef, ToolsetRef, built_in, linked_tools};
 use crate::workflow::of_graph::Resolve;
 use crate::workflow::reference_steps::Callee;

@@ -8,8 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
-use agentflow_schema::text::panic_text;
-use agentflow_schema::text::{did_you_mean, nearest};
+use agentflow_schema::text::{did_you_mean, nearest, panic_text};
 use async_trait::async_trait;
 use futures_util::FutureExt;
 use futures_util::future::{Shared, WeakShared};

@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use agentflow_schema::schema::Definitions;
 use agentflow_schema::schema_check::SchemaCheck;
 use agentflow_schema::text::{did_you_mean, nearest};
 use reqwest::Method;
@@ -15,9 +16,6 @@ use super::body_encoding::EncodedBody;
 use super::http_exchange::is_own_header;
 use super::json_path::BoundedPath;
 use super::url_template::{UrlTemplate, plain_text};
-use crate::schema::Definitions;
-use crate::schema_check::SchemaCheck;
-use crate::text::{did_you_mean, nearest};
 use crate::tool::{ToolDefinition, ToolError, is_dotted};
 
 const METHODS: [&str; 6] = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"];

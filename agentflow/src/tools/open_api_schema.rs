@@ -5,7 +5,6 @@ use agentflow_schema::schema_check::decoded;
 use serde_json::{Map, Value, json};
 
 use super::older_schema::modern;
-use crate::schema_check::decoded;
 
 /// The most values of a schema without references.
 const MOST_VALUES: usize = 5_000;
@@ -283,7 +282,7 @@ mod tests {
         assert_eq!(written["properties"]["a"]["properties"]["b"]["items"], of_a("One."));
         let names: Vec<&String> = written["$defs"].as_object().unwrap().keys().collect();
         assert_eq!(names, ["A", "x_1A"]);
-        let check = crate::schema_check::SchemaCheck::new(&written).unwrap();
+        let check = agentflow_schema::schema_check::SchemaCheck::new(&written).unwrap();
         check.check(&json!({"a": {"b": [{"b": [{"b": []}]}]}})).unwrap();
         let problem = check.check(&json!({"a": {"b": [{"b": [{"b": 1}]}]}})).unwrap_err();
         assert!(problem.contains("a.b[0].b[0].b"), "{problem}");

@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use agentflow::Error;
 use agentflow::agent::{Limits, RunRequest};
 use agentflow::event::{EventKind, RunCompleted};
 use agentflow::middleware::{Flow, retry};
@@ -12,7 +13,6 @@ use agentflow::prelude::*;
 use agentflow::serde_json::json;
 use agentflow::state::StateKey;
 use agentflow::store::MemoryStore;
-use agentflow::Error;
 use agentflow_testing::{CrashTest, ScriptedModel, Turn, check_events, test_runtime};
 
 static TENANT: StateKey<String> = StateKey::session("tenant");

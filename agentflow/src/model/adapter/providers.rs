@@ -8,10 +8,11 @@
 use std::sync::Arc;
 
 #[cfg(feature = "http")]
+use agentflow_schema::text::nearest;
+
 use super::http::ServerBuilder;
 #[cfg(feature = "http")]
 use crate::model::{Model, ModelError, ModelResponse};
-use crate::text::nearest;
 
 /// Every provider that agentflow knows, by name.
 pub(crate) static PROVIDERS: [&Provider; 7] =

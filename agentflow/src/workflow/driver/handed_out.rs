@@ -14,7 +14,6 @@ use super::WorkflowRun;
 use super::lost_step::{HandedStep, close_below};
 use crate::context::Context;
 use crate::executor::{ExecutorError, ExecutorErrorKind, HandedOut, StepCall, StepEnd, StepExecutor, StepOutcome};
-use crate::text::panic_text;
 use crate::tool::{Effects, StepTurn};
 use crate::workflow::machine::Unit;
 use crate::workflow::spec::{NodeIndex, OrderReason, Outputs, StepFuture};
