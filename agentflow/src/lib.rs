@@ -1,75 +1,40 @@
 #![doc = include_str!("../README.md")]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
-#[cfg(feature = "a2a")]
-pub mod a2a;
-#[cfg(feature = "a2a-server")]
-pub mod a2a_server;
-pub mod agent;
-pub mod artifact;
-#[cfg(any(feature = "a2a-server", feature = "mcp-server-http"))]
-mod caller_slots;
-mod context;
-pub mod definition;
-#[cfg(feature = "documents")]
-pub mod document;
-pub mod dry_run;
-pub mod error;
-pub mod event;
-pub mod executor;
-mod failure;
-mod future;
-#[cfg(any(feature = "a2a-server", feature = "mcp-server-http"))]
-mod host_header;
-mod linked;
-pub mod mailbox;
-mod mask;
-#[cfg(feature = "mcp")]
-pub mod mcp;
-#[cfg(feature = "mcp-server")]
-pub mod mcp_server;
-pub mod memory;
-pub mod message;
-pub mod middleware;
-pub mod model;
-mod on_timeout;
-mod panics;
-pub mod path;
-#[cfg(feature = "dynamic")]
-pub mod pipeline;
-mod private_file;
-#[cfg(any(feature = "mcp", feature = "tool-programs"))]
-mod process_group;
-pub mod resource;
-pub mod run;
-pub mod runtime;
-/// Comparison of JSON Schemas.
-pub mod schema {
-    pub use agentflow_schema::schema::{Assignable, SchemaMismatch, is_assignable};
-}
-pub mod session;
-pub mod state;
-pub mod store;
-pub mod telemetry;
-#[cfg(any(feature = "documents", feature = "mcp"))]
-mod text_file;
-pub mod time;
-pub mod tool;
-mod tool_definition;
-#[doc(alias = "BuiltinTool")]
-pub mod tools;
-mod tuples;
-pub mod value;
-#[cfg(feature = "views")]
-pub mod views;
-mod wire;
-pub mod workflow;
-
 #[doc(hidden)]
-#[allow(missing_docs, missing_debug_implementations, reason = "named by expansions only")]
-pub mod __private;
+pub use agentflow_core::__private;
+#[cfg(feature = "a2a")]
+#[doc(inline)]
+pub use agentflow_core::a2a;
+#[cfg(feature = "a2a-server")]
+#[doc(inline)]
+pub use agentflow_core::a2a_server;
 #[cfg(feature = "cli")]
-pub mod cli;
+#[doc(inline)]
+pub use agentflow_core::cli;
+#[cfg(feature = "documents")]
+#[doc(inline)]
+pub use agentflow_core::document;
+#[cfg(feature = "mcp")]
+#[doc(inline)]
+pub use agentflow_core::mcp;
+#[cfg(feature = "mcp-server")]
+#[doc(inline)]
+pub use agentflow_core::mcp_server;
+#[cfg(feature = "dynamic")]
+#[doc(inline)]
+pub use agentflow_core::pipeline;
+#[cfg(feature = "views")]
+#[doc(inline)]
+pub use agentflow_core::views;
+#[doc(inline)]
+pub use agentflow_core::{
+    agent, artifact, definition, dry_run, error, event, executor, expression, mailbox, memory, message, middleware,
+    model, path, resource, run, runtime, schema, session, state, store, telemetry, template, time, tool, tools, value,
+    workflow,
+};
+// The forms of a workflow.
+pub use agentflow_core::{fallback, gate, map, race, repeat, timeout};
 #[doc = include_str!("docs/choosing.md")]
 pub mod choosing {}
 #[cfg(feature = "cli")]
@@ -88,7 +53,6 @@ pub use agentflow_macros::agent;
 pub use agentflow_macros::tool;
 #[doc = include_str!("docs/workflow.md")]
 pub use agentflow_macros::workflow;
-pub use agentflow_schema::{expression, template};
 #[doc(no_inline)]
 pub use async_trait::async_trait;
 #[cfg(feature = "metrics")]
@@ -101,18 +65,10 @@ pub use serde;
 #[doc(no_inline)]
 pub use serde_json;
 
-pub use crate::__private::{ask_user, exit_loop, forget, recall, remember};
-pub use crate::agent::{Agent, Hooks};
-pub use crate::context::Context;
-pub use crate::error::{Error, Result};
-pub use crate::event::{Event, RunId};
-pub use crate::message::Message;
-pub use crate::model::Model;
-pub use crate::resource::Inject;
-pub use crate::run::{Approval, RunHandle};
-pub use crate::runtime::Runtime;
-pub use crate::tool::{Registry, Tool};
-pub use crate::workflow::Workflow;
+pub use agentflow_core::{
+    Agent, Approval, Context, Error, Event, Hooks, Inject, Message, Model, Registry, Result, RunHandle, RunId, Runtime,
+    Tool, Workflow, ask_user, exit_loop, forget, recall, remember,
+};
 
 /// What most programs need: `use agentflow::prelude::*;`.
 ///

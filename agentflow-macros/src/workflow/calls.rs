@@ -13,7 +13,7 @@
 //! ```
 //!
 //! While the workflow is built, the library polls this body once: `calling` notes the types and is never ready. In a run it
-//! is ready at once. `agentflow/src/workflow/callee.rs` is the other side. Calls within closures and `async` blocks are not
+//! is ready at once. `crates/core/src/workflow/callee.rs` is the other side. Calls within closures and `async` blocks are not
 //! seen here; the functions announce themselves when they are called.
 
 use proc_macro2::{Ident, TokenStream};

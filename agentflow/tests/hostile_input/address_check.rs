@@ -2,10 +2,10 @@
 //! source files.
 
 #[allow(dead_code, unreachable_pub, reason = "the library uses all of it")]
-#[path = "../../src/mcp_server/uri_template.rs"]
+#[path = "../../../crates/core/src/mcp_server/uri_template.rs"]
 mod uri_template;
 #[allow(dead_code, unreachable_pub, reason = "the library uses all of it")]
-#[path = "../../src/tools/url_template.rs"]
+#[path = "../../../crates/core/src/tools/url_template.rs"]
 mod url_template;
 
 use self::uri_template::UriTemplate;

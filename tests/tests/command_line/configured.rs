@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 use crate::a2a::agent;
 use crate::cli_workflows::Place;
 
-const EDGES: &str = include_str!("../../../agentflow/tests/documents/forms-edges.json");
-const STEPS: &str = include_str!("../../../agentflow/tests/documents/forms-steps.yaml");
+const EDGES: &str = include_str!("../../../crates/core/tests/documents/forms-edges.json");
+const STEPS: &str = include_str!("../../../crates/core/tests/documents/forms-steps.yaml");
 
 fn alone(args: &[&str]) -> Agentwf {
     Agentwf::new(env!("CARGO_BIN_EXE_agentwf-alone")).args(args)

@@ -202,7 +202,7 @@ fn done_well(ended: Ended, what: &str) -> String {
 
 /// Places copies of all documents, and the configuration that they need. Returns its path.
 fn configured(place: &Place) -> String {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../agentflow/tests/documents");
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates/core/tests/documents");
     fs::create_dir(place.path("documents")).unwrap();
     for file in fs::read_dir(folder).unwrap() {
         let file = file.unwrap();

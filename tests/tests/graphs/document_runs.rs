@@ -26,18 +26,18 @@ struct Case {
     written_as: &'static [DocumentForm],
 }
 
-const TRACKED: &str = include_str!("../../../agentflow/tests/documents/forms-tracker.yaml");
-const AT_ONCE: &str = include_str!("../../../agentflow/tests/documents/forms-both.yaml");
-const ROUNDS: &str = include_str!("../../../agentflow/tests/documents/forms-rounds.yaml");
-const LAST_ROUND: &str = include_str!("../../../agentflow/tests/documents/forms-until.yaml");
-const ROUTED: &str = include_str!("../../../agentflow/tests/documents/forms-edges.json");
-const OF_AN_EDITOR: &str = include_str!("../../../agentflow/tests/documents/forms-camel.yaml");
-const FOLLOWED: &str = include_str!("../../../agentflow/tests/documents/forms-steps.yaml");
-const REPORTED: &str = include_str!("../../../agentflow/tests/documents/forms-report.yaml");
-const EVERY_OPERATOR: &str = include_str!("../../../agentflow/tests/documents/forms-tree.yaml");
-const PLANNED: &str = include_str!("../../../agentflow/tests/documents/forms-plan.yaml");
-const COMPOSED: &str = include_str!("../../../agentflow/tests/documents/forms-composed.yaml");
-const OF_AGENTS: &str = include_str!("../../../agentflow/tests/documents/forms-of-agents.yaml");
+const TRACKED: &str = include_str!("../../../crates/core/tests/documents/forms-tracker.yaml");
+const AT_ONCE: &str = include_str!("../../../crates/core/tests/documents/forms-both.yaml");
+const ROUNDS: &str = include_str!("../../../crates/core/tests/documents/forms-rounds.yaml");
+const LAST_ROUND: &str = include_str!("../../../crates/core/tests/documents/forms-until.yaml");
+const ROUTED: &str = include_str!("../../../crates/core/tests/documents/forms-edges.json");
+const OF_AN_EDITOR: &str = include_str!("../../../crates/core/tests/documents/forms-camel.yaml");
+const FOLLOWED: &str = include_str!("../../../crates/core/tests/documents/forms-steps.yaml");
+const REPORTED: &str = include_str!("../../../crates/core/tests/documents/forms-report.yaml");
+const EVERY_OPERATOR: &str = include_str!("../../../crates/core/tests/documents/forms-tree.yaml");
+const PLANNED: &str = include_str!("../../../crates/core/tests/documents/forms-plan.yaml");
+const COMPOSED: &str = include_str!("../../../crates/core/tests/documents/forms-composed.yaml");
+const OF_AGENTS: &str = include_str!("../../../crates/core/tests/documents/forms-of-agents.yaml");
 
 const ALL: [Case; 12] = [
     Case {

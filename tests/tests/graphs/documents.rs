@@ -47,7 +47,7 @@ pub(super) async fn run(runtime: &Runtime, name: &str, input: Value) -> Value {
     handle.result().await.unwrap_or_else(|error| panic!("{error}")).decode().unwrap()
 }
 
-const COUNT: &str = include_str!("../../../agentflow/tests/documents/count.yaml");
+const COUNT: &str = include_str!("../../../crates/core/tests/documents/count.yaml");
 
 #[tokio::test]
 async fn a_graph_document_runs_like_the_graph_it_describes() {
@@ -212,13 +212,13 @@ fn a_placeholder_without_quotes_is_named() {
     }
 }
 
-pub(super) const REVIEW: &str = include_str!("../../../agentflow/tests/documents/review.yaml");
+pub(super) const REVIEW: &str = include_str!("../../../crates/core/tests/documents/review.yaml");
 
-pub(super) const WF_001: &str = include_str!("../../../agentflow/tests/documents/wf-001.yaml");
+pub(super) const WF_001: &str = include_str!("../../../crates/core/tests/documents/wf-001.yaml");
 
-pub(super) const LETTERS: &str = include_str!("../../../agentflow/tests/documents/letters.yaml");
+pub(super) const LETTERS: &str = include_str!("../../../crates/core/tests/documents/letters.yaml");
 
-const RESEARCH: &str = include_str!("../../../agentflow/tests/documents/research.yaml");
+const RESEARCH: &str = include_str!("../../../crates/core/tests/documents/research.yaml");
 
 #[tokio::test]
 async fn a_document_of_tools_fills_its_templates() {
@@ -266,7 +266,7 @@ async fn mistakes_of_a_document_of_tools() {
     );
 }
 
-const TRACKER: &str = include_str!("../../../agentflow/tests/documents/tracker.yaml");
+const TRACKER: &str = include_str!("../../../crates/core/tests/documents/tracker.yaml");
 
 #[tokio::test]
 async fn agents_work_one_after_another() {

@@ -9,12 +9,12 @@ use std::path::{Path, PathBuf};
 use crate::workspace::root;
 
 /// The crates that have rooms, each with its rooms from the vocabulary to the surfaces.
-const CRATES: [(&str, &[&str]); 2] = [("crates/schema/src", SCHEMA), ("agentflow/src", CORE)];
+const CRATES: [(&str, &[&str]); 2] = [("crates/schema/src", SCHEMA), ("crates/core/src", CORE)];
 
 /// The rooms of `agentflow-schema`.
 const SCHEMA: &[&str] = &["text", "template", "expression", "schema", "schema_check", "strict", "text_tree", "lib"];
 
-/// The rooms of `agentflow-sdk`.
+/// The rooms of `agentflow-core`.
 const CORE: &[&str] = &[
     // The vocabulary.
     "tuples",

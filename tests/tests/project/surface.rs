@@ -104,7 +104,7 @@ fn the_root_has_few_names() {
 fn methods_after_the_dot_are_counted() {
     let methods = |begin: &str| {
         let mut found = BTreeSet::new();
-        for (_, text) in sources("agentflow/src") {
+        for (_, text) in LIBRARIES.into_iter().flat_map(sources) {
             for block in before_tests(&text).split(begin).skip(1) {
                 let block = block.split("\n}\n").next().unwrap_or_default();
                 let lines = block.lines().map(str::trim);
@@ -119,7 +119,7 @@ fn methods_after_the_dot_are_counted() {
     };
     let agent = methods("\nimpl<O: 'static> Agent<O> {");
     assert!((10..15).contains(&agent.len()), "{} methods: {agent:#?}", agent.len());
-    let traits: BTreeSet<String> = sources("agentflow/src")
+    let traits: BTreeSet<String> = sources("crates/core/src")
         .iter()
         .flat_map(|(_, text)| before_tests(text).lines().map(str::to_owned).collect::<Vec<_>>())
         .filter_map(|line| line.split_once(" for Agent<O> {").map(|(begin, _)| begin.to_owned()))
@@ -138,7 +138,7 @@ fn methods_after_the_dot_are_counted() {
 /// The same control has the same name on the handle, on the runtime and on the command line.
 #[test]
 fn controls_have_one_name_everywhere() {
-    let text = |file: &str| std::fs::read_to_string(root().join("agentflow/src").join(file)).unwrap();
+    let text = |file: &str| std::fs::read_to_string(root().join("crates/core/src").join(file)).unwrap();
     let (handle, runtime, cli) = (text("run/handle.rs"), text("runtime/control.rs"), text("cli/args.rs"));
     for control in ["pause", "unpause", "cancel", "retry", "approve"] {
         // Awaited, or a request that is awaited.
@@ -214,7 +214,7 @@ fn public_types_are_listed_as_send_and_sync() {
         text.split(|c: char| !c.is_alphanumeric() && c != '_').map(str::to_owned).collect()
     };
     let listed = words(&std::fs::read_to_string(root().join("tests/tests/agents/thread_safe.rs")).unwrap());
-    let of_expansions: String = sources("agentflow/src/__private").into_iter().map(|(_, text)| text).collect();
+    let of_expansions: String = sources("crates/core/src/__private").into_iter().map(|(_, text)| text).collect();
     let of_expansions = words(&of_expansions);
     let mut missing = Vec::new();
     for (path, text) in LIBRARIES.into_iter().flat_map(sources) {
@@ -241,7 +241,7 @@ fn public_types_are_listed_as_send_and_sync() {
 fn types_of_other_crates_in_signatures_are_few() {
     let own = ["std", "core", "crate", "self", "super", "agentflow", "agentflow_macros", "agentflow_schema"];
     let mut found: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
-    for (path, text) in sources("agentflow/src") {
+    for (path, text) in LIBRARIES.into_iter().flat_map(sources) {
         if path.components().any(|part| part.as_os_str() == "__private") {
             continue;
         }

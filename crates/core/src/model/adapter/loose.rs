@@ -68,6 +68,7 @@ where
 }
 
 /// The text that a JSON text holds; `None` if it is not one.
+#[cfg(any(feature = "anthropic", feature = "gemini", feature = "openai-responses"))]
 pub(in crate::model::adapter) fn unquoted(raw: &str) -> Option<String> {
     let mut mended = Vec::new();
     if !raw.trim_start().starts_with('"') {
