@@ -5,14 +5,14 @@ use std::fmt;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+#[cfg(feature = "dynamic")]
 use agentflow_schema::schema::has_limits;
+#[cfg(feature = "dynamic")]
 use agentflow_schema::schema_check::SchemaCheck;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::on_timeout::OnTimeout;
-#[cfg(feature = "dynamic")]
-#[cfg(feature = "dynamic")]
 use crate::time::milliseconds;
 use crate::wire::WireCache;
 

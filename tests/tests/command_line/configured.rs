@@ -231,7 +231,7 @@ fn every_known_provider_is_named_in_documents_configurations_and_variables() {
             run(&other).env("AGENTFLOW_AGENT_MODELS", &of_agent),
         ] {
             let ended = command.run();
-            assert_eq!((ended.code, ended.stdout.trim()), (Some(0), "Hello."), "{model}: {ended:#?}");
+            assert_eq!((ended.code, ended.stdout.trim()), (Some(0), "\"Hello.\""), "{model}: {ended:#?}");
         }
         let asked: Vec<Value> = server.requests().iter().map(|request| request["model"].clone()).collect();
         assert_eq!(asked, vec![json!(name); 4]);

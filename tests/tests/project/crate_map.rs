@@ -15,7 +15,7 @@ fn drawn(text: &str) -> BTreeSet<String> {
     arrows.map(str::to_owned).collect()
 }
 
-/// Returns the arrows between published packages. A dependency of tests is none.
+/// Returns the arrows between published packages. Dependencies of tests are left out.
 fn known_to_cargo() -> BTreeSet<String> {
     let output = Command::new(env!("CARGO"))
         .args(["metadata", "--format-version", "1", "--no-deps", "--offline"])

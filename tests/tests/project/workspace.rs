@@ -17,6 +17,14 @@ pub(crate) const SOURCES: [&str; 7] = [
     "examples/src",
 ];
 
+/// Files of `agentflow-schema` whose items `agentflow` hands on.
+const SCHEMA_API: [&str; 3] = ["expression/mod.rs", "schema/mod.rs", "template.rs"];
+
+/// Returns true for a file of a lower crate whose items serve other crates alone: programs do not name them.
+pub(crate) fn is_internal(path: &Path) -> bool {
+    path.starts_with(root().join("crates/schema")) && !SCHEMA_API.iter().any(|file| path.ends_with(file))
+}
+
 /// Returns the root of the workspace.
 pub(crate) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")

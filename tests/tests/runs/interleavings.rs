@@ -481,7 +481,11 @@ async fn finish(runtime: &Runtime, operator: &Runtime) -> Result<bool, String> {
 fn check(scenario: &Scenario, places: &Places, plan: &Plan) -> Result<(), String> {
     let journal = places.journal();
     if !journal.is_empty() {
-        check_events(&journal).map_err(|problems| problems.to_string())?;
+        check_events(&journal).map_err(|problems| {
+            let lines: String =
+                journal.iter().map(|event| format!("{} {} {}\n", event.seq, event.name(), event.path)).collect();
+            format!("{problems}\n{lines}")
+        })?;
     }
     let outcomes = locked(&places.0.outcomes);
     let count = |of: &dyn Fn(&EventKind) -> bool| journal.iter().filter(|event| of(&event.kind)).count();
@@ -642,6 +646,13 @@ async fn several_operators_ask_at_once() {
         }
         played(&SCENARIOS[at], &plan).await;
     }
+}
+
+/// A schedule that had found a fault: a cancellation beside a retry whose agent had just ended.
+#[tokio::test(start_paused = true)]
+async fn a_retry_a_denial_a_crash_and_a_cancellation() {
+    let plan = vec![(28, Action::Deny), (43, Action::Cancel), (26, Action::Retry), (31, Action::Crash)];
+    played(&SCENARIOS[3], &plan).await;
 }
 
 /// Any requests and crashes at any places.

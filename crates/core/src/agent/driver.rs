@@ -158,8 +158,9 @@ impl Run {
             if decided {
                 run.began_otherwise = None;
             }
-            if let KeptEnd::Stopped = ended {
-                run.record_further_start();
+            match ended {
+                KeptEnd::Stopped => run.record_further_start(),
+                _ => run.settle_if_ended(),
             }
             return Ok(Ok(run));
         }
@@ -178,11 +179,19 @@ impl Run {
                 let ended = at.map(|at| &recorded[at].2);
                 let again = matches!(ended, Some(EventKind::AgentFailed { error }) if was_dropped_with_step(error));
                 let mut run = Self::again(plan, request, segment, recorded);
-                if again {
-                    run.record_further_start();
+                match again {
+                    true => run.record_further_start(),
+                    false => run.settle_if_ended(),
                 }
                 Ok(Ok(run))
             }
+        }
+    }
+
+    /// Records no second end of an agent whose end is recorded: its step may be cancelled before it reads that end.
+    fn settle_if_ended(&mut self) {
+        if matches!(self.machine.command(), Command::Finish(Outcome::Ended(_))) {
+            self.segment.settle();
         }
     }
 

@@ -106,7 +106,7 @@ impl ControlRequest {
         matches!(self, Self::Retry { .. })
     }
 
-    /// Returns true if two requests that ask for the same can be told apart in the journal only by the number of their
+    /// Returns true if two requests that ask for the same are distinguished in the journal only by the number of their
     /// events. Others are known by their text or id, or ask for what happens once.
     pub(super) fn is_known_by_number(&self) -> bool {
         matches!(self, Self::Pause | Self::Unpause | Self::Retry { .. } | Self::Answer { .. })

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+#[cfg(feature = "dynamic")]
 use agentflow_schema::schema_check::SchemaCheck;
 
 use super::Runtime;
@@ -13,7 +14,6 @@ use super::catalogue_entry::{Catalogue, CatalogueEntry, EntryKind, Origin};
 use super::compensations::problem_among;
 use crate::agent::{linked_agents, two_linked_agents};
 use crate::error::{Error, RegistryError, Result};
-#[cfg(feature = "dynamic")]
 #[cfg(feature = "dynamic")]
 use crate::tool::PARAMETERS;
 use crate::tool::{Registry, SourceLocation, ToolRef, linked_tools, problem_of};

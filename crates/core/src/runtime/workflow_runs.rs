@@ -430,6 +430,7 @@ enum Version {
     AtHand(Arc<Spec>),
     /// The workflow with the name of the run's, and the runtime that reads other versions: a run of a document may have begun
     /// with another one.
+    #[cfg_attr(not(feature = "documents"), allow(dead_code, reason = "only documents have other versions"))]
     OfName(Result<Arc<Spec>>, Runtime),
 }
 

@@ -8,7 +8,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
-use agentflow_schema::text::{did_you_mean, nearest, panic_text};
+use agentflow_schema::text::panic_text;
+#[cfg(feature = "documents")]
+use agentflow_schema::text::{did_you_mean, nearest};
 use async_trait::async_trait;
 use futures_util::FutureExt;
 use futures_util::future::{Shared, WeakShared};
@@ -16,7 +18,6 @@ use futures_util::future::{Shared, WeakShared};
 use super::{Registry, ToolRef};
 use crate::error::{Error, Result};
 use crate::future::BoxFuture;
-#[cfg(feature = "documents")]
 
 /// The longest that the tools of a toolset are waited for.
 const LONGEST_FETCH: Duration = Duration::from_secs(30);

@@ -3,11 +3,11 @@
 use std::fmt;
 use std::sync::Arc;
 
+#[cfg(feature = "dynamic")]
 use agentflow_schema::schema_check::SchemaCheck;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 
-#[cfg(feature = "dynamic")]
 use crate::value::{Encoded, NodeValue};
 
 /// The JSON Schema of a node's output; made when it is first looked at.

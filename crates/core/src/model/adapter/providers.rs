@@ -7,9 +7,9 @@
 #[cfg(feature = "http")]
 use std::sync::Arc;
 
-#[cfg(feature = "http")]
 use agentflow_schema::text::nearest;
 
+#[cfg(feature = "http")]
 use super::http::ServerBuilder;
 #[cfg(feature = "http")]
 use crate::model::{Model, ModelError, ModelResponse};
