@@ -240,7 +240,7 @@ fn every_document_is_run_by_the_command_line_alone() {
     assert_eq!(forms, BTreeSet::from(["agents", "edges", "graph", "steps", "tools", "tree"]));
     for Case { file, workflow, input, replies, output, .. } in cases {
         let model = FakeProvider::start(ProviderFormat::OpenAiChat, replies).unwrap();
-        let provider = json!({"base_url": model.base_url(), "key": "k"});
+        let provider = json!({"format": "openai-chat", "base_url": model.base_url(), "key": "k"});
         let providers = json!({"openai": provider, "openai-chat": provider, "anthropic": provider}).to_string();
         let input = input.to_string();
         let run =
