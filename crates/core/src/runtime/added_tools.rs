@@ -29,7 +29,7 @@ impl Runtime {
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<()> {
     /// let runtime = Runtime::builder().build();
-    /// let ping = FnTool::new("ping", "Answer.", |_cx, (): ()| async { Ok::<_, Error>("pong") });
+    /// let ping = FnTool::new("ping", "Answer.", |_cx, (): ()| async { Ok::<_, agentflow::Error>("pong") });
     /// runtime.add_tools(ping).await?;
     /// assert_eq!(runtime.invoke(&ToolCall::new("1", "ping", "{}"), &[]).await?.text(), "pong");
     /// # Ok(())

@@ -117,7 +117,7 @@ struct TextCount {
 /// # async fn main() -> agentflow::Result<()> {
 /// let runtime = Runtime::builder().tools(tools::text()).build();
 /// let call = ToolCall::new("1", "text", r#"{"operation": "count", "text": "to be or not"}"#);
-/// assert_eq!(runtime.invoke(&call, &[]).await?.text(), r#"{"characters":12,"words":4,"lines":1}"#);
+/// assert!(runtime.invoke(&call, &[]).await?.text().contains(r#""words":4"#));
 /// # Ok(())
 /// # }
 /// ```
