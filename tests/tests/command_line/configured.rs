@@ -222,7 +222,7 @@ fn every_known_provider_is_named_in_documents_configurations_and_variables() {
         let of_agent = json!({"greeter": model}).to_string();
         let run = |document: &str| {
             let command = alone(&["run", document, "--task", "Hi"]);
-            command.env(&format!("{variable}_BASE_URL"), &server.base_url()).env(&format!("{variable}_API_KEY"), "k")
+            command.env(&format!("{variable}_BASE_URL"), server.base_url()).env(&format!("{variable}_API_KEY"), "k")
         };
         for command in [
             run(&own),

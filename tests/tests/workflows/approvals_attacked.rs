@@ -348,7 +348,7 @@ impl Attacked {
     async fn asked(&self) -> Option<OpenQuestion> {
         let Ok(asked) = tokio::time::timeout(PATIENCE, self.handle.asked()).await else {
             let open = self.operator.approvals(RunFilter::new()).await.unwrap();
-            let trace = agentflow_testing::trace(&self.operator.journal(&self.run).await.unwrap());
+            let trace = agentflow_testing::trace(self.operator.journal(&self.run).await.unwrap());
             panic!("it neither asks nor ends; {:?}; {open:?}; {trace:#?}", self.deeds)
         };
         asked.unwrap()

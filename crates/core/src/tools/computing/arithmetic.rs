@@ -135,7 +135,7 @@ impl Reader<'_> {
     }
 
     fn number(&mut self) -> Result<f64, ToolError> {
-        let rest = self.text[self.at..].as_bytes();
+        let rest = &self.text.as_bytes()[self.at..];
         let digits =
             |from: usize| rest[from..].iter().take_while(|byte| byte.is_ascii_digit() || **byte == b'.').count();
         let mut length = digits(0);
