@@ -190,7 +190,7 @@ impl Run {
 
     /// Records no second end of an agent whose end is recorded: its step may be cancelled before it reads that end.
     fn settle_if_ended(&mut self) {
-        if matches!(self.machine.command(), Command::Finish(Outcome::Ended(_))) {
+        if matches!(self.machine.command(), Command::Finish(Outcome::Ended(Some(_)))) {
             self.segment.settle();
         }
     }
