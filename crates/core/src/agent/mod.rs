@@ -95,7 +95,7 @@ use crate::tool::{Effects, IntoTools, ReplacedKind, StandIn, StepPlace, ToolList
 /// | continue after its process ended | [`resume`](Self::resume) |
 ///
 /// Nothing is checked or started before [`build`](Self::build) or the first run. Cloning is cheap, and one agent may
-/// run many times at once. Where the prompt is fixed, an [`#[agent]`](macro@crate::agent) function says the same with
+/// run many times at once. Where the prompt is fixed, an [`#[agent]`](macro@agentflow_macros::agent) function says the same with
 /// less.
 ///
 /// ```

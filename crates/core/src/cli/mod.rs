@@ -1,7 +1,7 @@
 //! The command line: try a model, run agents and workflows of a program, see and control their runs.
 //!
 //! `agentwf` is this module and three [tools](mod@crate::tools) that change nothing, for documents: `condition`, `transform` and
-//! `http_request` (GET and HEAD, of the public internet). A [configuration](crate::configuration) gives it MCP servers, agents
+//! `http_request` (GET and HEAD, of the public internet). A configuration (page `agentflow::configuration`) gives it MCP servers, agents
 //! of other programs, providers of models and further tools. Your own tools are linked into a program: its `main`
 //! calls [`run`], and it has the same commands over its tools.
 //!

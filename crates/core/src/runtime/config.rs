@@ -60,7 +60,7 @@ use crate::tool::ToolsetRef;
 /// [`secrets`](RuntimeBuilder::secrets), by default a variable of the environment, and `${NAME:-else}` has a text for when that is
 /// not set. An entry of them that cannot be used, such as one with a missing variable, leaves all others: it is a problem of
 /// [`Runtime::health`](crate::Runtime::health), and each call that needs the server or the provider fails with the reason. The page
-/// [configuration](crate::configuration) has an example.
+/// configuration (page `agentflow::configuration`) has an example.
 ///
 /// ```
 /// use agentflow::prelude::*;
