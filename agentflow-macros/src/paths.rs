@@ -80,7 +80,7 @@ pub(crate) fn linked(path: &Path, private: &TokenStream, errors: &mut Errors) ->
     }}
 }
 
-/// Something of the tool of a path, as an expression that may be constant.
+/// Writes an associated item of the tool that a path names. The expression may be a constant.
 pub(crate) fn item(path: &Path, private: &TokenStream, item: &TokenStream) -> TokenStream {
     let span = ends(path).0;
     let Imports { fallback, import } = Imports::of_path(path, private);

@@ -1,6 +1,6 @@
 //! The core of agentflow: messages, models, tools, agents, workflows, runs, stores and the runtime.
 //!
-//! Programs depend on the crate `agentflow-sdk`, which hands on all of it as `agentflow`.
+//! Programs depend on the crate `agentflow-sdk`, which re-exports all of it as `agentflow`.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 #[cfg(feature = "a2a")]

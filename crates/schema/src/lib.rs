@@ -1,5 +1,5 @@
-//! Schemas, expressions, templates and texts: the parts of agentflow that read JSON and text as data and know no tools,
-//! agents or workflows.
+//! Schemas, expressions, templates and texts: the parts of agentflow that read JSON and text as data and do not
+//! depend on tools, agents or workflows.
 //!
 //! Programs use these types through the crate `agentflow`: `agentflow::schema`, `agentflow::expression` and
 //! `agentflow::template`. The other modules serve the crates of agentflow and have no stability promise.

@@ -245,7 +245,7 @@ pub trait PathTool: Send + Sync + Sized + 'static {
     fn function() -> TypeId;
 }
 
-/// The function of a tool, by the tool. A misspelt name of both is one error: that of the value, whose type is unknown.
+/// Finds the function of a tool by its type. If a name is misspelt both as a type and as a value, only the value is reported.
 #[diagnostic::on_unimplemented(
     message = "this is not a tool",
     label = "not a tool: put `#[tool]` on the function of this name",

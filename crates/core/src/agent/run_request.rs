@@ -259,8 +259,8 @@ impl RunRequest {
         self
     }
 
-    /// Adds middleware or [`Hooks`] for this run, inside of those of its agent. They are not kept: a process that resumes the
-    /// run does without.
+    /// Adds middleware or [`Hooks`] for this run, inside of the agent's middleware. They are not stored: a process that resumes
+    /// the run calls none of them.
     #[must_use]
     #[doc(alias = "callbacks")]
     pub fn with(mut self, hooks: impl Into<Hooks>) -> Self {

@@ -34,10 +34,9 @@ pub fn circuit_breaker(failures: u32, rest: Duration) -> CircuitBreaker {
 
 /// Refuses calls of a model, or of tools, that keep failing; made by [`circuit_breaker`].
 ///
-/// A refused call fails with [`ModelErrorKind::Overloaded`] and the time that is left, so that retries wait and
-/// fallbacks take over where they stand outside of this. After the rest one call is let through: its success ends the
-/// matter, its failure begins another rest. Only errors that may pass count. All runs that share it share what it
-/// knows.
+/// A refused call fails with [`ModelErrorKind::Overloaded`] and the remaining time, so that retries wait and fallbacks take
+/// over if they wrap this middleware. After that time one call is let through: its success closes the breaker, its failure
+/// opens it again. Only transient errors count. All runs that use the same breaker share its state.
 #[derive(Debug)]
 pub struct CircuitBreaker {
     failures: u32,

@@ -37,8 +37,8 @@ impl Runtime {
     /// ```
     ///
     /// # Errors
-    /// [`RegistryError::NameTaken`] and [`RegistryError::WireName`] when another tool or toolset has the name; what is wrong
-    /// with a tool that nobody can call; [`Error::Build`] for [`Runtime::default`], which all code of the process shares.
+    /// [`RegistryError::NameTaken`] and [`RegistryError::WireName`] when another tool or toolset has the name; the error
+    /// of a tool that cannot be called; [`Error::Build`] for [`Runtime::default`], which all code of the process shares.
     #[track_caller]
     #[doc(alias = "register_tool")]
     pub fn add_tools(&self, tools: impl IntoTools) -> BoxFuture<'_, Result<()>> {

@@ -153,8 +153,8 @@ impl GivenGraph {
 }
 
 impl Runtime {
-    /// Fetches the tools of the toolsets that a workflow of a graph names, and the workflows that it calls, all at once:
-    /// reading the graph waits for nobody. The nodes that call a tool which cannot be fetched try it again. Toolsets that are
+    /// Fetches the tools of the toolsets that a workflow of a graph and the workflows that it calls name, all at once, so
+    /// that reading the graph calls no server. The nodes that call a tool which cannot be fetched try it again. Toolsets that are
     /// unknown to this runtime are left out.
     ///
     /// # Errors

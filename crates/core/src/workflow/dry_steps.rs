@@ -23,7 +23,10 @@ impl Spec {
             output: self.output_schema(),
             steps: self.dry_steps(),
             limits: json!({"concurrency": self.concurrency, "stop_policy": self.stop}),
-            issues: super::state_flow::unsaved_reads(self).into_iter().map(|read| read.issue).collect(),
+            issues: super::state_flow::unsaved_reads(self, &Default::default())
+                .into_iter()
+                .map(|read| read.issue)
+                .collect(),
         }
     }
 

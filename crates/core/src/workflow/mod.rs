@@ -313,7 +313,11 @@ pub(crate) fn begun(
     check_resources_stay(host, spec, &options)?;
     // An earlier run of a session may have set keys.
     if options.session.is_none() {
-        spec.unsaved_reads.get_or_init(|| state_flow::check_unsaved_reads(spec)).clone()?;
+        let given: state_flow::Keys = options.state.keys().map(|key| key.as_str().into()).collect();
+        match given.is_empty() {
+            true => spec.unsaved_reads.get_or_init(|| state_flow::check_unsaved_reads(spec, &given)).clone()?,
+            false => state_flow::check_unsaved_reads(spec, &given)?,
+        }
     }
     let own = options.begin(&host.factories, &id, &spec.name)?;
     let mut terms = options.terms();

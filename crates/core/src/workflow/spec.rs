@@ -83,7 +83,7 @@ pub(crate) struct Spec {
     pub(super) own_hash: OnceLock<Arc<str>>,
     pub(super) parts: OnceLock<Arc<Known>>,
     needs: OnceLock<Vec<NeededResource>>,
-    /// Why each run of it would fail, since a node reads a key of the state that nothing sets.
+    /// The error of each run that begins without state, if a node reads a key that nothing sets.
     pub(super) unsaved_reads: OnceLock<Result<(), Error>>,
     /// What follows for each node from what it calls, of nodes that are data; empty for others.
     #[cfg(feature = "dynamic")]

@@ -1,5 +1,6 @@
 //! Static analysis of state keys in a plan: the keys that each node declares to read and save, and the keys that exist when
-//! it begins. A run that needs a key that nothing sets is refused before it begins. It reads no state. Keys that a tool sets in its code, or that an earlier run of a session set, are unknown here.
+//! it begins. A run that needs a key that nothing sets is refused before it begins. It reads no state. Keys that a tool sets
+//! in its code, or that an earlier run of a session set, are unknown here.
 
 use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
@@ -20,7 +21,7 @@ use crate::error::{Error, Result};
 use crate::state::{StateOwner, StateTransform};
 
 /// A set of keys.
-type Keys = BTreeSet<Arc<str>>;
+pub(super) type Keys = BTreeSet<Arc<str>>;
 
 /// The changes that a node makes to the state.
 struct Change {
@@ -147,23 +148,23 @@ struct Within<'a> {
     is_certain: bool,
 }
 
-/// Finds reads of keys that no node above declares to save, in a plan that begins without any state.
-pub(super) fn unsaved_reads(spec: &Spec) -> Vec<UnsavedRead> {
-    let within = Within { given: &Keys::new(), path: "", may_be_set: false, is_certain: true };
+/// Finds reads of keys that no node above declares to save, in a plan that begins with the keys `given`.
+pub(super) fn unsaved_reads(spec: &Spec, given: &Keys) -> Vec<UnsavedRead> {
+    let within = Within { given, path: "", may_be_set: false, is_certain: true };
     unsaved_reads_within(spec, &within)
 }
 
 /// Refuses a run that fails in any case, since a node needs a key of the state that nothing sets. Logs a warning for a node
-/// that may begin and fails then.
+/// that may begin and fails then. The run begins with the keys `given`.
 ///
 /// # Errors
 /// [`Error::Build`] with the node, the key and the keys that are saved before it.
-pub(super) fn check_unsaved_reads(spec: &Spec) -> Result<()> {
+pub(super) fn check_unsaved_reads(spec: &Spec, given: &Keys) -> Result<()> {
     // Only data names keys.
     if spec.nodes.iter().all(|node| node.does.is_none() && node.entries.is_empty()) {
         return Ok(());
     }
-    for read in unsaved_reads(spec).into_iter().filter(|read| !read.may_be_set) {
+    for read in unsaved_reads(spec, given).into_iter().filter(|read| !read.may_be_set) {
         let DryIssue { node, problem } = read.issue;
         if read.is_certain {
             let problem = format!("the node `{node}` cannot run: {problem}");

@@ -6,7 +6,7 @@ use super::ExpressionError;
 use super::functions::Function;
 use super::parse::{Kind, Macro, Node, Operator, Path};
 
-/// The type of a value, as far as it is known.
+/// The statically known type of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KnownKind {
     /// Nothing is known.

@@ -73,7 +73,7 @@ impl Default for Settings {
 /// An agent at an address.
 pub(super) struct Peer {
     pub(super) name: Arc<str>,
-    /// Such as `a2a.researcher`.
+    /// Name of the tool, such as `a2a.researcher`.
     tool: Arc<str>,
     pub(super) address: HttpAddress,
     /// Keys that are sent to the agent. They are masked in all of its messages.
