@@ -274,7 +274,7 @@ async fn reads_of_keys_that_nothing_saves_are_reported() {
     }
     // A run may begin with the key.
     let summary = StateKey::<String>::session("summary");
-    let runtime = test_runtime().pipeline("keys", &reads()).tools(agentflow::tools![dry_say]).build();
+    let runtime = test_runtime().pipeline("keys", reads()).tools(agentflow::tools![dry_say]).build();
     let started = runtime.start_named("keys", json!({"input": "b"})).state(&summary, &"short".to_owned()).await;
     within("a run that begins with the key", started.unwrap().result()).await.unwrap();
     let near = issues(&(say("a").save("summery") >> reads())).await;
