@@ -4,6 +4,7 @@ mod advice;
 mod agent_snapshots;
 mod agents_ask;
 mod asked;
+mod asks_in_tools;
 mod asks_user;
 mod attempts;
 mod by_id;

@@ -208,6 +208,10 @@ impl Tool for LinkedTool {
         self.provided.is_none()
     }
 
+    fn is_guarded(&self) -> bool {
+        self.options.approve || !self.options.scopes.is_empty()
+    }
+
     fn returns_at_once(&self) -> bool {
         self.options.sync
     }

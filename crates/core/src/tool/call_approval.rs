@@ -88,10 +88,10 @@ pub(crate) fn can_be_answered(shared: &RunShared) -> bool {
     shared.log.has_journal() || shared.has_handle() || answers_instead(&shared.host)
 }
 
-/// Creates the failure of a question that cannot be answered because its workflow was called as a function.
+/// Creates the failure of a question in a run that has neither a store nor a handle, so that nobody can answer it.
 pub(crate) fn unanswerable(what: &str) -> Failure {
     let message = format!(
-        "{what}, and nobody can answer in a workflow that is called as a function; start it on a runtime with a store: \
+        "{what}, and nobody can answer in a run that has neither a store nor a handle; start it on a runtime with a store: \
          `runtime.start(..)`"
     );
     Failure::new(FailureKind::Unauthorized, message)

@@ -22,8 +22,8 @@ use super::history::{Known, RecordedCall, RecordedOutcome, arguments_of};
 use super::invoke::{Overrun, scope_refusal, slot, within_limit, within_size};
 use super::made_call::{Ended, Made, Stop};
 use super::step_place::{EndsStep, StepPlace, ValuePlace};
+use super::tool_body_place::ToolBodyPlace;
 use super::undecided::{undecided_below, undecided_failure};
-use super::undoable_place::UndoablePlace;
 use super::{HiddenEffect, ReplacedKind, StandIn, ToolDefinition, ToolError, ToolOutput, ToolPolicy};
 use crate::context::{Context, MadeBefore};
 use crate::error::Error;
@@ -82,7 +82,7 @@ impl CallInStep {
                     refuse_in_value(&definition(), &place);
                     return None;
                 }
-                UndoablePlace::for_call(&definition)?
+                ToolBodyPlace::for_call(&definition)?
             }
         };
         let definition = definition();

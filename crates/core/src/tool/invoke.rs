@@ -20,9 +20,10 @@ use tracing::Instrument;
 use super::call_record::failure_of;
 use super::call_retry::{is_worth_another, pause_after};
 use super::parameters::read_object;
+use super::step_place::StepPlace;
 use super::time_limit::TimeLimit;
 use super::told_call::ToldCall;
-use super::undoable_place::UndoablePlace;
+use super::tool_body_place::ToolBodyPlace;
 use super::{
     Effects, ReplacedKind, StandIn, Tool, ToolDefinition, ToolError, ToolOutput, ToolPolicy, ToolRef, is_dotted,
     wire_name,
@@ -94,7 +95,10 @@ pub(crate) async fn invoke_with_room(
     let policy = &definition.policy;
     let outcome = match refusal(definition, granted, seen_to.name_in(definition, call)) {
         Some(refusal) => Err(refusal),
-        None => attempts(tool, cx, call, if is_call_of_step(tool) { SeenTo::ByStep } else { seen_to }, room).await,
+        None => {
+            let seen_to = if is_call_of_step(tool) { SeenTo::ByStep } else { seen_to };
+            attempts(tool, cx, call, granted, seen_to, room).await
+        }
     };
     if let Err(error) = &outcome {
         error.log_remedy(&definition.name, cx);
@@ -198,7 +202,7 @@ async fn traced(tool: &dyn Tool, cx: &Context, call: &ToolCall, granted: &[Arc<s
 fn is_call_of_step(tool: &dyn Tool) -> bool {
     tool.announces_itself()
         && Around::has_place()
-        && (tool.definition().policy.compensate.is_some() || !UndoablePlace::is_current())
+        && ToolBodyPlace::current().is_none_or(|body| body.undoes() && tool.definition().policy.compensate.is_some())
 }
 
 /// Whether a run may call a tool.
@@ -270,6 +274,7 @@ async fn attempts(
     tool: &dyn Tool,
     cx: &Context,
     call: &ToolCall,
+    granted: &[Arc<str>],
     seen_to: SeenTo,
     room: Option<usize>,
 ) -> Result<ToolOutput, ToolError> {
@@ -281,8 +286,8 @@ async fn attempts(
     // A step or a node is retried as a whole. A call that nobody records, in a step, has its attempts like any other.
     match policy.retry {
         // Boxed, so that a call which is tried once does not hold the room of it.
-        retries @ 1.. if seen_to.here() => Box::pin(retried(tool, cx, call, seen_to, room, retries)).await,
-        _ => run(tool, cx, call, seen_to, room).await,
+        retries @ 1.. if seen_to.here() => Box::pin(retried(tool, cx, call, granted, seen_to, room, retries)).await,
+        _ => run(tool, cx, call, granted, seen_to, room).await,
     }
 }
 
@@ -291,6 +296,7 @@ async fn retried(
     tool: &dyn Tool,
     cx: &Context,
     call: &ToolCall,
+    granted: &[Arc<str>],
     seen_to: SeenTo,
     room: Option<usize>,
     retries: u32,
@@ -299,7 +305,7 @@ async fn retried(
     loop {
         let attempted = cx.clone().with_attempt(attempt, attempt);
         attempted.begin_attempt();
-        let outcome = run(tool, &attempted, call, seen_to, room).await;
+        let outcome = run(tool, &attempted, call, granted, seen_to, room).await;
         let Err(error) = &outcome else { return outcome };
         let failure = failure_of(error);
         let is_own = !matches!(error.status(), ToolStatus::Timeout | ToolStatus::Panicked);
@@ -317,6 +323,7 @@ async fn run(
     tool: &dyn Tool,
     cx: &Context,
     call: &ToolCall,
+    granted: &[Arc<str>],
     seen_to: SeenTo,
     room: Option<usize>,
 ) -> Result<ToolOutput, ToolError> {
@@ -329,11 +336,11 @@ async fn run(
     // What is a call of the step is replaced there.
     let stand_in =
         if seen_to == SeenTo::ByStep { None } else { StandIn::of(cx.host(), ReplacedKind::Tool, &definition.name) };
-    let undoable = if seen_to == SeenTo::Recorded { UndoablePlace::of_call(tool, cx) } else { None };
+    let inside = body_place(tool, cx, granted, seen_to);
     // The body of a sync tool runs inside `call` itself, so the call must happen inside of what catches panics.
     let body = async {
         match &stand_in {
-            None => match undoable {
+            None => match inside {
                 None => tool.call(cx, &call.arguments).await,
                 Some(place) => Box::pin(place.within(|| tool.call(cx, &call.arguments))).await,
             },
@@ -355,6 +362,21 @@ async fn run(
             })
         }
     }
+}
+
+/// Creates the place where calls in the tool's body are recorded. A call in a step has that of the step.
+fn body_place(tool: &dyn Tool, cx: &Context, granted: &[Arc<str>], seen_to: SeenTo) -> Option<Arc<ToolBodyPlace>> {
+    let undoes = match seen_to {
+        SeenTo::Recorded => cx.run().log.compensates(),
+        SeenTo::Undo => false,
+        SeenTo::Here if StepPlace::current().is_none() => false,
+        _ => return None,
+    };
+    let cx = match **cx.grants() == *granted {
+        true => cx.clone(),
+        false => cx.clone().granted(&granted.into()),
+    };
+    ToolBodyPlace::of_call(tool, cx, undoes)
 }
 
 /// Waits for the call's turn, when only so many calls of its tool may run at once.

@@ -40,11 +40,11 @@ mod schema;
 mod step_place;
 mod time_limit;
 mod told_call;
+mod tool_body_place;
 mod tool_output;
 mod toolset;
 mod undecided;
 mod undo_check;
-mod undoable_place;
 mod user_question;
 #[cfg(any(feature = "mcp", feature = "a2a-client"))]
 mod waiting_call;
@@ -196,6 +196,12 @@ pub trait Tool: Send + Sync {
     /// Whether its body is a function under `#[tool]`, which finds the step that it is called in by itself.
     #[doc(hidden)]
     fn announces_itself(&self) -> bool {
+        false
+    }
+
+    /// Returns true if a call of that function needs a scope or an approval.
+    #[doc(hidden)]
+    fn is_guarded(&self) -> bool {
         false
     }
 

@@ -1,0 +1,103 @@
+//! `ToolBodyPlace`: the body of a tool that a model or a program calls by its name. A call in the body gets a record of
+//! its own if it needs a scope or an approval that the run lacks, or if it can be undone in a run that undoes what it has
+//! done. Any other call is plain Rust.
+//!
+//! It neither asks nor undoes: `call_approval.rs` and `compensation.rs` do, by what is recorded. Work that leaves the
+//! tool's task, such as a spawned one, has no place.
+
+use std::panic::AssertUnwindSafe;
+use std::pin::pin;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::task::Poll;
+
+use super::step_place::{Covered, EndsStep, StepPlace, WrittenOrder};
+use super::undecided::for_model;
+use super::{Tool, ToolDefinition, ToolError, ToolFuture, ToolOutput, is_granted, linked_tools};
+use crate::context::Context;
+use crate::failure::{Failure, FailureKind};
+use crate::message::ToolStatus;
+use crate::run::Around;
+
+/// One attempt at the call of a tool.
+pub(super) struct ToolBodyPlace {
+    place: Arc<StepPlace>,
+    /// The tool's own function finds this first, and is recorded already.
+    announces: AtomicBool,
+    /// Calls that can be undone are recorded.
+    undoes: bool,
+}
+
+impl ToolBodyPlace {
+    /// Creates the place of a call at the context's path. Returns `None` if no call in the body would be recorded, which
+    /// spares most programs the place. `undoes` says that the call is recorded in a run that undoes what it has done.
+    pub(super) fn of_call(tool: &dyn Tool, cx: Context, undoes: bool) -> Option<Arc<Self>> {
+        if !undoes && !has_guarded_tools() {
+            return None;
+        }
+        let fresh = cx.attempt() == 1 && !cx.run().log.is_restored();
+        let place = StepPlace::of_step(cx, None, fresh, Covered::default(), WrittenOrder::default());
+        Some(Arc::new(Self { place, announces: AtomicBool::new(tool.announces_itself()), undoes }))
+    }
+
+    /// Finds the place of a call in the body of a tool. Returns `None` if the call is plain Rust.
+    pub(super) fn for_call(definition: impl FnOnce() -> Arc<ToolDefinition>) -> Option<Arc<StepPlace>> {
+        let here: Arc<Self> = Around::place()?;
+        if here.announces.swap(false, Ordering::Relaxed) {
+            return None;
+        }
+        let definition = definition();
+        let guarded = !is_granted(&definition, here.place.cx.grants());
+        let undone = here.undoes && definition.policy.compensate.is_some();
+        (guarded || undone).then(|| Arc::clone(&here.place))
+    }
+
+    /// The place of the caller.
+    pub(super) fn current() -> Option<Arc<Self>> {
+        Around::place()
+    }
+
+    /// Returns true if calls that can be undone are recorded.
+    pub(super) fn undoes(&self) -> bool {
+        self.undoes
+    }
+
+    /// Calls the tool here. A call in it that could not be made ends it, whatever its function makes of that.
+    pub(super) async fn within<'f>(
+        self: Arc<Self>,
+        call: impl FnOnce() -> ToolFuture<'f> + Send,
+    ) -> Result<ToolOutput, ToolError> {
+        // The body of a sync tool runs as it is called.
+        let mut called = pin!(Around::at(Arc::clone(&self)).within(async { call().await }));
+        std::future::poll_fn(|task| {
+            let polled = std::panic::catch_unwind(AssertUnwindSafe(|| called.as_mut().poll(task)));
+            if let Some(failure) = self.place.ended() {
+                return Poll::Ready(Err(error_of(failure)));
+            }
+            match polled {
+                Ok(polled) => polled,
+                Err(panic) => match EndsStep::of(&*panic) {
+                    Some(failure) => Poll::Ready(Err(error_of(failure.clone()))),
+                    None => std::panic::resume_unwind(panic),
+                },
+            }
+        })
+        .await
+    }
+}
+
+/// Returns true if the program has a tool function that needs a scope or an approval.
+fn has_guarded_tools() -> bool {
+    static GUARDED: OnceLock<bool> = OnceLock::new();
+    *GUARDED.get_or_init(|| linked_tools().iter().any(|tool| tool.is_guarded()))
+}
+
+fn error_of(failure: Failure) -> ToolError {
+    let status = match failure.kind {
+        FailureKind::Interrupted => ToolStatus::Interrupted,
+        FailureKind::Unauthorized | FailureKind::Denied => ToolStatus::Unauthorized,
+        FailureKind::Timeout => ToolStatus::Timeout,
+        _ => ToolStatus::Error,
+    };
+    ToolError::with_status(status, for_model(&failure.message).to_owned())
+}
