@@ -93,8 +93,21 @@ async fn outer_till(cx: &Context, who: String) -> String {
     inner_till(cx, who, 500).await
 }
 
+/// Settles two bills at once, within a second.
+#[tool(idempotent, timeout = "1s")]
+async fn outer_two(cx: &Context, who: String) -> String {
+    let (one, other) = tokio::join!(inner_pay(cx, who.clone(), 1), outer_within(cx, who));
+    format!("{one}, {other}")
+}
+
+/// A tool without an approval between the two.
+#[tool(idempotent)]
+async fn outer_within(cx: &Context, who: String) -> String {
+    inner_pay(cx, who, 2).await
+}
+
 /// Settle all bills.
-#[agent(tools = [outer_settle, outer_once, outer_retried, outer_now, outer_blocking, outer_till])]
+#[agent(tools = [outer_settle, outer_once, outer_two, outer_retried, outer_now, outer_blocking, outer_till])]
 async fn outer_clerk(cx: &Context, what: String) -> Result<String>;
 
 fn id() -> RunId {
@@ -177,6 +190,23 @@ async fn two_calls_of_a_turn_have_a_question_each() {
     here.approve(&id(), "tool#1.outer_settle/tool#1.inner_pay", Approval::denied("no"), "bob").await.unwrap();
     assert_eq!(within("the run", run.result()).await.unwrap().output(), "done");
     assert_eq!(payments.all(), ["7 to bob"]);
+    check_events(&journal(&store).await).unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_call_of_a_body_asks_and_the_time_of_the_tool_is_not_counted() {
+    let (store, payments) = (ProcessStore::new(), Payments::default());
+    let model = ScriptedModel::new([settle("outer_two"), Turn::text("done").expect_text("1 to ada, 2 to ada")]);
+    let here = runtime(store.clone(), &model, &payments).build();
+    let run = begin(&here);
+    for (number, paid) in [("tool#2.inner_pay", "2 to ada"), ("tool#1.inner_pay", "1 to ada")] {
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        let path = format!("tool#1.outer_two/{number}");
+        here.approve(&id(), &*path, Approval::granted(), "bob").await.unwrap();
+        pass().await;
+        assert_eq!(payments.all().last().unwrap(), paid);
+    }
+    assert_eq!(within("the run", run.result()).await.unwrap().output(), "done");
     check_events(&journal(&store).await).unwrap();
 }
 
