@@ -9,6 +9,8 @@ mod check;
 mod cost;
 #[cfg(feature = "documents")]
 mod document_check;
+#[cfg(all(feature = "a2a-client", feature = "mcp"))]
+mod peer_check;
 #[cfg(feature = "tool-api")]
 mod reader_check;
 
@@ -155,6 +157,18 @@ fn documents() {
 #[test]
 fn http_responses() {
     hostile("response", check::response);
+}
+
+#[cfg(all(feature = "a2a-client", feature = "mcp"))]
+#[test]
+fn results_of_agents() {
+    hostile("a2a", peer_check::a2a);
+}
+
+#[cfg(all(feature = "a2a-client", feature = "mcp"))]
+#[test]
+fn results_of_mcp_servers() {
+    hostile("mcp", peer_check::mcp);
 }
 
 #[cfg(feature = "tool-api")]
