@@ -302,6 +302,17 @@ fn the_settings_of_a_file_and_the_environment_apply_to_commands() {
     // The run is in the configured store, which an option or a variable overrides.
     let listed = agentwf(&["runs", "list", "--config", &file]).run().stdout;
     assert_eq!(listed.matches("sum_up").count(), 1, "{listed}");
+    // An id is one of the configured store, which has it once.
+    let with_id = |command: &[&str]| {
+        let options = ["sum_up", "--input", "{\"a\": 1}", "--config", &file, "--run-id", "one"];
+        agentwf(&[command, &options].concat()).run()
+    };
+    let ended = with_id(&["run"]);
+    assert_eq!((ended.code, ended.stdout.as_str()), (Some(0), "6\n"), "{ended:#?}");
+    let again = with_id(&["workflow", "run"]);
+    assert!(again.code == Some(1) && again.stderr.contains("there is a run `one` in this store"), "{again:#?}");
+    let listed = agentwf(&["runs", "list", "--config", &file]).run().stdout;
+    assert_eq!((listed.matches("sum_up").count(), listed.matches("one ").count()), (2, 1), "{listed}");
     let listed = agentwf(&["runs", "list", "--config", &file, "--store", &place.path("none.db")]).run();
     assert!(listed.code == Some(1) && listed.stderr.contains("there is no store file"), "{listed:#?}");
     let other = place.path("other.db");

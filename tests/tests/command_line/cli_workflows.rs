@@ -226,7 +226,12 @@ fn a_wrong_input_is_reported() {
     assert_eq!(failure(&["workflow", "run", "quick"]), format!("{of_quick}the input `word` is missing"));
     let unknown = failure(&["workflow", "run", "quik"]);
     assert_eq!(unknown, "this program knows no workflow `quik`; did you mean `quick`?");
-    assert_eq!(ended(&["workflow", "run", "quick", "--run-id", "a"]).code, Some(2), "an id is one of a store");
+    let no_store = "error: --run-id needs a store that keeps the run; name a file with --store, or in the field `store` of the \
+                    configuration\n";
+    for args in [&["workflow", "run", "quick"][..], &["run", "quick"]] {
+        let ended = ended(&[args, &["--run-id", "a", "--input", r#"{"word": "a", "times": 2}"#]].concat());
+        assert_eq!((ended.code, ended.stderr.as_str()), (Some(2), no_store), "{args:?}");
+    }
 }
 
 #[test]

@@ -97,6 +97,22 @@ fn a_document_of_steps_runs_with_a_configuration() {
 }
 
 #[test]
+fn the_progress_names_the_model_that_the_user_named() {
+    let place = Place::new();
+    let model =
+        FakeProvider::start(ProviderFormat::OpenAiChat, [FakeReply::text("fine"), FakeReply::text("fine")]).unwrap();
+    let config = json!({"providers": {"local": {"base_url": model.base_url(), "key": "k"}}});
+    let config = write(&place, "agentflow.json", &config.to_string());
+    let ended = alone(&["run", "--model", "local/small", "--task", "Hi", "--config", &config]).run();
+    assert_eq!((ended.code, ended.stdout.as_str()), (Some(0), "fine\n"), "{ended:#?}");
+    assert!(ended.stderr.starts_with("step 1: local/small\n"), "{ended:#?}");
+    let base_url = ["--base-url", model.base_url()];
+    let ended =
+        alone(&["run", "--model", "openai/small", "--task", "Hi"]).args(base_url).env("OPENAI_API_KEY", "k").run();
+    assert!(ended.stderr.starts_with("step 1: openai/small\n"), "{ended:#?}");
+}
+
+#[test]
 fn tools_of_a_configuration_are_known_and_bad_ones_are_named() {
     let place = Place::new();
     fs::create_dir(place.path("files")).unwrap();

@@ -190,11 +190,11 @@ pub(super) struct WorkflowRunArgs {
     /// The inputs by their names, such as '{"n": 3}'
     #[arg(long, value_name = "JSON")]
     pub(super) input: Option<String>,
-    /// Keep the run in this file, so that it survives this process; it is made when there is none
+    /// Keep the run in this file, so that it survives this process; it is made if it does not exist [default: the configured store]
     #[arg(long, value_name = "FILE")]
     pub(super) store: Option<PathBuf>,
-    /// The run's id, so that the same request is not started twice
-    #[arg(long, value_name = "ID", requires = "store")]
+    /// The run's id, so that the same request is not started twice; needs a store
+    #[arg(long, value_name = "ID")]
     pub(super) run_id: Option<String>,
     #[command(flatten)]
     pub(super) documents: DocumentArgs,

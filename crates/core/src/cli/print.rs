@@ -22,6 +22,8 @@ pub(super) const BAD: Style = AnsiColor::Red.on_default();
 pub(super) enum Stop {
     /// It failed, and this is to be said.
     Failed(Box<Problem>),
+    /// The command line is wrong. Clap reports other mistakes in it.
+    Usage(String),
     /// It failed, and that was said.
     Said,
     /// Nobody reads what it prints.
@@ -99,6 +101,10 @@ impl Stop {
                 };
                 note(format_args!("{BAD}error:{BAD:#} {sentence}"));
                 ExitCode::FAILURE
+            }
+            Self::Usage(problem) => {
+                note(format_args!("{BAD}error:{BAD:#} {problem}"));
+                ExitCode::from(2)
             }
             Self::Said => ExitCode::FAILURE,
             Self::Interrupted => ExitCode::from(INTERRUPTED),

@@ -9,7 +9,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use super::print::{BAD, DIM, GOOD, counted, note, short};
 use crate::event::{Event, EventKind, ModelDelta};
-use crate::model::Usage;
+use crate::model::{ModelInfo, Usage};
 
 /// Shows a run's events while it runs.
 pub(super) struct Progress {
@@ -19,9 +19,15 @@ pub(super) struct Progress {
     state: State,
 }
 
+/// A model by the name that the user wrote, such as `local/small`, where events have the wire format `openai-chat`.
+pub(super) struct NamedModel {
+    pub(super) reference: String,
+    pub(super) info: ModelInfo,
+}
+
 /// What the spinner's line tells.
-#[derive(Default)]
 struct State {
+    model: NamedModel,
     turn: u32,
     /// Names by the path of their step.
     running: BTreeMap<String, String>,
@@ -34,7 +40,7 @@ struct State {
 
 impl Progress {
     /// Shows nothing unless `shown`.
-    pub(super) fn new(shown: bool) -> Self {
+    pub(super) fn new(shown: bool, model: NamedModel) -> Self {
         let bar = (shown && io::stderr().is_terminal()).then(|| {
             let bar = ProgressBar::new_spinner();
             if let Ok(style) = ProgressStyle::with_template("{spinner} {wide_msg} {elapsed:.dim}") {
@@ -43,7 +49,7 @@ impl Progress {
             bar.enable_steady_tick(Duration::from_millis(100));
             bar
         });
-        Self { bar, shown, state: State::default() }
+        Self { bar, shown, state: State::new(model) }
     }
 
     /// Takes an event in.
@@ -73,6 +79,11 @@ impl Progress {
 }
 
 impl State {
+    fn new(model: NamedModel) -> Self {
+        let (running, said) = (BTreeMap::new(), BTreeMap::new());
+        Self { model, turn: 0, running, said, usage: Usage::default(), coming: 0 }
+    }
+
     /// The line to say about an event, if it deserves one.
     fn see(&mut self, event: &Event) -> Option<String> {
         let path = event.path.to_string();
@@ -80,7 +91,13 @@ impl State {
             EventKind::ModelStarted { provider, model } => {
                 self.turn += 1;
                 self.coming = 0;
-                return Some(format!("{DIM}step {}: {}/{}{DIM:#}", self.turn, short(provider), short(model)));
+                let NamedModel { reference, info } = &self.model;
+                let name = match (provider, model) == (&info.provider, &info.model) {
+                    true => short(reference),
+                    // Of an agent among the tools.
+                    false => format!("{}/{}", short(provider), short(model)),
+                };
+                return Some(format!("{DIM}step {}: {name}{DIM:#}", self.turn));
             }
             EventKind::ModelDelta(ModelDelta::Text(text) | ModelDelta::Reasoning(text)) => {
                 self.coming += text.chars().count();

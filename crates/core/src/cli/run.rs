@@ -8,7 +8,7 @@ use futures_util::StreamExt;
 
 use super::args::BeganArgs;
 use super::print::{Answer, DIM, Stop, counted, json_line, note, short};
-use super::progress::Progress;
+use super::progress::{NamedModel, Progress};
 use super::run_args::RunArgs;
 use super::runs::operator;
 use super::{ctrl_c, model, workflow_as_task};
@@ -28,7 +28,7 @@ pub(super) async fn run(host: &Runtime, args: RunArgs) -> Result<(), Stop> {
         return workflow_as_task::run(host, &workflow, args).await;
     }
     let (Some(reference), Some(task)) = (&args.reference, &args.task) else {
-        return Err(Stop::failed("usage", "an agent needs --model and --task"));
+        return Err(Stop::Usage("an agent needs --model and --task".to_owned()));
     };
     let mut tools: Vec<ToolRef> = Vec::new();
     for name in &args.tools {
@@ -37,7 +37,9 @@ pub(super) async fn run(host: &Runtime, args: RunArgs) -> Result<(), Stop> {
     let mut limits = Limits::default();
     limits.max_steps = args.max_steps.unwrap_or(limits.max_steps);
     let scopes = args.grant.iter().map(|scope| scope.trim());
-    let mut agent = Agent::new(model::open(host, reference, &args.model)?)
+    let model = model::open(host, reference, &args.model)?;
+    let named = NamedModel { reference: reference.trim().to_owned(), info: model.info().clone() };
+    let mut agent = Agent::new(model)
         .runtime(host)
         .tools(tools)
         .settings(AgentSettings::new().model(model::settings(&args.model)).limits(limits).grant(scopes));
@@ -51,7 +53,7 @@ pub(super) async fn run(host: &Runtime, args: RunArgs) -> Result<(), Stop> {
     let request = run_timeout.into_iter().fold(request, RunRequest::timeout);
     let request = max_llm_calls.into_iter().fold(request, RunRequest::max_llm_calls);
     let mut run = agent.stream(request)?;
-    let mut progress = Progress::new(!events);
+    let mut progress = Progress::new(!events, named);
     let mut done = Done::default();
     let watched = watch(&mut run, |event| {
         done.see(event);

@@ -49,11 +49,12 @@ pub(super) struct InPlaceOfAgent {
     /// The inputs of the workflow by their names, such as '{"n": 3}'
     #[arg(long, value_name = "JSON", requires = "which", conflicts_with = "task")]
     pub(super) input: Option<String>,
-    /// Keep the workflow's run in this file, so that it survives this process; it is made when there is none
+    /// Keep the workflow's run in this file, so that it survives this process; it is made if it does not exist [default: the
+    /// configured store]
     #[arg(long, value_name = "FILE", requires = "which")]
     pub(super) store: Option<PathBuf>,
-    /// The run's id, so that the same request is not started twice
-    #[arg(long, value_name = "ID", requires = "store")]
+    /// The run's id, so that the same request is not started twice; needs a store
+    #[arg(long, value_name = "ID", requires = "which")]
     pub(super) run_id: Option<String>,
     /// A document, or a folder of documents, whose workflows are known too; may be given several times
     #[arg(long = "document", value_name = "PATH", requires = "which")]

@@ -188,6 +188,11 @@ pub(super) async fn run(host: &Runtime, mut args: WorkflowRunArgs) -> Result<(),
         Some(file) => runs::with_store(&host, Some(file)).await?,
         None => host,
     };
+    if args.run_id.is_some() && runtime.store().is_none() {
+        let problem = "--run-id needs a store that keeps the run; name a file with --store, or in the field `store` of \
+                       the configuration";
+        return Err(Stop::Usage(problem.to_owned()));
+    }
     let ctrl_c = ctrl_c::watch();
     let mut start = runtime.start_named(&args.name, &input);
     if let Some(id) = args.run_id.as_deref() {
