@@ -400,7 +400,7 @@ async fn a_model_that_nobody_names_is_a_problem() {
     runtime.check(&named).await.unwrap_or_else(|error| panic!("{error}"));
     let unknown = read(&REVIEW.replace("server_id: notes", "server_id: note").replace("version: 2", "model: openai/x"));
     let error = runtime.check(&unknown).await.unwrap_err();
-    assert!(error.problems()[0].message.contains("`mcp.note`; did you mean `mcp.notes`?"), "{error}");
+    assert!(error.problems()[0].message.contains("no MCP server `note`; did you mean `notes`?"), "{error}");
 }
 
 #[tokio::test]

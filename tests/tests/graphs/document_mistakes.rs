@@ -231,7 +231,7 @@ async fn names_that_are_not_there_are_reported_beside_other_mistakes() {
         (
             "workflow_id: a\nsteps:\n  - {node_id: x, kind: mcp, capability: s, tool_name: t, kid: 1}\n",
             vec![
-                "3:55: the node `x`: this program knows no tool `mcp.s.t`, since it has no MCP server `s`; give its runtime an `McpClient` of this name, or its configuration an entry in `mcp_servers`",
+                "3:41: the node `x`: this program knows no tool `mcp.s.t`, since it has no MCP server `s`; give its runtime an `McpClient` of this name, or its configuration an entry in `mcp_servers`",
                 "3:58: a step has no `kid`; did you mean `kind`?",
             ],
         ),
@@ -336,7 +336,7 @@ const TOGETHER: &[(&str, &[&str])] = &[
         "workflow_id: a\nnodes:\n  - {node_id: x, kind: join, join_group: g}\n  - {node_id: y, kind: mcp, timeout: 5, dependencies: [{dependency_id: d, dependency_type: mcp_tool, fixed_ref: {server_id: s, tool_name: t}}]}\n  - {node_id: r, kind: router, condition_expr: 'x >'}\nedges:\n  - {from_node_id: x, to_node_id: y}\n  - {from_node_id: y, to_node_id: x, join_group: g}\n  - {from_node_id: y, to_node_id: 5}\n",
         &[
             "4:29: a node has no `timeout`; did you mean `timeout_ms`?",
-            "4:139: the node `y`: this program knows no tool `mcp.s.t`, since it has no MCP server `s`; give its runtime an `McpClient` of this name, or its configuration an entry in `mcp_servers`",
+            "4:125: the node `y`: this program knows no tool `mcp.s.t`, since it has no MCP server `s`; give its runtime an `McpClient` of this name, or its configuration an entry in `mcp_servers`",
             "5:48: `condition_expr`: the expression ends at byte 3, and a value should follow",
             "7:5: these nodes wait for each other: `x`, `y`; a workflow has no cycle",
             "9:35: `to_node_id` is a text, and this is the number 5; put it in quotes",
@@ -347,7 +347,7 @@ const TOGETHER: &[(&str, &[&str])] = &[
         &[
             "2:30: the `decider` `nobody`: this program knows no agent `nobody`; write an `#[agent]` function of this name, or give the runtime one with `Runtime::builder().agent(..)`",
             "4:41: `capability` is a text and not the name of a server; add `server_id`",
-            "5:55: the node `y`: this program knows no tool `mcp.s.t`, since it has no MCP server `s`; give its runtime an `McpClient` of this name, or its configuration an entry in `mcp_servers`",
+            "5:41: the node `y`: this program knows no tool `mcp.s.t`, since it has no MCP server `s`; give its runtime an `McpClient` of this name, or its configuration an entry in `mcp_servers`",
             "6:15: two steps are named `y`; rename one",
             "6:35: `task` is a text, and this is the number 5; put it in quotes",
         ],
@@ -454,7 +454,7 @@ async fn mistakes_of_the_plan_are_reported_beside_unknown_names() {
             "workflow_id: a\nnodes:\n  - {node_id: r, kind: router, condition_expr: 'true'}\n  - {node_id: x, kind: mcp, output_mapping: {k: output}, dependencies: [{dependency_id: d, dependency_type: mcp_tool, fixed_ref: {server_id: s, tool_name: t}}]}\n  - {node_id: y, kind: mcp, output_mapping: {k: output}, dependencies: [{dependency_id: d, dependency_type: mcp_tool, fixed_ref: {server_id: s, tool_name: t}}]}\nedges:\n  - {from_node_id: r, to_node_id: x}\n  - {from_node_id: r, to_node_id: y}\n",
             vec![
                 "4:46: `x` and `y` may run at the same time, and each of them saves `k` in the state; let an edge lead from the first to the second, or give one of them a key of its own".to_owned(),
-                "4:156: the node `x`: this program knows no tool `mcp.s.t`, since it has no MCP server `s`; give its runtime an `McpClient` of this name, or its configuration an entry in `mcp_servers`".to_owned(),
+                "4:142: the node `x`: this program knows no tool `mcp.s.t`, since it has no MCP server `s`; give its runtime an `McpClient` of this name, or its configuration an entry in `mcp_servers`".to_owned(),
                 "5:142: the node `y`: this program knows no tool `mcp.s.t`, since it has no MCP server `s`; give its runtime an `McpClient` of this name, or its configuration an entry in `mcp_servers`".to_owned(),
             ],
         ),

@@ -121,6 +121,70 @@ async fn they_are_fetched_before_a_run_begins() {
     }
 }
 
+/// Documents that name a server, each also with another mistake, which has the names checked by another pass.
+const NAMES_A_SERVER: &[(&str, &str)] = &[
+    ("id: w\nnodes: [{id: a, tool: mcp.flies.read}]\n", "retry_limit: x"),
+    ("name: w\ntopology: {sequence: [{tool: mcp.flies.read}]}\n", "descripton: x"),
+    ("name: w\ntopology: {sequence: [{tool: 'mcp.flies.get_weather'}]}\n", "descripton: x"),
+    (
+        "name: w\noutput: a\nnodes:\n  - {name: a, does: {call: {kind: tool, name: mcp.flies.read, with: {object: {}}}}}\n",
+        "descripton: x",
+    ),
+    (
+        "name: w\nagents: [{name: a, model: openai/x, instruction: Go., tools: [mcp.flies]}]\norchestration: {type: sequential, agents: [a]}\n",
+        "a2a: {skils: 1}",
+    ),
+    (
+        "name: w\nagents: [{name: a, model: openai/x, instruction: Go., tools: [mcp.flies.read]}]\norchestration: {type: sequential, agents: [a]}\n",
+        "a2a: {skils: 1}",
+    ),
+    ("workflow_id: w\nsteps: [{node_id: a, kind: mcp, capability: flies, tool_name: read}]\n", "modl: x"),
+    (
+        "workflow_id: w\nsteps: [{node_id: a, kind: mcp, capability: Read., server_id: flies, tool_name: read}]\n",
+        "modl: x",
+    ),
+    ("workflow_id: w\nmodel: openai/x\nsteps: [{node_id: a, kind: mcp, capability: flies}]\n", "modl: x"),
+    // A node with the name of its server.
+    ("workflow_id: w\nsteps: [{node_id: flies, kind: mcp, capability: flies, tool_name: read}]\n", "modl: x"),
+    (
+        "workflow_id: w\nnodes: [{node_id: a, kind: mcp, dependencies: [{dependency_id: d, dependency_type: mcp_tool, fixed_ref: {tool_name: read, server_id: flies}}]}]\nedges: []\n",
+        "modl: x",
+    ),
+    (
+        "workflow_id: w\nnodes: [{node_id: a, kind: mcp, dependencies: [{dependency_id: d, dependency_type: mcp_resource, fixed_ref: {server_id: flies, resource_uri: 'a://b'}}]}]\nedges: []\n",
+        "modl: x",
+    ),
+    (
+        "workflow_id: w\nmodel: openai/x\nnodes: [{node_id: a, kind: mcp, capability: Read., dependencies: [{dependency_id: d, dependency_type: mcp_tool, fixed_ref: {server_id: flies}}]}]\nedges: []\n",
+        "modl: x",
+    ),
+    (
+        "workflow_id: w\nmodel: openai/x\nnodes: [{node_id: a, kind: mcp, capability: Read., dependencies: [{dependency_id: d, dependency_type: mcp_tool, resolution_mode: pool, pool_refs: [{server_id: files, tool_name: read}, {server_id: flies, tool_name: read}]}]}]\nedges: []\n",
+        "modl: x",
+    ),
+];
+
+#[tokio::test]
+async fn an_unknown_server_is_shown_where_it_is_named() {
+    let runtime = test_runtime().toolset(Files::default()).build();
+    let mut wrong = Vec::new();
+    for (text, mistake) in NAMES_A_SERVER {
+        for text in [(*text).to_owned(), format!("{text}{mistake}\n")] {
+            let error = runtime.read_document("w.yaml", text.as_str()).await.unwrap_err();
+            let of_server: Vec<_> = error.problems().iter().filter(|of| of.message.contains("flies")).collect();
+            let says = "no MCP server `flies`; did you mean `files`?";
+            match of_server.as_slice() {
+                [one]
+                    if text.get(one.span.clone()) == Some("flies")
+                        && !text[..one.span.start].ends_with("node_id: ")
+                        && one.message.contains(says) => {}
+                _ => wrong.push(error.to_string()),
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
 #[tokio::test]
 async fn a_toolset_that_cannot_be_fetched_is_named() {
     let files = Files::default();

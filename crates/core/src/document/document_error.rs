@@ -5,7 +5,7 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
-use agentflow_schema::text::OneLine;
+use agentflow_schema::text::{OneLine, word_in};
 use agentflow_schema::text_tree::{Misread, Tree};
 use annotate_snippets::{AnnotationKind, Level, Origin, Renderer, Snippet};
 
@@ -100,6 +100,12 @@ impl DocumentError {
         let more = draft.problems.iter().filter(|of| !part_at(&of.span).is_some_and(has_mistake));
         let more: Vec<Problem> = more.cloned().collect();
         self.with_problems(more)
+    }
+
+    /// Returns the place of a word in a value, or of the whole value.
+    pub(crate) fn word_at(&self, value: &Range<usize>, word: &str) -> Range<usize> {
+        let found = self.text.get(value.clone()).and_then(|text| word_in(text, word));
+        found.map_or_else(|| value.clone(), |at| value.start + at..value.start + at + word.len())
     }
 
     /// The name that the document was read under, such as a file's.

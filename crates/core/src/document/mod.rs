@@ -388,6 +388,7 @@ impl Source {
     fn placed(&self, sentence: &str, inner: Option<&Parts>, by_place: &HashMap<Range<usize>, &Tree>) -> Misread {
         // What is offered in the place of a word is not what is wrong.
         let said = sentence.split("; did you mean ").next().unwrap_or_default();
+        let said = said.split("; give its runtime ").next().unwrap_or_default();
         // A missing argument is not in the document.
         let said = if said.ends_with(", which is not given") {
             said.rsplit_once(" needs `").map_or(said, |(said, _)| said)
@@ -408,7 +409,10 @@ impl Source {
                 let at = |word: &&str| self.word(part, word).or_else(|| of_server(word));
                 // A quoted expression or placeholder is unambiguous.
                 let quoted = words.iter().filter(|word| word.contains(SIGNS)).find_map(|word| self.word(part, word));
-                let at = quoted.or_else(|| others.chain(words.get(own)).find_map(at));
+                // A node may have the name of its server.
+                let server = said.rsplit_once("no MCP server `").and_then(|(_, name)| name.strip_suffix('`'));
+                let server = server.and_then(|name| self.word_at(written_names::place_of_server(part, name)?, name));
+                let at = server.or(quoted).or_else(|| others.chain(words.get(own)).find_map(at));
                 at.unwrap_or_else(|| part.at.clone())
             }
             None => {
@@ -424,7 +428,10 @@ impl Source {
 
     /// Where a word stands in a part, in a longer text too.
     fn word(&self, part: &Tree, word: &str) -> Option<Range<usize>> {
-        let place = part.place_of(word)?;
+        self.word_at(part.place_of(word)?, word)
+    }
+
+    fn word_at(&self, place: Range<usize>, word: &str) -> Option<Range<usize>> {
         let found = self.text.get(place.clone()).and_then(|text| word_in(text, word));
         Some(found.map_or(place.clone(), |at| place.start + at..place.start + at + word.len()))
     }

@@ -18,12 +18,14 @@ pub(crate) struct WrittenName {
     /// What names it, such as ``the node `found` ``; empty where that has no name.
     pub(crate) by: String,
     pub(crate) at: Range<usize>,
+    /// The place of the field `server_id` or `capability`, if the name is made of two fields.
+    pub(crate) server_at: Option<Range<usize>>,
 }
 
 impl WrittenName {
     fn of(kind: Option<ReferenceKind>, value: &Tree, by: impl Into<String>) -> Option<Self> {
         let name = value.text().filter(|name| !name.trim().is_empty())?;
-        Some(Self { kind, name: name.to_owned(), by: by.into(), at: value.at.clone() })
+        Some(Self { kind, name: name.to_owned(), by: by.into(), at: value.at.clone(), server_at: None })
     }
 
     /// What is said of it: what names it, and the problem.
@@ -63,13 +65,16 @@ pub(super) fn of(form: DocumentForm, tree: &Tree) -> Vec<WrittenName> {
         }
         DocumentForm::Edges => {
             for node in items(tree, "nodes") {
-                let references = items(node, "dependencies").iter();
-                let references = references.filter_map(|of| value(of, &["fixed_ref", "fixedRef"]));
-                names.extend(references.filter_map(|reference| of_server(reference, by(node, &NODE_ID))));
+                for dependency in items(node, "dependencies") {
+                    let pool = ["pool_refs", "poolRefs"].into_iter().flat_map(|list| items(dependency, list));
+                    let references = value(dependency, &["fixed_ref", "fixedRef"]).into_iter().chain(pool);
+                    names.extend(references.filter_map(|reference| of_server(reference, by(node, &NODE_ID))));
+                }
             }
         }
         DocumentForm::Steps => {
-            names.extend(items(tree, "steps").iter().filter_map(|step| of_server(step, by(step, &NODE_ID))));
+            let calls = items(tree, "steps").iter().filter(|step| text(step, &["kind"]) == Some("mcp"));
+            names.extend(calls.filter_map(|step| of_server(step, by(step, &NODE_ID))));
         }
         DocumentForm::Tree => value(tree, &TOPOLOGY).into_iter().for_each(|root| of_part(root, &mut names)),
         DocumentForm::Graph => {
@@ -118,11 +123,33 @@ fn decider(tree: &Tree) -> Option<WrittenName> {
     WrittenName::of(Some(kind), name, format!("the `decider` `{}`", name.text()?))
 }
 
-/// The tool of a server that has both names.
+/// Names of the field that has the name of a server.
+const SERVER: [&str; 3] = ["server_id", "serverId", "capability"];
+
+/// Returns the place of the field that names a server.
+pub(super) fn place_of_server(tree: &Tree, server: &str) -> Option<Range<usize>> {
+    match &tree.datum {
+        Datum::List(items) => items.iter().find_map(|item| place_of_server(item, server)),
+        Datum::Object(fields) => {
+            let own = value(tree, &SERVER).filter(|value| value.text() == Some(server));
+            own.map(|value| value.at.clone())
+                .or_else(|| fields.iter().find_map(|field| place_of_server(&field.value, server)))
+        }
+        _ => None,
+    }
+}
+
+/// The tool of a server, or the whole server if no tool is named.
 fn of_server(tree: &Tree, by: String) -> Option<WrittenName> {
-    let server = text(tree, &["server_id", "serverId", "capability"]).filter(|server| is_name(server))?;
-    let tool = WrittenName::of(Some(ReferenceKind::Tool), value(tree, &["tool_name", "toolName"])?, by)?;
-    Some(WrittenName { name: format!("mcp.{server}.{}", tool.name), ..tool })
+    let server_field = value(tree, &SERVER)?;
+    let server = server_field.text().filter(|server| is_name(server))?;
+    let server_at = Some(server_field.at.clone());
+    let Some(tool) = value(tree, &["tool_name", "toolName"]) else {
+        let whole = WrittenName::of(None, server_field, by)?;
+        return Some(WrittenName { name: format!("mcp.{server}"), server_at, ..whole });
+    };
+    let tool = WrittenName::of(Some(ReferenceKind::Tool), tool, by)?;
+    Some(WrittenName { name: format!("mcp.{server}.{}", tool.name), server_at, ..tool })
 }
 
 /// The calls in a part of a tree.

@@ -13,7 +13,7 @@ use super::Runtime;
 use super::catalogue::{Given, given, linked_tools_of, of_server};
 use super::catalogue_entry::Origin;
 use super::given_now::given_now;
-use super::graphs::{GivenGraph, calls_itself, could_have, found, unknown_tool};
+use super::graphs::{GivenGraph, calls_itself, could_have, found, unknown_server, unknown_tool};
 use crate::agent::{AgentModels, ErasedAgent, linked_agents};
 use crate::document::{Described, Document, DocumentError, DocumentTypes, OfGraph, Problem, Source, included};
 use crate::model::{ModelRef, problem_of_provider};
@@ -323,13 +323,18 @@ impl Runtime {
                 Some(kind) => found(self.host(), kind, &of.name, &[]).err(),
                 None => tools_of(&given, &of.name).err(),
             };
-            let overlaps = |at: &Range<usize>| at.start < of.at.end && of.at.start < at.end;
+            let at = match unknown_server(&given, &of.name) {
+                // The word that is wrong, as in the report of a document without mistakes.
+                Some((server, _)) => error.word_at(of.server_at.as_ref().unwrap_or(&of.at), server),
+                None => of.at.clone(),
+            };
+            let overlaps = |known: &Range<usize>| known.start < at.end && at.start < known.end;
             let is_known = |said: &str| {
                 let is_it = |known: &Problem| overlaps(&known.span) && known.message.ends_with(said);
                 error.problems().iter().any(|known| is_it(known) || known.message == of.sentence(said))
             };
             let unknown = unknown.filter(|said| !is_known(said));
-            more.extend(unknown.map(|said| Misread::new(of.at.clone(), of.sentence(&said))));
+            more.extend(unknown.map(|said| Misread::new(at.clone(), of.sentence(&said))));
         }
         error.with(more)
     }

@@ -340,7 +340,7 @@ fn tool(host: &Host, name: &str) -> Result<Callee, String> {
 }
 
 /// Returns the server in the name of a tool if the runtime has none of this name, with a hint to the nearest one.
-fn unknown_server<'n>(given: &Given, name: &'n str) -> Option<(&'n str, String)> {
+pub(super) fn unknown_server<'n>(given: &Given, name: &'n str) -> Option<(&'n str, String)> {
     let tool = name.strip_prefix("mcp.")?;
     let server = tool.split_once('.').map_or(tool, |(server, _)| server);
     let servers = || given.toolsets.iter().filter_map(|(toolset, _)| toolset.name().strip_prefix("mcp."));
@@ -348,15 +348,18 @@ fn unknown_server<'n>(given: &Given, name: &'n str) -> Option<(&'n str, String)>
     is_unknown.then(|| (server, did_you_mean(nearest(server, servers()))))
 }
 
+/// The remedy for an unknown server, at the end of the sentence.
+const NO_SERVER_REMEDY: &str = "; give its runtime an `McpClient` of this name, or its configuration an entry in \
+                                `mcp_servers`";
+
 /// Returns the error about an unknown tool, with the nearest name. The prefix `a2a.` makes it an agent.
 pub(super) fn unknown_tool(given: &Given, name: &str, near: Option<&str>) -> String {
-    let near = did_you_mean(near);
-    if let Some((server, hint)) = unknown_server(given, name).filter(|_| near.is_empty()) {
+    if let Some((server, hint)) = unknown_server(given, name) {
         return format!(
-            "this program knows no tool `{name}`, since it has no MCP server `{server}`{hint}; give its runtime an \
-             `McpClient` of this name, or its configuration an entry in `mcp_servers`"
+            "this program knows no tool `{name}`, since it has no MCP server `{server}`{hint}{NO_SERVER_REMEDY}"
         );
     }
+    let near = did_you_mean(near);
     match name.strip_prefix("a2a.") {
         // With the feature it is found.
         Some(endpoint) if endpoint.contains("://") => {
