@@ -20,10 +20,10 @@ async fn conditions_hold_or_do_not() {
     assert_eq!(of("n > 3").await, (ToolStatus::Success, "false".to_owned()));
     for (expression, says) in [
         ("n >", "the expression ends at byte 3, and a value should follow"),
-        ("m > 1", "there is no `m`, which stands at byte 0; did you mean `n`?"),
+        ("m > 1", "unknown name `m` at byte 0; did you mean `n`?"),
         ("n", "the value of `n` is `3`, neither `true` nor `false`; compare it"),
-        ("n > 'a'", "`>` compares two numbers or two texts"),
-        ("__import__('os')", "there is no function `__import__`"),
+        ("n > 'a'", "`>` cannot compare a number with a text at byte 2"),
+        ("__import__('os')", "unknown function `__import__` at byte 0"),
     ] {
         let (status, text) = of(expression).await;
         assert!(status == ToolStatus::Error && text.contains(says), "{expression}: {text}");

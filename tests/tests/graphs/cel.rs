@@ -104,19 +104,23 @@ fn mistakes_are_named_with_their_place() {
         (
             "arm",
             "page.titel == 'x'",
-            "`page.titel == 'x'`, at byte 0: the output of `page` has nothing at `titel`: it has no `titel`; did you mean `title`?",
+            "`page.titel == 'x'`: the output of `page` has nothing at `titel`: it has no `titel`; did you mean `title`?",
         ),
         (
             "arm",
             "true && page.words > 'x'",
-            "at byte 19: `>` compares two numbers or two texts, and here are a number and a text",
+            "`>` cannot be applied to a number and a text at byte 19; it takes two numbers or two texts",
         ),
-        ("arm", "page.title", "at byte 5: a condition is `true` or `false`, and this is a text; compare it"),
+        (
+            "arm",
+            "page.title",
+            "`page.title`: expected `true` or `false`, found a text at byte 5; compare it with a value",
+        ),
         ("arm", "pag.title == 'x'", "reads or follows `pag`, and there is no such node; did you mean `page`?"),
         ("edge", "nodes.pag == 'x'", "reads or follows `pag`, and there is no such node; did you mean `page`?"),
-        ("edge", "nodes.page.title > 3", "here are a text and a number"),
+        ("edge", "nodes.page.title > 3", "`>` cannot be applied to a text and a number"),
         ("edge", "state['temp:x'] == 1", "`temp:x` is gone after a crash"),
-        ("arm", "state['user:x'] == 1", "`user:x` is read from the store"),
+        ("arm", "state['user:x'] == 1", "`user:x` cannot be read here, since it is in the store"),
         ("arm", "item == 1", "`item` is the last output of a repetition, in its `until` alone; name a node"),
         ("edge", "item == 1", "`item` is the last output of a repetition, in its `until` alone; name a node"),
         ("until", "nodes.item == 1", "`until` of the node `out` reads `item`, and it sees the last output alone"),
@@ -147,12 +151,22 @@ async fn a_condition_without_a_value_fails_its_node_with_the_reason() {
     assert_eq!(run(&graph, json!({"n": {"a": 2}})).await.unwrap(), json!({"arm": "x"}));
     let error = run(&graph, json!({"n": {"b": 2}})).await.unwrap_err().to_string();
     assert!(
-        error.contains("whether the arm `x` is taken cannot be said: `n.a > 1` has no value: there is no field `a`"),
+        error.contains("`out` failed: the condition of the arm `x` failed: `n.a > 1` cannot be evaluated: no field `a` at byte 2; did you mean `b`?"),
         "{error}"
     );
+    let error = run(&graph, json!({"n": {"other": 2}})).await.unwrap_err().to_string();
+    let says =
+        "`n.a > 1` cannot be evaluated: no field `a` at byte 2; where it may be absent, test it with `has(..)` first";
+    assert!(error.contains(says), "{error}");
+    let error = run(&graph, json!({"n": {"a": "2"}})).await.unwrap_err().to_string();
+    let says = "`n.a > 1` cannot be evaluated: `>` cannot compare a text with a number at byte 4; it takes two numbers or two texts";
+    assert!(error.contains(says), "{error}");
     let long: Vec<u32> = (0..100_000).collect();
     let error = run(&graph, json!({"n": {"a": long}})).await.unwrap_err().to_string();
-    assert!(error.contains("takes more than 100000 steps") || error.contains("compares two numbers"), "{error}");
+    assert!(
+        error.contains("takes more than 100000 steps") || error.contains("`>` cannot compare a list with a number"),
+        "{error}"
+    );
 }
 
 #[test]
@@ -166,7 +180,7 @@ fn in_a_document_they_are_named_with_their_line() {
     };
     for (when, says) in [
         ("{cel: 'n > '}", ["`n > `: the expression ends at byte 4, and a value should follow", "g.yaml:10:34"]),
-        ("{all: [{cel: 'hass(n.a)'}]}", ["there is no function `hass`", "g.yaml:10:41"]),
+        ("{all: [{cel: 'hass(n.a)'}]}", ["unknown function `hass` at byte 0; did you mean `has`?", "g.yaml:10:41"]),
         ("n > 3", ["a line of CEL is written as `{\"cel\": \"order.total > 100\"}`", "g.yaml:10:28"]),
     ] {
         let error = with(when);

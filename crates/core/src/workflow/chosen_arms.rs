@@ -20,10 +20,7 @@ pub(super) fn pick(conditions: Vec<(Arc<str>, Option<BoundCondition>)>, all: boo
             let takes = match condition {
                 None => taken.is_empty(),
                 Some(condition) => condition.holds(outputs).map_err(|problem| {
-                    StepError::new(
-                        FailureKind::Value,
-                        format!("whether the arm `{arm}` is taken cannot be said: {problem}"),
-                    )
+                    StepError::new(FailureKind::Value, format!("the condition of the arm `{arm}` failed: {problem}"))
                 })?,
             };
             if takes {

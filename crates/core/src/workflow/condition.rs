@@ -93,14 +93,15 @@ impl Condition {
         match self {
             Self::Cel(expression) => match expression.value(&CelNames(scope)) {
                 Ok(Value::Bool(holds)) => Ok(holds),
-                Ok(other) => {
-                    Err(format!("a condition is `true` or `false`, and `{}` is `{other}`", expression.shown()))
-                }
-                Err(error) => Err(format!("`{}` has no value: {error}", expression.shown())),
+                Ok(other) => Err(format!(
+                    "`{}` is `{other}`, and not `true` or `false`; compare it with a value",
+                    expression.shown()
+                )),
+                Err(error) => Err(format!("`{}` cannot be evaluated: {error}", expression.shown())),
             },
             Self::Is(value) => match value.value(scope)? {
                 Value::Bool(holds) => Ok(holds),
-                other => Err(format!("a condition is `true` or `false`, and this one is `{other}`")),
+                other => Err(format!("the value is `{other}`, and not `true` or `false`; compare it with `equals`")),
             },
             Self::Equals(one, other) => Ok(one.value(scope)? == other.value(scope)?),
             Self::Exists(value) => Ok(value.value(scope).is_ok_and(|value| !value.is_null())),

@@ -81,7 +81,7 @@ impl Reading<'_> {
             Condition::Cel(expression) => {
                 let found = expression.problems_of_condition(self);
                 problems
-                    .extend(found.iter().map(|problem| format!("{}: `{}`, {problem}", self.place, expression.shown())));
+                    .extend(found.iter().map(|problem| format!("{}: `{}`: {problem}", self.place, expression.shown())));
             }
             Condition::Is(value) => {
                 let before = problems.len();
@@ -160,7 +160,7 @@ impl Reading<'_> {
             Mapping::Cel(expression) => {
                 let found = expression.problems_of_value(self);
                 problems
-                    .extend(found.iter().map(|problem| format!("{}: `{}`, {problem}", self.place, expression.shown())));
+                    .extend(found.iter().map(|problem| format!("{}: `{}`: {problem}", self.place, expression.shown())));
                 return;
             }
             Mapping::ErrorOf(_) | Mapping::Value(_) | Mapping::State { .. } => return,

@@ -258,7 +258,7 @@ impl Mapping {
             Self::Value(value) => Ok(value.clone()),
             Self::Cel(expression) => {
                 let value = expression.value(&CelNames(scope));
-                value.map_err(|error| format!("`{}` has no value: {error}", expression.shown()))
+                value.map_err(|error| format!("`{}` cannot be evaluated: {error}", expression.shown()))
             }
             Self::First(all) => Self::first_of(all, scope)?.value(scope),
             Self::Object(fields) => {

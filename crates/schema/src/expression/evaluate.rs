@@ -211,7 +211,11 @@ impl<'e> Evaluation<'e> {
                         self.hints -= 1;
                         nearest(&step.name, fields.keys().map(String::as_str))
                     });
-                    return Err(ExpressionError::new(step.at, format!("{problem}{}", did_you_mean(near))));
+                    let remedy = match near {
+                        None if fields.is_some() => "; where it may be absent, test it with `has(..)` first".to_owned(),
+                        near => did_you_mean(near),
+                    };
+                    return Err(ExpressionError::new(step.at, format!("{problem}{remedy}")));
                 }
             }
         }
@@ -249,7 +253,7 @@ impl<'e> Evaluation<'e> {
     fn unknown(&mut self, root: &Node, name: &str) -> ExpressionError {
         let all = if self.takes_hint() { self.names.all() } else { Vec::new() };
         let near = did_you_mean(nearest(name, all.iter().map(String::as_str)));
-        ExpressionError::new(root.at, format!("there is no `{name}`, which stands at byte {}{near}", root.at))
+        ExpressionError::new(root.at, format!("unknown name `{name}` at byte {}{near}", root.at))
     }
 
     /// Whether a field is there. Of what is not there itself, nothing is.
@@ -264,7 +268,7 @@ impl<'e> Evaluation<'e> {
     fn bool(&mut self, of: &'e Node) -> Result<bool, ExpressionError> {
         match self.value(of)?.as_ref() {
             Value::Bool(holds) => Ok(*holds),
-            other => Err(wrong(of, &format!("a condition is `true` or `false`, and this is {}", kind_of(other)))),
+            other => Err(wrong(of, &no_condition(kind_of(other)))),
         }
     }
 
@@ -293,7 +297,7 @@ impl<'e> Evaluation<'e> {
         let items = match self.value(list)?.into_owned() {
             Value::Array(items) => items,
             Value::Object(fields) => fields.into_iter().map(|(name, _)| Value::String(name)).collect(),
-            other => return Err(wrong(node, &format!("{} has no items", kind_of(&other)))),
+            other => return Err(wrong(node, &format!("{} has no items; name a list or an object", kind_of(&other)))),
         };
         let (mut kept, mut count, mut failed) = (Vec::new(), 0_usize, None);
         for value in items {
@@ -335,21 +339,31 @@ impl Step<'_> {
     fn of<'v>(&self, value: &'v Value) -> Result<&'v Value, String> {
         let (name, at) = (&*self.name, self.at);
         match (value, self.number) {
-            (Value::Object(fields), None) => {
-                fields.get(name).ok_or_else(|| format!("there is no field `{name}`, which is read at byte {at}"))
-            }
+            (Value::Object(fields), None) => fields.get(name).ok_or_else(|| format!("no field `{name}` at byte {at}")),
             (Value::Array(items), Some(number)) => usize::try_from(number)
                 .ok()
                 .and_then(|number| items.get(number))
-                .ok_or_else(|| format!("there is no item {number} among {}, which is read at byte {at}", items.len())),
-            (other, _) => Err(format!("{} has no `{name}`, which is read at byte {at}", kind_of(other))),
+                .ok_or_else(|| format!("no item {number} at byte {at}, the list has {}", items.len())),
+            (other, _) => Err(format!("{} has no field `{name}`, which is read at byte {at}", kind_of(other))),
         }
     }
 }
 
 fn wrong(node: &Node, problem: &str) -> ExpressionError {
-    let at = node.at;
-    ExpressionError::new(at, format!("at byte {at}: {problem}"))
+    ExpressionError::new(node.at, placed(problem, node.at))
+}
+
+/// Adds the place to a problem, before its remedy.
+pub(super) fn placed(problem: &str, at: usize) -> String {
+    match problem.split_once("; ") {
+        Some((problem, remedy)) => format!("{problem} at byte {at}; {remedy}"),
+        None => format!("{problem} at byte {at}"),
+    }
+}
+
+/// The problem of a value of another kind where a condition is expected.
+pub(super) fn no_condition(kind: &str) -> String {
+    format!("expected `true` or `false`, found {kind}; compare it with a value")
 }
 
 /// What a value is, in words.
@@ -399,7 +413,7 @@ fn negative(value: &Value) -> Result<Value, String> {
             Some(whole) => whole.checked_neg().map(Value::from).ok_or_else(|| "the number is too large".to_owned()),
             None => check_range(number).map(|()| (-double(number)).into()),
         },
-        other => Err(format!("`-` stands before a number, and this is {}", kind_of(other))),
+        other => Err(format!("`-` cannot be applied to {}; it takes a number", kind_of(other))),
     }
 }
 
@@ -410,7 +424,7 @@ fn binary(operator: Operator, one: &Value, other: &Value) -> Result<Value, Strin
         Operator::In => match other {
             Value::Array(items) => Ok(items.iter().any(|item| is_equal(item, one)).into()),
             Value::Object(fields) => Ok(one.as_str().is_some_and(|name| fields.contains_key(name)).into()),
-            other => Err(format!("`in` stands before a list or an object, and this is {}", kind_of(other))),
+            other => Err(format!("`in` cannot search {}; it takes a list or an object", kind_of(other))),
         },
         Operator::Less | Operator::LessOrEqual | Operator::Greater | Operator::GreaterOrEqual => {
             let order = match (one, other) {
@@ -418,7 +432,9 @@ fn binary(operator: Operator, one: &Value, other: &Value) -> Result<Value, Strin
                 (Value::String(one), Value::String(other)) => Some(one.cmp(other)),
                 _ => {
                     let (one, other, sign) = (kind_of(one), kind_of(other), operator.sign());
-                    return Err(format!("`{sign}` compares two numbers or two texts, and here are {one} and {other}"));
+                    return Err(format!(
+                        "`{sign}` cannot compare {one} with {other}; it takes two numbers or two texts"
+                    ));
                 }
             };
             let holds = order.is_some_and(|order| match operator {
@@ -465,14 +481,14 @@ fn computed(operator: Operator, one: &Value, other: &Value) -> Result<Value, Str
     let sign = operator.sign();
     let (Value::Number(one), Value::Number(other)) = (one, other) else {
         let what = if operator == Operator::Plus { "two numbers, two texts or two lists" } else { "two numbers" };
-        return Err(format!("`{sign}` takes {what}, and here are {} and {}", kind_of(one), kind_of(other)));
+        return Err(format!("`{sign}` cannot be applied to {} and {}; it takes {what}", kind_of(one), kind_of(other)));
     };
     if let (Some(one), Some(other)) = (whole(one), whole(other)) {
         let result = match operator {
             Operator::Plus => one.checked_add(other),
             Operator::Minus => one.checked_sub(other),
             Operator::Times => one.checked_mul(other),
-            _ if other == 0 => return Err(format!("`{sign}` by zero")),
+            _ if other == 0 => return Err(format!("division by zero in `{sign}`")),
             Operator::Divided => one.checked_div(other),
             _ => one.checked_rem(other),
         };

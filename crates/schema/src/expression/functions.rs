@@ -56,10 +56,7 @@ fn counted(name: &str, count: usize, at: usize, found: (Function, usize)) -> Res
         return Ok(function);
     }
     let values = if takes == 1 { "one value" } else { "no value" };
-    Err(ExpressionError::new(
-        at,
-        format!("`{name}` at byte {at} takes {values} in its brackets, and {count} are given"),
-    ))
+    Err(ExpressionError::new(at, format!("`{name}` at byte {at} has {count} arguments, and takes {values}")))
 }
 
 fn unknown<'n>(name: &str, at: usize, names: impl Iterator<Item = &'n str> + Clone) -> ExpressionError {
@@ -67,7 +64,7 @@ fn unknown<'n>(name: &str, at: usize, names: impl Iterator<Item = &'n str> + Clo
         near @ Some(_) => did_you_mean(near),
         None => format!("; there are `{}`", names.collect::<Vec<_>>().join("`, `")),
     };
-    ExpressionError::new(at, format!("there is no function `{name}`, which stands at byte {at}{hint}"))
+    ExpressionError::new(at, format!("unknown function `{name}` at byte {at}{hint}"))
 }
 
 impl Function {

@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use super::ExpressionError;
+use super::evaluate::{no_condition, placed};
 use super::functions::Function;
 use super::parse::{Kind, Macro, Node, Operator, Path};
 
@@ -81,7 +82,7 @@ pub(super) fn problems_of_condition(root: &Node, known: &dyn KnownKinds) -> Vec<
     let mut check = Check { known, items: Vec::new(), problems: Vec::new() };
     let kind = check.kind(root);
     if check.problems.is_empty() && !kind.may_be(&[KnownKind::Bool]) {
-        check.wrong(root, &format!("a condition is `true` or `false`, and this is {}; compare it", kind.words()));
+        check.wrong(root, &no_condition(kind.words()));
     }
     check.problems
 }
@@ -101,7 +102,7 @@ struct Check<'c> {
 impl<'c> Check<'c> {
     fn wrong(&mut self, node: &Node, problem: &str) {
         let at = node.at;
-        self.problems.push(ExpressionError::new(at, format!("at byte {at}: {problem}")));
+        self.problems.push(ExpressionError::new(at, placed(problem, at)));
     }
 
     fn kind(&mut self, node: &'c Node) -> KnownKind {
@@ -117,10 +118,15 @@ impl<'c> Check<'c> {
                 }
                 KnownKind::List
             }
-            Kind::Field(of, _) => self.expect(of, "a field is one of", &[KnownKind::Object], KnownKind::Any),
+            Kind::Field(of, _) => self.expect(of, "only an object has fields", &[KnownKind::Object], KnownKind::Any),
             Kind::Index(of, index) => {
                 self.kind(index);
-                self.expect(of, "`[..]` reads a part of", &[KnownKind::List, KnownKind::Object], KnownKind::Any)
+                self.expect(
+                    of,
+                    "`[..]` reads a part of a list or an object",
+                    &[KnownKind::List, KnownKind::Object],
+                    KnownKind::Any,
+                )
             }
             Kind::Has(of) => {
                 if let Some((at, parts)) = of.path() {
@@ -128,24 +134,29 @@ impl<'c> Check<'c> {
                 }
                 KnownKind::Bool
             }
-            Kind::Not(of) => self.expect(of, "`!` takes", &[KnownKind::Bool], KnownKind::Bool),
-            Kind::Minus(of) => self.expect(of, "`-` takes", &[KnownKind::Number], KnownKind::Number),
-            Kind::And(one, other) => self.both(one, other, "`&&` takes"),
-            Kind::Or(one, other) => self.both(one, other, "`||` takes"),
+            Kind::Not(of) => self.expect(of, "`!` takes a condition", &[KnownKind::Bool], KnownKind::Bool),
+            Kind::Minus(of) => self.expect(of, "`-` takes a number", &[KnownKind::Number], KnownKind::Number),
+            Kind::And(one, other) => self.both(one, other, "`&&` takes two conditions"),
+            Kind::Or(one, other) => self.both(one, other, "`||` takes two conditions"),
             Kind::Binary(operator, one, other) => self.binary(node, *operator, one, other),
             Kind::Choice(condition, yes, no) => {
-                self.expect(condition, "before `?` stands", &[KnownKind::Bool], KnownKind::Any);
+                self.expect(condition, "`?` follows a condition", &[KnownKind::Bool], KnownKind::Any);
                 let (yes, no) = (self.kind(yes), self.kind(no));
                 if yes == no { yes } else { KnownKind::Any }
             }
             Kind::Call(function, arguments) => self.call(*function, arguments),
             Kind::Each(each, list, item, body) => {
-                self.expect(list, "items are those of", &[KnownKind::List, KnownKind::Object], KnownKind::Any);
+                self.expect(
+                    list,
+                    "only a list or an object has items",
+                    &[KnownKind::List, KnownKind::Object],
+                    KnownKind::Any,
+                );
                 self.items.push(item);
                 if *each == Macro::Map {
                     self.kind(body);
                 } else {
-                    self.expect(body, "what is asked of each item is", &[KnownKind::Bool], KnownKind::Any);
+                    self.expect(body, "the test of an item is a condition", &[KnownKind::Bool], KnownKind::Any);
                 }
                 self.items.pop();
                 match each {
@@ -162,7 +173,8 @@ impl<'c> Check<'c> {
         }
         let at = path.at;
         self.known.kind(&path).unwrap_or_else(|problem| {
-            self.problems.push(ExpressionError::new(at, format!("at byte {at}: {problem}")));
+            // The sentence names the path.
+            self.problems.push(ExpressionError::new(at, problem));
             KnownKind::Any
         })
     }
@@ -172,7 +184,7 @@ impl<'c> Check<'c> {
         let kind = self.kind(of);
         if !kind.may_be(kinds) {
             let kinds: Vec<&str> = kinds.iter().map(|kind| kind.words()).collect();
-            self.wrong(of, &format!("{what} {}, and this is {}", kinds.join(" or "), kind.words()));
+            self.wrong(of, &format!("expected {}, found {}; {what}", kinds.join(" or "), kind.words()));
         }
         then
     }
@@ -188,7 +200,7 @@ impl<'c> Check<'c> {
         match operator {
             Operator::In => {
                 self.kind(one);
-                self.expect(other, "`in` stands before", &[List, Object], Bool)
+                self.expect(other, "`in` searches a list or an object", &[List, Object], Bool)
             }
             Operator::Equal | Operator::Unequal => {
                 let (one, other) = (self.kind(one), self.kind(other));
@@ -199,14 +211,14 @@ impl<'c> Check<'c> {
                 Bool
             }
             Operator::Less | Operator::LessOrEqual | Operator::Greater | Operator::GreaterOrEqual => {
-                self.same(node, "compares two numbers or two texts", &[Number, Text], (sign, one, other));
+                self.same(node, "two numbers or two texts", &[Number, Text], (sign, one, other));
                 Bool
             }
             Operator::Plus => {
-                self.same(node, "takes two numbers, two texts or two lists", &[Number, Text, List], (sign, one, other))
+                self.same(node, "two numbers, two texts or two lists", &[Number, Text, List], (sign, one, other))
             }
             Operator::Minus | Operator::Times | Operator::Divided | Operator::Rest => {
-                self.same(node, "takes two numbers", &[Number], (sign, one, other));
+                self.same(node, "two numbers", &[Number], (sign, one, other));
                 Number
             }
         }
@@ -223,7 +235,8 @@ impl<'c> Check<'c> {
         let (one, other) = (self.kind(one), self.kind(other));
         let differ = one != other && one != KnownKind::Any && other != KnownKind::Any;
         if differ || !one.may_be(kinds) || !other.may_be(kinds) {
-            self.wrong(node, &format!("`{sign}` {what}, and here are {} and {}", one.words(), other.words()));
+            let (one, other) = (one.words(), other.words());
+            self.wrong(node, &format!("`{sign}` cannot be applied to {one} and {other}; it takes {what}"));
         }
         if one == KnownKind::Any { other } else { one }
     }
@@ -236,7 +249,7 @@ impl<'c> Check<'c> {
             Function::Int | Function::Double => (&[Number, Text], Number),
             Function::Text => (&[Text, Number, Bool], Text),
         };
-        let what = format!("`{}` takes", function.name());
+        let what = format!("that is the argument of `{}`", function.name());
         for of in arguments {
             self.expect(of, &what, kinds, result);
         }

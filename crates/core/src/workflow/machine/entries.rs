@@ -90,7 +90,7 @@ impl Machine {
         conditional.into_iter().find_map(|entry| match self.edge(entry) {
             Edge::Broken(problem) => {
                 let from = &self.spec.node(entry.from).path;
-                Some(format!("whether the edge from `{from}` is taken cannot be said: {problem}"))
+                Some(format!("the condition of the edge from `{from}` failed: {problem}"))
             }
             _ => None,
         })
