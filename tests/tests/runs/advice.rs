@@ -7,7 +7,7 @@ use agentflow::prelude::*;
 use agentflow::serde_json::{self, json};
 use agentflow::store::MemoryStore;
 use agentflow::tool::ToolError;
-use agentflow::{Agent, ask_user, remember};
+use agentflow::{Agent, ask_user, remember, tools};
 use agentflow_testing::{ScriptedModel, Turn, test_runtime};
 
 use crate::redacted_logs::Log;
@@ -106,6 +106,20 @@ async fn the_remedy_of_a_refused_call_is_in_the_log_alone() {
             Agent::new(calls("advised_own", json!({}))).tools(tools![advised_own]),
             "the desk is closed",
             "open the desk with `Desk::open`",
+        ),
+        (
+            Agent::new(calls("http_request", json!({"url": "http://127.0.0.1:9/"})))
+                .tools(tools::HttpRequest::new().tool()),
+            "`127.0.0.1` is not requested: it is not an address of the public internet, and this program does not allow it",
+            "add the network of 127.0.0.1 to `networks` of the tool in the configuration, or give the tool a `guard` with \
+             `AddressGuard::default().allow(..)`",
+        ),
+        (
+            Agent::new(calls("weather", json!({}))).tools(
+                tools::ApiTool::new("weather", "Tells the weather.", "GET", "http://127.0.0.1:9/").tool().unwrap(),
+            ),
+            "`127.0.0.1` is not requested: it is not an address of the public internet, and this program does not allow it",
+            "add the network of 127.0.0.1 to `networks` of the tool in the configuration",
         ),
         (
             Agent::new(calls("clerk", json!({"request": "go"}))).tools(nested),

@@ -239,6 +239,13 @@ impl ToolError {
         &self.message
     }
 
+    /// Changes the message and the advice, for example to mask a key in them.
+    #[cfg_attr(not(feature = "tool-http"), allow(dead_code, reason = "only requests have keys"))]
+    pub(crate) fn with_texts(&self, change: impl Fn(&str) -> String) -> Self {
+        let remedy = self.remedy.as_deref().map(|remedy| change(remedy).into());
+        Self { status: self.status, message: change(&self.message), remedy }
+    }
+
     /// Logs the advice for the program's authors, if there is any.
     pub(crate) fn log_remedy(&self, tool: &str, cx: &Context) {
         let Some(remedy) = self.remedy.as_deref() else { return };

@@ -269,7 +269,7 @@ impl Keys {
     }
 
     pub(super) fn without_key(&self, error: &ToolError) -> ToolError {
-        ToolError::with_status(error.status(), self.masked(error.message()))
+        error.with_texts(|text| self.masked(text))
     }
 }
 

@@ -27,7 +27,8 @@ pub(crate) async fn guarded_request(
 
     let targets = Targets::within(guard.clone());
     let url = targets.url(url.as_str(), None)?;
-    let addresses = targets.addresses(&url).await?;
+    let remedy = "this program does not allow it; add its network to `McpAuthorization::guard`";
+    let addresses = targets.addresses_or(&url, Some(remedy)).await?;
     let sent = send(&targets, &url, &addresses, method, headers, body).await;
     let mut response = sent.map_err(|unsent| unsent.error)?;
     let read = body_of(&mut response, max_bytes).await?;
@@ -48,7 +49,7 @@ pub(crate) async fn guarded_client(
 ) -> Result<reqwest::Client, ToolError> {
     let targets = Targets::within(guard.clone());
     let url = targets.url(url.as_str(), None)?;
-    let addresses = targets.addresses_or(&url, not_allowed).await?;
+    let addresses = targets.addresses_or(&url, Some(not_allowed)).await?;
     let client = crate::model::pinned_client(&url, &addresses, connect_timeout, None);
     client.map_err(|error| ToolError::new(error.to_string()))
 }

@@ -39,8 +39,9 @@ const SHOWN: [HeaderName; 8] = [CONTENT_TYPE, CONTENT_LANGUAGE, DATE, ETAG, LAST
 ///
 /// Whoever reads what a model asks for must expect that somebody else has told it what to ask. So:
 ///
-/// - Only addresses of the public internet are connected to, or those that a [guard](Self::guard) allows. Each hop's host is
-///   resolved once, all its addresses are checked, and the connection is made to them; proxies of the environment are not used.
+/// - Only addresses of the public internet are connected to, or those that a [guard](Self::guard) allows; in a configuration,
+///   `networks` names more. A refusal tells the model that the program does not allow the address, and the log has the remedy. Each
+///   hop's host is resolved once, all its addresses are checked, and the connection is made to them; proxies of the environment are not used.
 /// - Only the methods GET and HEAD are used, unless others are [named](Self::methods); [hosts](Self::hosts) can be named, too.
 /// - Keys are given by the host for [one of its servers](Self::secret_header). They are sent to it alone, over TLS, and are masked
 ///   in what comes back. No event and no model sees them.
@@ -129,6 +130,15 @@ impl HttpRequest {
     }
 
     /// Which addresses are connected to. Default: those of the public internet.
+    ///
+    /// ```
+    /// use agentflow::tools::{AddressGuard, HttpRequest};
+    /// use std::net::{IpAddr, Ipv4Addr};
+    ///
+    /// // This machine, and a private network.
+    /// let guard = AddressGuard::default().allow(Ipv4Addr::LOCALHOST.into(), 32).allow(IpAddr::from([10, 1, 0, 0]), 16);
+    /// let request = HttpRequest::new().guard(guard);
+    /// ```
     #[must_use]
     pub fn guard(mut self, guard: AddressGuard) -> Self {
         self.targets.guard = guard;
@@ -336,7 +346,7 @@ impl HttpRequest {
     }
 
     fn without_secrets(&self, error: &ToolError) -> ToolError {
-        ToolError::with_status(error.status(), self.masked(error.message()))
+        error.with_texts(|text| self.masked(text))
     }
 }
 

@@ -106,11 +106,12 @@ impl Targets {
 
     /// The addresses that the host of a URL has now, each allowed.
     pub(super) async fn addresses(&self, url: &Url) -> Result<Vec<SocketAddr>, ToolError> {
-        self.addresses_or(url, "the host of this tool has not allowed it").await
+        self.addresses_or(url, None).await
     }
 
-    /// The same; an address that is not allowed is refused with these words about who may allow it.
-    pub(super) async fn addresses_or(&self, url: &Url, not_allowed: &str) -> Result<Vec<SocketAddr>, ToolError> {
+    /// The same; an address that is not allowed is refused with this remedy as a part of the sentence. Without one the remedy
+    /// is for the program's authors alone, since a model reads the sentence.
+    pub(super) async fn addresses_or(&self, url: &Url, remedy: Option<&str>) -> Result<Vec<SocketAddr>, ToolError> {
         let host = host_of(url);
         let port = url.port_or_known_default().unwrap_or(80);
         let found = match (host.parse::<IpAddr>(), &self.resolver) {
@@ -120,10 +121,15 @@ impl Targets {
         };
         // One that is not allowed among others is no accident: the name is not trusted at all.
         if let Some(refused) = found.iter().find(|address| !self.guard.allows(**address)) {
-            let problem = format!(
-                "`{host}` is not requested: {refused} is not an address of the public internet, and {not_allowed}"
-            );
-            return Err(ToolError::new(problem));
+            let subject = if refused.to_string() == host { "it".to_owned() } else { refused.to_string() };
+            let problem = format!("`{host}` is not requested: {subject} is not an address of the public internet");
+            return Err(match remedy {
+                Some(remedy) => ToolError::new(format!("{problem}, and {remedy}")),
+                None => ToolError::new(format!("{problem}, and this program does not allow it")).remedy(format!(
+                    "add the network of {refused} to `networks` of the tool in the configuration, or give the tool a `guard` \
+                     with `AddressGuard::default().allow(..)`"
+                )),
+            });
         }
         match found.is_empty() {
             true => Err(ToolError::new(format!("the host `{host}` has no address"))),
