@@ -281,8 +281,13 @@ fn call(tool: &Tool, function: &Function, private: &TokenStream) -> TokenStream 
     let unused = tool.context.is_none().then(|| quote!(#[allow(unused_variables)]));
     let answer = quote_spanned!(ident.span()=> #private::ToolFuture::#future(#body));
     quote! {
+        // The lifetime has a name, since `'static` in a parameter's type would make `'_` ambiguous.
         #unused
-        fn call(#cx: &#private::Context, (#(#idents,)*): (#(#types,)*)) -> #private::ToolFuture<'_> {
+        #[allow(clippy::needless_lifetimes)]
+        fn call<'agentflow>(
+            #cx: &'agentflow #private::Context,
+            (#(#idents,)*): (#(#types,)*),
+        ) -> #private::ToolFuture<'agentflow> {
             #owned
             #answer
         }

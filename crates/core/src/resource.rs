@@ -12,9 +12,10 @@ use agentflow_schema::text::nearest;
 ///
 /// A resource nobody provided is an error when the agent is built, or when a run begins. The nearest one counts: that of
 /// the run's request, of the agent, of the run, of the runtime. A trait object, `Inject<dyn Db>`, is provided as an
-/// `Arc<dyn Db>`; what many tools change stands in a `Mutex`, `Inject<Mutex<T>>`. A step of a workflow gets one with
-/// [`Context::inject`](crate::Context::inject): `order_state(cx.inject()?, 7)`. Where the argument is left out, the compiler
-/// reports E0061, "argument #1 of type `Inject<..>` is missing", without this remedy.
+/// `Arc<dyn Db>`; a value that several tools change is wrapped in a `Mutex`, `Inject<Mutex<T>>`. A reference to a static has a type
+/// different from its target: `Inject<&'static Prices>` takes the resource of `.resource(&PRICES)`, and `Inject<Prices>` does not. A step
+/// of a workflow gets one with [`Context::inject`](crate::Context::inject): `order_state(cx.inject()?, 7)`. Where the argument is
+/// left out, the compiler reports E0061, "argument #1 of type `Inject<..>` is missing", without this remedy.
 ///
 /// ```
 /// use agentflow::prelude::*;

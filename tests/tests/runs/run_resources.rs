@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use agentflow::agent::RunRequest;
+use agentflow::event::EventKind;
 use agentflow::prelude::*;
 use agentflow::runtime::RuntimeBuilder;
 use agentflow::serde_json::json;
@@ -49,6 +50,70 @@ impl Drop for Line {
 async fn close(line: Arc<Line>) {
     tokio::time::sleep(Duration::from_secs(1)).await;
     line.seen.say(format!("close {}", line.number));
+}
+
+/// Prices that never change.
+struct Prices {
+    tea: u32,
+}
+
+static PRICES: Prices = Prices { tea: 3 };
+
+/// The price of tea, by a reference to a static.
+#[tool(effects = "read")]
+fn static_price(prices: Inject<&'static Prices>) -> u32 {
+    prices.tea
+}
+
+/// The same, awaited and beside the context.
+#[tool(effects = "read")]
+async fn awaited_price(cx: &Context, prices: Inject<&'static Prices>) -> u32 {
+    if cx.is_cancelled() { 0 } else { prices.tea }
+}
+
+/// The same on a separate thread.
+#[tool(effects = "read", blocking)]
+fn blocking_price(prices: Inject<&'static Prices>, times: u32) -> u32 {
+    prices.tea * times
+}
+
+/// The price of tea, by a value.
+#[tool(effects = "read")]
+fn owned_price(prices: Inject<Prices>) -> u32 {
+    prices.tea
+}
+
+/// Asks for the price in a step.
+#[workflow]
+async fn price_in_a_step(cx: &Context) -> Result<u32> {
+    let price = awaited_price(cx, cx.inject()?).await;
+    Ok(price)
+}
+
+/// A reference to a static differs from its target in the look-up of resources.
+#[tokio::test]
+async fn a_reference_to_a_static_is_a_resource() {
+    let calls = |tool: &str| {
+        let arguments = if tool == "blocking_price" { json!({"times": 1}) } else { json!({}) };
+        Agent::new(ScriptedModel::new([Turn::call(tool, arguments), Turn::text("done")]))
+    };
+    let referring = || tools![static_price, awaited_price, blocking_price];
+    let runtime = test_runtime().resource(&PRICES).build();
+    for tool in ["static_price", "awaited_price", "blocking_price"] {
+        let run = calls(tool).tools(referring()).runtime(&runtime).run("go").await.unwrap();
+        let answers = run.events().into_iter().filter_map(|event| match event.kind {
+            EventKind::ToolCompleted { result, .. } => Some(result.output.clone()),
+            _ => None,
+        });
+        assert_eq!(answers.collect::<Vec<_>>(), ["3"], "{tool}");
+    }
+    assert_eq!(price_in_a_step::workflow().run(&runtime, ()).await.unwrap(), 3);
+    let unasked = || Agent::new(ScriptedModel::from_fn(|_| Turn::text("done")));
+    let owned = test_runtime().resource(Prices { tea: 4 }).build();
+    let error = unasked().tools(referring()).runtime(&owned).run("go").await.unwrap_err().to_string();
+    assert!(error.contains("`&runs::run_resources::Prices` (there is a `runs::run_resources::Prices`)"), "{error}");
+    let error = unasked().tools(tools![owned_price]).runtime(&runtime).run("go").await.unwrap_err().to_string();
+    assert!(error.contains("`runs::run_resources::Prices` (there is a `&runs::run_resources::Prices`)"), "{error}");
 }
 
 /// The number of the line.
