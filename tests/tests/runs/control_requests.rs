@@ -445,6 +445,33 @@ async fn runs_of_agents_and_of_other_processes_are_listed_by_recover() {
     drop((kept, kept_agent));
 }
 
+/// They are executed here, and a host that shows its open questions knows which they are of.
+#[tokio::test(start_paused = true)]
+async fn runs_that_wait_for_a_person_are_named_by_recover() {
+    let (store, clock) = (ProcessStore::new(), TestClock::new());
+    let first = process(store.clone(), &clock);
+    let mut handles = Vec::new();
+    for run in ["asks", "answered"] {
+        handles.push(first.start(two_gates(), 1).run_id(RunId::new(run)).await.unwrap());
+    }
+    handles.push(first.start(chain(), 1).run_id(RunId::new("works")).await.unwrap());
+    pass(1).await;
+    for handle in handles {
+        end(handle, &store).await;
+    }
+    let second = process(store.process(2), &clock);
+    let asked = second.approvals(RunFilter::new()).await.unwrap();
+    for question in asked.iter().filter(|question| question.run == RunId::new("answered")) {
+        second.approve(&question.run, &question.id, Approval::granted(), "ada").await.unwrap();
+    }
+    let third = process(store.process(3), &clock);
+    let recovered = third.recover().await.unwrap();
+    let mut resumed: Vec<&str> = recovered.resumed.iter().map(|run| run.run_id().as_str()).collect();
+    resumed.sort_unstable();
+    assert_eq!(resumed, ["answered", "asks", "works"]);
+    assert_eq!(recovered.waiting, [RunId::new("asks")]);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_run_is_paused_until_the_last_of_its_workflows_is_answered() {
     for restarted in [false, true] {

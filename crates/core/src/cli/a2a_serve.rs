@@ -8,7 +8,8 @@ use tokio::net::TcpListener;
 
 use super::a2a_args::A2aServeArgs;
 use super::print::{Stop, line, note};
-use super::{a2a_listener, ctrl_c, validate};
+use super::workflows::store_argument;
+use super::{a2a_listener, ctrl_c, runs, validate};
 use crate::a2a_server::{A2aCaller, A2aRefusal, A2aServer, A2aServerError};
 use crate::definition::sha256;
 use crate::runtime::Runtime;
@@ -37,6 +38,7 @@ pub(super) async fn serve(host: &Runtime, args: A2aServeArgs) -> Result<(), Stop
     }
     let with_documents = validate::with(host, &args.documents)?;
     with_documents.note_mistakes();
+    let named_store = store_argument(store.as_deref());
     let host = match (store, with_documents.host) {
         (Some(file), host) => host.with_store(SqliteStore::open(file).await?),
         (None, host) if host.store().is_some() => host,
@@ -64,6 +66,7 @@ pub(super) async fn serve(host: &Runtime, args: A2aServeArgs) -> Result<(), Stop
         for (run, error) in &recovered.left {
             note(format_args!("the task `{run}` does not continue: {error}"));
         }
+        runs::note_waiting(&recovered, &named_store);
         let router = server.router().await?;
         line(format_args!("http://{}", listener.local_addr().map_err(cannot)?))?;
         a2a_listener::listen(listener, router, args.max_connections.max(1), head).await;

@@ -8,7 +8,8 @@ use super::ctrl_c;
 use super::mcp_args::{McpCommand, McpLoginArgs, McpServeArgs, McpServerArgs};
 use super::print::{Stop, json_line, note};
 use super::tools::{answered, list_of, report};
-use super::{mcp_reads, validate};
+use super::workflows::store_argument;
+use super::{mcp_reads, runs, validate};
 use crate::mcp::{McpAuthorization, McpClient, McpClientBuilder, McpError, McpLoginFolder, can_be_logged_in_to};
 use crate::mcp_server::{McpCaller, McpRefusal, McpServer, McpServerError};
 use crate::message::ToolCall;
@@ -41,6 +42,7 @@ async fn serve(host: &Runtime, args: McpServeArgs) -> Result<(), Stop> {
     let McpServeArgs { hosts, origins, key_from, max_sessions, documents, .. } = args;
     let with_documents = validate::with(host, &documents)?;
     with_documents.note_mistakes();
+    let named_store = store_argument(store.as_deref());
     let host = match store {
         Some(file) => with_documents.host.with_store(SqliteStore::open(file).await?),
         None => with_documents.host,
@@ -51,7 +53,7 @@ async fn serve(host: &Runtime, args: McpServeArgs) -> Result<(), Stop> {
     let server = tools.into_iter().fold(server, McpServer::tools);
     let Some(address) = http else {
         server.check().await?;
-        recover(&host, is_kept).await?;
+        recover(&host, is_kept, &named_store).await?;
         return ctrl_c::or_stop(async { server.serve_stdio().await.map_err(Stop::from) }).await;
     };
     let server = server.allow_hosts(hosts).allow_origins(origins);
@@ -68,17 +70,19 @@ async fn serve(host: &Runtime, args: McpServeArgs) -> Result<(), Stop> {
     let listener = tokio::net::TcpListener::bind(address).await.map_err(failed)?;
     let address = listener.local_addr().map_err(failed)?;
     server.check().await?;
-    recover(&host, is_kept).await?;
+    recover(&host, is_kept, &named_store).await?;
     note(format_args!("listening on http://{address}/mcp"));
     ctrl_c::or_stop(async { server.serve_http(listener).await.map_err(Stop::from) }).await
 }
 
 /// Continues what an earlier process left: a task that nobody executes would never end.
-async fn recover(host: &Runtime, is_kept: bool) -> Result<(), Stop> {
+async fn recover(host: &Runtime, is_kept: bool, store: &str) -> Result<(), Stop> {
     if is_kept {
-        for (run, error) in &host.recover().await?.left {
+        let recovered = host.recover().await?;
+        for (run, error) in &recovered.left {
             note(format_args!("the run `{run}` does not continue: {error}"));
         }
+        runs::note_waiting(&recovered, store);
     }
     Ok(())
 }

@@ -16,7 +16,7 @@ use super::workflows::{Follow, follow};
 use super::{artifacts, ctrl_c};
 use crate::event::{Event, RunId};
 use crate::run::Approval;
-use crate::runtime::{AttemptReport, NodeStatus, Purge, Runtime, UndoReport, UndoStatus};
+use crate::runtime::{AttemptReport, NodeStatus, Purge, Recovered, Runtime, UndoReport, UndoStatus};
 use crate::store::{RunFilter, RunList, RunStatus, SqliteStore};
 use crate::value::Encoded;
 
@@ -43,6 +43,13 @@ pub(super) async fn with_existing_store(host: &Runtime, file: Option<&Path>) -> 
         return Err(Stop::failed("not_found", format!("there is no store file `{path}`; name one with --store")));
     }
     with_store(host, file).await
+}
+
+/// Names the recovered runs that wait for a person.
+pub(super) fn note_waiting(recovered: &Recovered, store: &str) {
+    for run in &recovered.waiting {
+        note(format_args!("the run `{run}` waits for an answer; see: runs questions{store}"));
+    }
 }
 
 pub(super) async fn runs(host: &Runtime, args: RunsArgs) -> Result<(), Stop> {

@@ -12,7 +12,7 @@ use super::opened::{Opened, explained};
 use super::start_run::{Decode, Described, StartRun};
 use crate::definition::Changes;
 use crate::error::{ControlError, Error, Result};
-use crate::event::{EventKind, Redefined, RunId, WorkflowStarted};
+use crate::event::{EventKind, PauseReason, Redefined, RunId, WorkflowStarted};
 use crate::future::BoxFuture;
 use crate::path::StepPath;
 use crate::run::{
@@ -31,8 +31,11 @@ use crate::workflow::{Graph, Inputs, IntoInputs, IntoNamedInputs, IntoWorkflow, 
 #[derive(Debug, Default)]
 #[non_exhaustive]
 pub struct Recovered {
-    /// The runs that are executed here now, or wait for an answer.
+    /// The runs that are executed here now, also those in `waiting`.
     pub resumed: Vec<RunHandle<Encoded>>,
+    /// The runs among `resumed` that waited for a person's answer when they were found: they continue once it is given.
+    /// [`Runtime::approvals`] has their questions.
+    pub waiting: Vec<RunId>,
     /// The runs that could not be resumed, and why: the program does not know the workflow or the agent, its definition
     /// has changed, or a resource that it takes is missing.
     pub left: Vec<(RunId, Error)>,
@@ -199,7 +202,8 @@ impl Runtime {
     }
 
     /// Resumes every run of the store that has not ended and that nobody executes, of workflows and of agents; after a
-    /// restart this is all there is to do. Several are read at the same time.
+    /// restart this is all there is to do. Several are read at the same time. A run that waits for a person is resumed too, and
+    /// waits again; [`Recovered::waiting`] names it.
     ///
     /// Dropping the future stops between two runs: those that were resumed are executed here.
     ///
@@ -210,26 +214,34 @@ impl Runtime {
         let RunList { mut runs, unreadable, .. } =
             self.require_store()?.list_with_unreadable(RunFilter::unfinished()).await?;
         runs.reverse();
-        let found =
-            futures_util::stream::iter(runs).map(|run| async move { (self.recover_one(&run).await, run.run_id) });
+        let found = futures_util::stream::iter(runs).map(|run| async move { (self.recover_one(&run).await, run) });
         let mut found = found.buffered(AT_ONCE);
         let mut recovered = Recovered::default();
         recovered.left.extend(unreadable.into_iter().map(|(run, error)| (run, error.into())));
         while let Some((one, run)) = found.next().await {
             match one {
-                Ok(Some(handle)) => recovered.resumed.push(handle),
+                Ok(Some(handle)) => {
+                    if run.pause_reason == Some(PauseReason::Approval) {
+                        recovered.waiting.push(run.run_id);
+                    }
+                    recovered.resumed.push(handle);
+                }
                 Ok(None) => {}
-                Err(Error::Store(error)) if error.kind() == StoreErrorKind::Busy => recovered.elsewhere.push(run),
+                Err(Error::Store(error)) if error.kind() == StoreErrorKind::Busy => {
+                    recovered.elsewhere.push(run.run_id)
+                }
                 // It has ended since the runs were listed.
                 Err(Error::Store(error)) if error.kind() == StoreErrorKind::Ended => {}
                 Err(error) => {
+                    let run = run.run_id;
                     tracing::warn!(%run, error = self.host().redacted(&error), "a run could not be resumed");
                     recovered.left.push((run, error));
                 }
             }
         }
-        let (resumed, left, elsewhere) = (recovered.resumed.len(), recovered.left.len(), recovered.elsewhere.len());
-        tracing::info!(resumed, left, elsewhere, "runs were recovered");
+        let (resumed, waiting) = (recovered.resumed.len(), recovered.waiting.len());
+        let (left, elsewhere) = (recovered.left.len(), recovered.elsewhere.len());
+        tracing::info!(resumed, waiting, left, elsewhere, "runs were recovered");
         Ok(recovered)
     }
 
