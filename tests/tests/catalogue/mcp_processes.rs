@@ -1,6 +1,8 @@
 //! MCP servers as child processes: their start, their environment, their last words, and that none of them is left behind.
 
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use agentflow::mcp::{McpClient, McpClientBuilder, McpConfig, McpError};
@@ -157,44 +159,68 @@ async fn servers_of_a_file_are_started() {
     assert!(error.contains("none.json"), "{error}");
 }
 
+/// Revisions of the protocol that a server speaks.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Revisions {
+    Older,
+    Both,
+    Newest,
+}
+
 /// A program such as `npx` installs its package first. Then it answers the request that was given up, too.
 #[tokio::test(start_paused = true)]
 async fn a_server_that_starts_late_is_connected_to() {
-    for knows_both in [false, true] {
-        let client = McpClient::in_memory("peer", move || {
-            let (near, far) = tokio::io::duplex(1 << 16);
-            tokio::spawn(starts_late(far, knows_both));
-            near
-        });
-        let client = client.build().unwrap();
-        within("the connection", client.connect()).await.unwrap_or_else(|error| panic!("{error}"));
-        assert_eq!(&*work(&client).await.text(), "done");
+    for revisions in [Revisions::Older, Revisions::Both, Revisions::Newest] {
+        for seconds in [15, 45] {
+            let starts = Arc::new(AtomicU64::new(0));
+            let client = McpClient::in_memory("peer", move || {
+                let (near, far) = tokio::io::duplex(1 << 16);
+                // Once it is installed it starts at once.
+                let seconds = if starts.fetch_add(1, Ordering::SeqCst) == 0 { seconds } else { 1 };
+                tokio::spawn(starts_late(far, revisions, seconds));
+                near
+            });
+            let client = client.connect_timeout(Duration::from_secs(60)).build().unwrap();
+            let connected = within("the connection", client.connect()).await;
+            connected.unwrap_or_else(|error| panic!("{revisions:?} after {seconds} s: {error}"));
+            assert_eq!(&*work(&client).await.text(), "done");
+            let is_newest = client.health().protocol.as_deref() == Some("2026-07-28");
+            assert_eq!(is_newest, revisions == Revisions::Newest, "{revisions:?}");
+        }
     }
 }
 
-/// Answers nothing for 15 seconds, and then all that was asked, `server/discover` with an error or with an answer that is of
+/// Answers nothing for some seconds, and then all that was asked, `server/discover` with an error or with an answer that is of
 /// no use any more.
-async fn starts_late(stream: DuplexStream, knows_both: bool) {
-    tokio::time::sleep(Duration::from_secs(15)).await;
+async fn starts_late(stream: DuplexStream, revisions: Revisions, seconds: u64) {
+    tokio::time::sleep(Duration::from_secs(seconds)).await;
     let (read, mut write) = tokio::io::split(stream);
     let mut lines = BufReader::new(read).lines();
     while let Ok(Some(line)) = lines.next_line().await {
         let message: Value = serde_json::from_str(&line).unwrap();
         let server = json!({"name": "late", "version": "1"});
         let mut answer = match message["method"].as_str().unwrap_or_default() {
-            "server/discover" if knows_both => {
-                json!({"result": {"supportedVersions": ["2026-07-28"], "capabilities": {"tools": {}}, "serverInfo": server}})
-            }
+            "server/discover" if revisions != Revisions::Older => json!({"result": {
+                "supportedVersions": ["2026-07-28"], "capabilities": {"tools": {}}, "ttlMs": 0, "cacheScope": "private",
+                "_meta": {"io.modelcontextprotocol/serverInfo": server},
+            }}),
             "server/discover" => json!({"error": {"code": -32601, "message": "unknown"}}),
+            "initialize" if revisions == Revisions::Newest => json!({"error": {"code": -32601, "message": "unknown"}}),
             "initialize" => {
                 let result =
                     json!({"protocolVersion": "2025-11-25", "capabilities": {"tools": {}}, "serverInfo": server});
                 json!({"result": result})
             }
-            "tools/list" => json!({"result": {"tools": [{"name": "work", "inputSchema": {"type": "object"}}]}}),
+            "tools/list" => {
+                let tools = json!([{"name": "work", "inputSchema": {"type": "object"}}]);
+                json!({"result": {"tools": tools, "ttlMs": 0, "cacheScope": "private"}})
+            }
             "tools/call" => json!({"result": {"content": [{"type": "text", "text": "done"}]}}),
             _ => continue,
         };
+        if revisions != Revisions::Older && answer["result"].is_object() {
+            answer["result"]["resultType"] = json!("complete");
+        }
         answer["jsonrpc"] = json!("2.0");
         answer["id"] = message["id"].clone();
         write.write_all(format!("{answer}\n").as_bytes()).await.unwrap();

@@ -34,6 +34,9 @@ use super::stray_lines::StrayLines;
 /// The most bytes of what a server says of a failed handshake.
 const MOST_WORDS: usize = 2048;
 
+/// How long `rmcp` waits for the answer of a server that may speak the newer era.
+const DISCOVERS_FOR: Duration = Duration::from_secs(10);
+
 /// The pause before it is listened again to changes, after that ended: at first, and at most.
 const LISTENS_AGAIN: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
 
@@ -83,19 +86,27 @@ impl ClientHandler for ServerEvents {
     }
 }
 
-/// How the era is found that a server speaks, and until when.
+/// The eras of the protocol that an attempt speaks.
+#[derive(Clone, Copy, PartialEq)]
+enum Eras {
+    /// Asks for the newer one first, and after [`DISCOVERS_FOR`] for the older one.
+    Either,
+    Older,
+    Newer,
+}
+
+/// An attempt to connect, and its limit.
 #[derive(Clone, Copy)]
 struct Attempt {
-    /// Asks for the newer one first.
-    discovers: bool,
+    eras: Eras,
     deadline: Instant,
 }
 
 /// Why there is no connection.
 struct Refusal {
     error: McpError,
-    /// Whether what it asked for first was answered with something else, as servers do that answer whatever they are asked.
-    was_misread: bool,
+    /// The era in which the server has to be asked once more.
+    then: Option<Eras>,
     /// What the server said when it wanted a login.
     #[cfg(feature = "mcp-http")]
     #[cfg_attr(not(feature = "mcp-auth"), allow(dead_code, reason = "nobody logs in"))]
@@ -106,7 +117,7 @@ impl From<McpError> for Refusal {
     fn from(error: McpError) -> Self {
         Self {
             error,
-            was_misread: false,
+            then: None,
             #[cfg(feature = "mcp-http")]
             refused: None,
         }
@@ -131,11 +142,9 @@ pub(super) async fn connect(described: &Arc<Described>, versions: &Arc<ListVersi
 }
 
 async fn of_either_era(described: &Arc<Described>, versions: &Arc<ListVersions>) -> Result<Connection, Refusal> {
-    let first = Attempt { discovers: true, deadline: Instant::now() + described.settings.connect_timeout };
+    let first = Attempt { eras: Eras::Either, deadline: Instant::now() + described.settings.connect_timeout };
     match attempt(described, versions, first).await {
-        Err(Refusal { was_misread: true, .. }) => {
-            attempt(described, versions, Attempt { discovers: false, ..first }).await
-        }
+        Err(Refusal { then: Some(eras), .. }) => attempt(described, versions, Attempt { eras, ..first }).await,
         other => other,
     }
 }
@@ -162,10 +171,10 @@ async fn attempt(
             })?;
             match handshake(described, (&ending, &strays), events, output, input, attempt).await {
                 Ok(service) => (service, Some(child)),
-                Err(Refusal { error: McpError::Connect { server, problem }, was_misread, .. }) => {
+                Err(Refusal { error: McpError::Connect { server, problem }, then, .. }) => {
                     let epitaph = child.epitaph().await;
                     let problem = if epitaph.is_empty() { problem } else { format!("{problem}; {epitaph}") };
-                    return Err(Refusal { was_misread, ..Refusal::from(McpError::Connect { server, problem }) });
+                    return Err(Refusal { then, ..Refusal::from(McpError::Connect { server, problem }) });
                 }
                 Err(refusal) => return Err(refusal),
             }
@@ -214,13 +223,16 @@ where
     E: std::error::Error + Send + Sync + 'static,
 {
     let Described { name, settings, .. } = described;
-    let mode = match attempt.discovers {
-        true => ClientLifecycleMode::Auto {
-            preferred_versions: vec![ProtocolVersion::V_2026_07_28],
-            legacy_version: Some(ProtocolVersion::LATEST_WITH_INITIALIZE),
-        },
-        false => ClientLifecycleMode::Initialize,
+    let preferred_versions = vec![ProtocolVersion::V_2026_07_28];
+    let mode = match attempt.eras {
+        Eras::Either => {
+            let legacy_version = Some(ProtocolVersion::LATEST_WITH_INITIALIZE);
+            ClientLifecycleMode::Auto { preferred_versions, legacy_version }
+        }
+        Eras::Older => ClientLifecycleMode::Initialize,
+        Eras::Newer => ClientLifecycleMode::Discover { preferred_versions },
     };
+    let began = Instant::now();
     let serving = events.serve_with_lifecycle(transport, mode);
     match tokio::time::timeout_at(attempt.deadline, serving).await {
         Ok(Ok(service)) => Ok(service),
@@ -237,8 +249,15 @@ where
             }
             let problem = described.masked(&ending.reason().unwrap_or_else(|| problem_of(&error)));
             let problem = head(&problem, MOST_WORDS).to_owned();
-            let was_misread = attempt.discovers && matches!(error, ClientInitializeError::ExpectedInitResult(_));
-            Err(Refusal { was_misread, ..Refusal::from(McpError::Connect { server, problem }) })
+            let then = match error {
+                _ if attempt.eras != Eras::Either => None,
+                // Some servers answer every request.
+                ClientInitializeError::ExpectedInitResult(_) => Some(Eras::Older),
+                // It began late, so the question for the newer era was given up, and it does not speak the older one.
+                ClientInitializeError::JsonRpcError(_) if began.elapsed() >= DISCOVERS_FOR => Some(Eras::Newer),
+                _ => None,
+            };
+            Err(Refusal { then, ..Refusal::from(McpError::Connect { server, problem }) })
         }
         Err(_) => {
             let (server, limit) = (Arc::clone(name), settings.connect_timeout);
