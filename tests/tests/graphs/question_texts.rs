@@ -105,6 +105,30 @@ fn mistakes_in_questions_are_found() {
     assert!(Document::read("w.yaml", policy).is_err());
 }
 
+/// A question waits for no store: a key that outlives runs is read by a part before it.
+#[tokio::test(start_paused = true)]
+async fn a_key_of_the_store_is_read_before_the_question() {
+    for (key, line) in [("user:nick", "4:19"), ("app:firm", "4:19")] {
+        let text = format!("name: w\ntopology:\n  sequence:\n    - gate: \"May {{{key}}} go on?\"\n");
+        let says = format!(
+            "{line}: the question of `gate` reads the state: `{key}` cannot be read here, since it is in the store; read it \
+             before, in a node or a part that makes a value, and name that one here"
+        );
+        assert_eq!(problems(&text), [says], "{text}");
+    }
+    let policy = "name: w\ntopology: {value: 1, policy: {approve: 'may {user:nick} go on?'}}\n";
+    let found = problems(policy);
+    assert!(found.len() == 1 && found[0].starts_with("2:43: the question of `value`"), "{found:?}");
+    // As the sentence says.
+    let text = "name: w\ntopology:\n  sequence:\n    - {value: Ada, save: 'user:nick'}\n    - {value: '{user:nick}', as: who}\n    \
+                - gate: \"May {nodes.who} go on?\"\n    - value: yes\n";
+    let runtime = test_runtime().document(read(text)).store(MemoryStore::new()).build();
+    let input = Encoded::new(&json!({"input": 1})).unwrap();
+    let handle = runtime.start_named("w", input).caller("ada").await.unwrap();
+    let question = within("the question", handle.asked()).await.unwrap().expect("somebody is asked");
+    assert_eq!(question.message, "May Ada go on?");
+}
+
 /// Whether a node is shown as a question to a person.
 #[test]
 fn pictures_show_that_a_person_is_asked() {

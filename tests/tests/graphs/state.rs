@@ -239,7 +239,7 @@ fn mistakes_are_found_when_the_graph_is_read() {
         "the node `b` saves to the state: `` is not the name of a state key",
         "the node `b` saves ``: `title` is not a JSON Pointer",
         "the node `c` saves `t`, and its output has nothing at `/titel`: it has no `titel`; did you mean `title`?",
-        "the node `d` reads the state: `user:name` is read from the store, which takes time; read it in a node of `value`",
+        "the node `d` reads the state: `user:name` cannot be read here, since it is in the store; read it before, in a node or a part that makes a value",
         "an edge to the node `out` reads the state: `temp:x` is gone after a crash",
         "`until` of the node `r` reads `over`",
         "the node `t` needs `temp:a`, which is gone after a crash; save it under a key without `temp:`, or let it be missing: `{temp:a?}` in a text",

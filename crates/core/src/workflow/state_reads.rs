@@ -19,7 +19,8 @@ pub(super) fn problem_in_place(key: &str) -> Option<String> {
     problem_of_read(key).or_else(|| {
         StateOwner::split(key).0.outlives_runs().then(|| {
             format!(
-                "`{key}` is read from the store, which takes time; read it in a node of `value`, and that node here"
+                "`{key}` cannot be read here, since it is in the store; read it before, in a node or a part that makes a value, \
+                 and name that one here"
             )
         })
     })
