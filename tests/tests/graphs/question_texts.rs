@@ -118,7 +118,7 @@ async fn a_key_of_the_store_is_read_before_the_question() {
     }
     let policy = "name: w\ntopology: {value: 1, policy: {approve: 'may {user:nick} go on?'}}\n";
     let found = problems(policy);
-    assert!(found.len() == 1 && found[0].starts_with("2:43: the question of `value`"), "{found:?}");
+    assert!(found.len() == 1 && found[0].starts_with("2:46: the question of `value`"), "{found:?}");
     // As the sentence says.
     let text = "name: w\ntopology:\n  sequence:\n    - {value: Ada, save: 'user:nick'}\n    - {value: '{user:nick}', as: who}\n    \
                 - gate: \"May {nodes.who} go on?\"\n    - value: yes\n";
