@@ -228,7 +228,7 @@ impl Runtime {
                 }
                 Ok(None) => {}
                 Err(Error::Store(error)) if error.kind() == StoreErrorKind::Busy => {
-                    recovered.elsewhere.push(run.run_id)
+                    recovered.elsewhere.push(run.run_id);
                 }
                 // It has ended since the runs were listed.
                 Err(Error::Store(error)) if error.kind() == StoreErrorKind::Ended => {}
