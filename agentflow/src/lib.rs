@@ -29,9 +29,8 @@ pub use agentflow_core::pipeline;
 pub use agentflow_core::views;
 #[doc(inline)]
 pub use agentflow_core::{
-    agent, artifact, definition, dry_run, error, event, executor, expression, mailbox, memory, message, middleware,
-    model, path, resource, run, runtime, schema, session, state, store, telemetry, template, time, tool, tools, value,
-    workflow,
+    agent, artifact, definition, dry_run, error, event, executor, expression, mailbox, message, middleware, model,
+    path, resource, run, runtime, schema, session, state, telemetry, template, time, tool, tools, value, workflow,
 };
 // The forms of a workflow.
 pub use agentflow_core::{fallback, gate, map, race, repeat, timeout};
@@ -44,8 +43,31 @@ pub mod configuration {}
 pub mod limits {}
 #[doc = include_str!("docs/operation.md")]
 pub mod operation {}
+pub mod memory {
+    //! Long-term memory: what agents remember of a user from one run, and from one session, to another.
+    #![doc = ""]
+    #![doc = include_str!("docs/memory.md")]
+
+    #[doc(inline)]
+    pub use agentflow_core::memory::*;
+    #[cfg(feature = "sqlite")]
+    #[doc(inline)]
+    pub use agentflow_sqlite::SqliteMemory;
+}
 #[doc = include_str!("docs/overview.md")]
 pub mod overview {}
+pub mod store {
+    //! Durable storage of runs: the [`Store`] trait, its data, and two implementations (in memory, SQLite).
+    //!
+    //! A store keeps the events of a run in order and fences its writers by an epoch. It interprets only the few events
+    //! that a run's status follows from ([`RunRecord::apply`]).
+
+    #[doc(inline)]
+    pub use agentflow_core::store::*;
+    #[cfg(feature = "sqlite")]
+    #[doc(inline)]
+    pub use agentflow_sqlite::{ArtifactCheck, SqliteStore, SqliteStoreBuilder, Synchronous};
+}
 
 #[doc = include_str!("docs/agent.md")]
 pub use agentflow_macros::agent;

@@ -1,4 +1,4 @@
--- A store file of version 1 with one run, beside the tables of `agentflow/src/store/sqlite/schema/1.sql`.
+-- A store file of version 1 with one run, beside the tables of `crates/sqlite/src/store/schema/1.sql`.
 PRAGMA application_id = 1634166391;
 PRAGMA user_version = 1;
 INSERT INTO runs VALUES (1, 'run one', 1, 'job', 'd1', 'paused', 'approval', NULL, 1700000000001, 3, '4711-00000000deadbeef');

@@ -3,41 +3,8 @@
 use std::fs::OpenOptions;
 
 /// Sets the mode of files that these options create to 0600. A file that exists keeps its mode.
-pub(crate) fn private(options: &mut OpenOptions) -> &mut OpenOptions {
+pub fn private(options: &mut OpenOptions) -> &mut OpenOptions {
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(options, 0o600);
     options
-}
-
-/// Creates an empty private file for SQLite, which would create a file that all users can read. A file that exists is kept.
-///
-/// SQLite gives its log and its journal the mode of the database. It also reports why a file cannot be created.
-#[cfg(feature = "sqlite")]
-pub(crate) fn create_for_sqlite(path: &std::path::Path) {
-    use std::sync::{Mutex, PoisonError};
-
-    // SQLite does not read these as paths.
-    if path.as_os_str().is_empty()
-        || path.starts_with(":memory:")
-        || path.as_os_str().as_encoded_bytes().starts_with(b"file:")
-    {
-        return;
-    }
-    static CREATING: Mutex<()> = Mutex::new(());
-    // Closing a file frees all locks that this process has on it: another thread opens the file after it is closed here.
-    let _creating = CREATING.lock().unwrap_or_else(PoisonError::into_inner);
-    let _ = private(OpenOptions::new().write(true).create_new(true)).open(without_links(path));
-}
-
-/// Resolves symbolic links, also to a file that does not exist.
-#[cfg(feature = "sqlite")]
-fn without_links(path: &std::path::Path) -> std::path::PathBuf {
-    /// As many as Linux follows.
-    const MOST: usize = 40;
-    let mut path = path.to_owned();
-    for _ in 0..MOST {
-        let Ok(target) = std::fs::read_link(&path) else { break };
-        path = path.parent().map(|folder| folder.join(&target)).unwrap_or(target);
-    }
-    path
 }

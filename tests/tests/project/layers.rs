@@ -9,7 +9,8 @@ use std::path::{Path, PathBuf};
 use crate::workspace::root;
 
 /// The crates that have rooms, each with its rooms from the vocabulary to the surfaces.
-const CRATES: [(&str, &[&str]); 2] = [("crates/schema/src", SCHEMA), ("crates/core/src", CORE)];
+const CRATES: [(&str, &[&str]); 3] =
+    [("crates/schema/src", SCHEMA), ("crates/core/src", CORE), ("crates/sqlite/src", SQLITE)];
 
 /// The rooms of `agentflow-schema`.
 const SCHEMA: &[&str] = &["text", "template", "expression", "schema", "schema_check", "strict", "text_tree", "lib"];
@@ -74,6 +75,9 @@ const CORE: &[&str] = &[
     "__private",
     "lib",
 ];
+
+/// The rooms of `agentflow-sqlite`.
+const SQLITE: &[&str] = &["private_file", "store", "memory", "lib"];
 
 /// Files that import each other within one room, at most.
 const CIRCLE: usize = 6;

@@ -3,13 +3,14 @@
 use std::path::{Path, PathBuf};
 
 /// Source folders of the crates that programs are linked with, each below the crates that it depends on.
-pub(crate) const LIBRARIES: [&str; 4] =
-    ["crates/schema/src", "crates/core/src", "agentflow/src", "agentflow-testing/src"];
+pub(crate) const LIBRARIES: [&str; 5] =
+    ["crates/schema/src", "crates/core/src", "crates/sqlite/src", "agentflow/src", "agentflow-testing/src"];
 
 /// Source folders of all published code, and of the examples.
-pub(crate) const SOURCES: [&str; 7] = [
+pub(crate) const SOURCES: [&str; 8] = [
     "crates/schema/src",
     "crates/core/src",
+    "crates/sqlite/src",
     "agentflow/src",
     "agentflow-include/src",
     "agentflow-macros/src",

@@ -65,7 +65,7 @@ fn write_file(path: &Path, texts: &[&str]) {
 async fn a_file_of_the_first_layout() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("runs.db");
-    let tables = include_str!("../../../crates/core/src/store/sqlite/schema/1.sql");
+    let tables = include_str!("../../../crates/sqlite/src/store/schema/1.sql");
     write_file(&path, &[tables, include_str!("../../golden/store-v1.sql")]);
 
     let (store, run) = (SqliteStore::open(&path).await.unwrap(), RunId::new("run one"));
@@ -90,9 +90,9 @@ async fn a_file_of_the_second_layout() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("runs.db");
     let texts = [
-        include_str!("../../../crates/core/src/store/sqlite/schema/1.sql"),
+        include_str!("../../../crates/sqlite/src/store/schema/1.sql"),
         include_str!("../../golden/store-v1.sql"),
-        include_str!("../../../crates/core/src/store/sqlite/schema/2.sql"),
+        include_str!("../../../crates/sqlite/src/store/schema/2.sql"),
         "PRAGMA user_version = 2",
     ];
     write_file(&path, &texts);
@@ -113,13 +113,13 @@ async fn a_file_of_the_sixth_layout() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("runs.db");
     let texts = [
-        include_str!("../../../crates/core/src/store/sqlite/schema/1.sql"),
+        include_str!("../../../crates/sqlite/src/store/schema/1.sql"),
         include_str!("../../golden/store-v1.sql"),
-        include_str!("../../../crates/core/src/store/sqlite/schema/2.sql"),
-        include_str!("../../../crates/core/src/store/sqlite/schema/3.sql"),
-        include_str!("../../../crates/core/src/store/sqlite/schema/4.sql"),
-        include_str!("../../../crates/core/src/store/sqlite/schema/5.sql"),
-        include_str!("../../../crates/core/src/store/sqlite/schema/6.sql"),
+        include_str!("../../../crates/sqlite/src/store/schema/2.sql"),
+        include_str!("../../../crates/sqlite/src/store/schema/3.sql"),
+        include_str!("../../../crates/sqlite/src/store/schema/4.sql"),
+        include_str!("../../../crates/sqlite/src/store/schema/5.sql"),
+        include_str!("../../../crates/sqlite/src/store/schema/6.sql"),
         "INSERT INTO tags (run, tag, value) SELECT key, 'desk', 'sports' FROM runs",
         "PRAGMA user_version = 6",
     ];

@@ -36,11 +36,19 @@ pub use self::memory_paths::{forget, recall, remember};
 pub use self::tool::*;
 pub use self::workflow::*;
 pub use crate::context::Context;
+/// For agentflow-sqlite.
+pub use crate::definition::sha256::sha256;
 /// For the scripts of agentflow-testing.
 pub use crate::error::{last_error, watch_errors};
 pub use crate::linked::{Linked, function_id};
+/// For agentflow-sqlite.
+pub use crate::memory::words::{MOST_WORDS, words};
 /// For the tests of the workspace.
 pub use crate::panics::assume_abort;
+/// For agentflow-sqlite.
+pub use crate::private_file::private;
+/// For agentflow-sqlite.
+pub use crate::store::store_file::StoreFiles;
 pub use crate::tool::probe::{Probe, Probed};
 pub use crate::tool::{Effects, Param, ToolFuture};
 /// For the lines of agentflow-testing.

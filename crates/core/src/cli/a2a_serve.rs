@@ -13,7 +13,6 @@ use super::{a2a_listener, ctrl_c, runs, validate};
 use crate::a2a_server::{A2aCaller, A2aRefusal, A2aServer, A2aServerError};
 use crate::definition::sha256;
 use crate::runtime::Runtime;
-use crate::store::SqliteStore;
 use crate::tools::{AddressGuard, HttpRequest};
 
 /// The name of every client that has the token.
@@ -40,7 +39,7 @@ pub(super) async fn serve(host: &Runtime, args: A2aServeArgs) -> Result<(), Stop
     with_documents.note_mistakes();
     let named_store = store_argument(store.as_deref());
     let host = match (store, with_documents.host) {
-        (Some(file), host) => host.with_store(SqliteStore::open(file).await?),
+        (Some(file), host) => runs::with_store(&host, Some(&file)).await?,
         (None, host) if host.store().is_some() => host,
         (None, _) => return Err(Stop::failed("a2a", "tasks are kept in a store; name a file with --store")),
     };

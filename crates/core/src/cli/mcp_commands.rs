@@ -14,7 +14,6 @@ use crate::mcp::{McpAuthorization, McpClient, McpClientBuilder, McpError, McpLog
 use crate::mcp_server::{McpCaller, McpRefusal, McpServer, McpServerError};
 use crate::message::ToolCall;
 use crate::runtime::{EntryKind, Origin, Runtime};
-use crate::store::SqliteStore;
 
 /// The name of a server that is tried.
 const SERVER: &str = "server";
@@ -44,7 +43,7 @@ async fn serve(host: &Runtime, args: McpServeArgs) -> Result<(), Stop> {
     with_documents.note_mistakes();
     let named_store = store_argument(store.as_deref());
     let host = match store {
-        Some(file) => with_documents.host.with_store(SqliteStore::open(file).await?),
+        Some(file) => runs::with_store(&with_documents.host, Some(&file)).await?,
         None => with_documents.host,
     };
     let is_kept = host.store().is_some();

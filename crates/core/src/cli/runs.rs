@@ -17,7 +17,7 @@ use super::{artifacts, ctrl_c};
 use crate::event::{Event, RunId};
 use crate::run::Approval;
 use crate::runtime::{AttemptReport, NodeStatus, Purge, Recovered, Runtime, UndoReport, UndoStatus};
-use crate::store::{RunFilter, RunList, RunStatus, SqliteStore};
+use crate::store::{RunFilter, RunList, RunStatus, open_store_file};
 use crate::value::Encoded;
 
 /// How often a run that undoes what it had done is looked at.
@@ -28,10 +28,18 @@ const DEFAULT_STORE: &str = "agentflow.db";
 
 /// Returns the host's runtime over the given store file, the configured store, or the default file.
 pub(super) async fn with_store(host: &Runtime, file: Option<&Path>) -> Result<Runtime, Stop> {
-    match file {
-        None if host.store().is_some() => Ok(host.clone()),
-        file => Ok(host.with_store(SqliteStore::open(file.unwrap_or(Path::new(DEFAULT_STORE))).await?)),
+    if file.is_none() && host.store().is_some() {
+        return Ok(host.clone());
     }
+    let file = file.unwrap_or(Path::new(DEFAULT_STORE));
+    let open = open_store_file().ok_or_else(|| {
+        let file = file.display();
+        Stop::failed(
+            "store",
+            format!("the store `{file}` needs the feature `sqlite`, without which this program is built"),
+        )
+    })?;
+    Ok(host.with_opened_store(open(file.to_owned()).await?))
 }
 
 /// Returns the same as [`with_store`], but fails if the file does not exist.

@@ -2,7 +2,7 @@
 //! and the difference has a name. It knows no plan and no run: whoever describes one adds its parts.
 
 mod accepted_changes;
-mod sha256;
+pub(crate) mod sha256;
 
 use std::collections::BTreeMap;
 use std::fmt;

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 /// Computes the hash of some bytes, as 64 hexadecimal digits in lower case.
-pub(crate) fn sha256(bytes: &[u8]) -> String {
+pub fn sha256(bytes: &[u8]) -> String {
     let mut digits = String::with_capacity(64);
     for byte in hmac_sha256::Hash::hash(bytes) {
         write!(digits, "{byte:02x}").expect("writing to a String does not fail");

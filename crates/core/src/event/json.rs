@@ -73,6 +73,25 @@ impl<'de> Deserialize<'de> for Event {
     }
 }
 
+impl Event {
+    /// Rebuilds a recorded event from the columns of a store. `kind` is the JSON of [`kind`](Self::kind).
+    ///
+    /// A kind that only a newer release knows is read as [`EventKind::Unknown`].
+    ///
+    /// # Errors
+    /// Fails if `kind` is not the JSON of an event.
+    pub fn from_stored(
+        run_id: RunId,
+        seq: u64,
+        time: Timestamp,
+        path: StepPath,
+        kind: &str,
+    ) -> Result<Self, serde_json::Error> {
+        let kind = EventKind::from_json(kind)?.with_question_id(seq);
+        Ok(Self { run_id, seq, part: 0, time, path, kind })
+    }
+}
+
 impl Serialize for EventKind {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self {
@@ -91,7 +110,7 @@ impl<'de> Deserialize<'de> for EventKind {
 
 impl EventKind {
     /// The kind from its stored form, `{"name", "payload"}`.
-    pub(crate) fn from_json(text: &str) -> Result<Self, serde_json::Error> {
+    fn from_json(text: &str) -> Result<Self, serde_json::Error> {
         #[derive(Deserialize)]
         struct Named<'a> {
             name: Cow<'a, str>,
@@ -117,7 +136,7 @@ impl EventKind {
     }
 
     /// The same as the event of this number, when it is a question of a journal that has no ids of questions.
-    pub(crate) fn with_question_id(mut self, seq: u64) -> Self {
+    fn with_question_id(mut self, seq: u64) -> Self {
         if let Self::ApprovalRequested(question) = &mut self
             && question.id.is_empty()
         {

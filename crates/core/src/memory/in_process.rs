@@ -66,7 +66,7 @@ impl Memory for InProcessMemory {
         let mut users = self.users();
         let entries = users.entry(user.to_owned()).or_default();
         if entries.len() >= Self::MAX_ENTRIES && !entries.contains_key(&entry.id) {
-            return Err(full(Self::MAX_ENTRIES));
+            return Err(StoreError::too_many_memories(Self::MAX_ENTRIES));
         }
         entries.insert(Arc::clone(&entry.id), entry);
         Ok(())
@@ -98,14 +98,6 @@ impl Memory for InProcessMemory {
     async fn delete_user(&self, user: &str) -> Result<u64, StoreError> {
         Ok(self.users().remove(user).map_or(0, |entries| entries.len() as u64))
     }
-}
-
-/// A user has the most memories that are allowed.
-pub(super) fn full(most: usize) -> StoreError {
-    StoreError::new(
-        crate::store::StoreErrorKind::Full,
-        format!("this user has {most} memories, which is the limit; delete some"),
-    )
 }
 
 impl fmt::Debug for InProcessMemory {

@@ -1,24 +1,19 @@
 //! Long-term memory: what agents remember of a user from one run, and from one session, to another.
 //!
-//! This room is the vocabulary ([`Memory`], [`MemoryEntry`], [`MemoryQuery`]), two implementations, and the handle of one
-//! user's memories ([`UserMemory`]). It decides nothing about whose memories a run may see: `context/memory_access.rs` does.
-#![doc = include_str!("../docs/memory.md")]
+//! This room is the vocabulary ([`Memory`], [`MemoryEntry`], [`MemoryQuery`]), the implementation in memory, and the handle of
+//! one user's memories ([`UserMemory`]). It decides nothing about whose memories a run may see: `context/memory_access.rs` does.
 
 mod in_process;
 mod memory_entry;
 mod memory_query;
-#[cfg(feature = "sqlite")]
-mod sqlite_memory;
 mod user_memory;
-mod words;
+pub(crate) mod words;
 
 use async_trait::async_trait;
 
 pub use self::in_process::InProcessMemory;
 pub use self::memory_entry::{MemoryEntry, MemoryNote};
 pub use self::memory_query::MemoryQuery;
-#[cfg(feature = "sqlite")]
-pub use self::sqlite_memory::SqliteMemory;
 pub use self::user_memory::UserMemory;
 pub(crate) use self::user_memory::{MemoryIds, id_of_key};
 use crate::store::StoreError;
@@ -29,7 +24,7 @@ use crate::store::StoreError;
 /// [`remember`](crate::remember()), [`recall`](crate::recall()) and [`forget`](crate::forget()) work with, and
 /// [`Context::memory`](crate::Context::memory). [`InProcessMemory`] and `SqliteMemory` (feature `sqlite`) find entries by
 /// their words. Implement it to find them in another way, such as by their meaning with embeddings: the
-/// [module](self) has an example.
+/// page of the module `agentflow::memory` has an example.
 ///
 /// # Rules
 ///

@@ -2,10 +2,10 @@
 //! nothing of a query is ever a sign of a query language.
 
 /// More words of a query are not looked at.
-pub(super) const MOST_WORDS: usize = 64;
+pub const MOST_WORDS: usize = 64;
 
 /// The words of a text in lower case. In a script that has no spaces between words, each sign counts as one.
-pub(super) fn words(text: &str) -> impl Iterator<Item = String> {
+pub fn words(text: &str) -> impl Iterator<Item = String> {
     let mut signs = text.chars().filter(|sign| !is_mark(*sign)).flat_map(char::to_lowercase).peekable();
     std::iter::from_fn(move || {
         while signs.next_if(|sign| !sign.is_alphanumeric()).is_some() {}

@@ -28,7 +28,7 @@ use crate::definition::Changes;
 #[cfg(feature = "documents")]
 use crate::document::{DocumentError, read_values};
 use crate::model::{ModelRef, ModelServer, SecretProvider, full_name};
-use crate::store::StoreError;
+use crate::store::{StoreError, open_store_file};
 use crate::tool::ToolsetRef;
 
 /// Settings of a runtime, from a file and the environment. [`RuntimeBuilder::config`] takes them. What is `None` or empty leaves
@@ -48,7 +48,7 @@ use crate::tool::ToolsetRef;
 /// | `a2a_networks` | `AGENTFLOW_A2A_NETWORKS`, with commas | networks beside the public internet, such as `10.1.0.0/16`, in which documents may name agents by `endpoint`: [`RuntimeBuilder::a2a_guard`] |
 /// | `tools` | `AGENTFLOW_TOOLS` | tools of the library: [`ToolSettings`] |
 /// | `documents` | `AGENTFLOW_DOCUMENTS`, folders as in `PATH` | [`RuntimeBuilder::document_folder`] for each |
-/// | `store` | `AGENTFLOW_STORE` | the file of a [`SqliteStore`](crate::store::SqliteStore) (feature `sqlite`) |
+/// | `store` | `AGENTFLOW_STORE` | the file of a `SqliteStore` (feature `sqlite`) |
 /// | `grant` | `AGENTFLOW_GRANT`, with commas | [`RuntimeBuilder::grant`] |
 /// | `max_llm_calls` | `AGENTFLOW_MAX_LLM_CALLS` | [`RuntimeBuilder::max_llm_calls`] |
 /// | `max_output_bytes` | `AGENTFLOW_MAX_OUTPUT_BYTES` | [`RuntimeBuilder::max_output_bytes`] |
@@ -382,18 +382,15 @@ impl RuntimeBuilder {
         self.given.toolsets.push((toolset, Origin::Configuration));
     }
 
-    #[cfg(feature = "sqlite")]
-    async fn with_store_file(self, file: PathBuf) -> Result<Self, ConfigError> {
-        Ok(self.store(crate::store::SqliteStore::open(file).await.map_err(ConfigError::Store)?))
-    }
-
-    #[cfg(not(feature = "sqlite"))]
-    #[allow(clippy::unused_async, reason = "the same with the feature")]
-    async fn with_store_file(self, file: PathBuf) -> Result<Self, ConfigError> {
-        let file = file.display();
-        Err(ConfigError::Missing(format!(
-            "the store `{file}` needs the feature `sqlite`, without which this program is built"
-        )))
+    async fn with_store_file(mut self, file: PathBuf) -> Result<Self, ConfigError> {
+        let Some(open) = open_store_file() else {
+            let file = file.display();
+            return Err(ConfigError::Missing(format!(
+                "the store `{file}` needs the feature `sqlite`, without which this program is built"
+            )));
+        };
+        self.host.set_store(open(file).await.map_err(ConfigError::Store)?);
+        Ok(self)
     }
 }
 

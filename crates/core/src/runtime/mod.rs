@@ -209,8 +209,12 @@ impl Runtime {
     /// The same runtime over another store.
     #[must_use]
     pub fn with_store(&self, store: impl Store) -> Self {
+        self.with_opened_store(Arc::new(store))
+    }
+
+    pub(crate) fn with_opened_store(&self, store: Arc<dyn Store>) -> Self {
         let mut host = Host::clone(&self.0);
-        host.set_store(Arc::new(store));
+        host.set_store(store);
         // The runtime of the process has no part of that.
         runtime_builder::knows_names(&mut host);
         Self(Arc::new(host))

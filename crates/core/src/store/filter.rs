@@ -36,7 +36,7 @@ impl RunFilter {
 
     /// All runs that have not ended.
     pub fn unfinished() -> Self {
-        RunStatus::ALL.into_iter().filter(|status| !status.has_ended()).fold(Self::new(), Self::status)
+        RunStatus::ALL.iter().copied().filter(|status| !status.has_ended()).fold(Self::new(), Self::status)
     }
 
     /// Only runs of this status; several are alternatives.

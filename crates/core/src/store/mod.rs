@@ -1,4 +1,4 @@
-//! Durable storage of runs: the [`Store`] trait, its data, and two implementations (in memory, SQLite).
+//! Durable storage of runs: the [`Store`] trait, its data, and the implementation in memory.
 //!
 //! A store keeps the events of a run in order and fences its writers by an epoch. It interprets only the few events
 //! that a run's status follows from ([`RunRecord::apply`]).
@@ -9,9 +9,8 @@ mod layer;
 mod memory;
 mod record;
 mod session_record;
-#[cfg(feature = "sqlite")]
-mod sqlite;
 mod store_error;
+pub(crate) mod store_file;
 
 use std::fmt;
 use std::sync::Arc;
@@ -25,11 +24,8 @@ pub use self::layer::StoreLayer;
 pub use self::memory::MemoryStore;
 pub use self::record::{RunRecord, RunStatus};
 pub use self::session_record::{SessionFilter, SessionRecord};
-#[cfg(feature = "sqlite")]
-pub(crate) use self::sqlite::StoreErrors;
-#[cfg(feature = "sqlite")]
-pub use self::sqlite::{ArtifactCheck, SqliteStore, SqliteStoreBuilder, Synchronous};
 pub use self::store_error::{StoreError, StoreErrorKind};
+pub(crate) use self::store_file::open_store_file;
 use crate::event::{Event, RunId};
 use crate::value::Encoded;
 

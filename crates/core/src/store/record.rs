@@ -36,8 +36,9 @@ pub enum RunStatus {
 }
 
 impl RunStatus {
-    pub(crate) const ALL: [Self; 7] =
-        [Self::Queued, Self::Running, Self::Paused, Self::Compensating, Self::Success, Self::Failed, Self::Cancelled];
+    /// All statuses that this release knows.
+    pub const ALL: &[Self] =
+        &[Self::Queued, Self::Running, Self::Paused, Self::Compensating, Self::Success, Self::Failed, Self::Cancelled];
 
     /// Whether nothing more happens by itself.
     pub fn has_ended(self) -> bool {
@@ -68,10 +69,13 @@ impl FromStr for RunStatus {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        Self::ALL
-            .into_iter()
-            .find(|status| status.as_str() == text)
-            .ok_or_else(|| format!("`{text}` is not a status; it is one of {}", Self::ALL.map(Self::as_str).join(", ")))
+        for status in Self::ALL {
+            if status.as_str() == text {
+                return Ok(*status);
+            }
+        }
+        let known: Vec<&str> = Self::ALL.iter().map(|status| status.as_str()).collect();
+        Err(format!("`{text}` is not a status; it is one of {}", known.join(", ")))
     }
 }
 
@@ -135,6 +139,26 @@ impl RunRecord {
             session: started.session.clone(),
             usage: Some(Usage::default()),
         })
+    }
+
+    /// Rebuilds a record from the columns of a store. Set the fields of the other columns: without them, `updated` is
+    /// `created`, `events` is 0, and the rest is empty.
+    pub fn from_stored(run_id: RunId, name: impl Into<Arc<str>>, status: RunStatus, created: Timestamp) -> Self {
+        Self {
+            run_id,
+            name: name.into(),
+            definition: None,
+            status,
+            pause_reason: None,
+            error: None,
+            created,
+            updated: created,
+            events: 0,
+            caller: None,
+            tags: BTreeMap::new(),
+            session: None,
+            usage: None,
+        }
     }
 
     /// The record of a run from its events, which begin with `run.started`; `None` when they do not.

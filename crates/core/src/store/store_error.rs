@@ -246,6 +246,11 @@ impl StoreError {
         Self::new(StoreErrorKind::Unsupported, "this store cannot delete runs; delete them by its own means")
     }
 
+    /// A user of a [`Memory`](crate::memory::Memory) has `most` entries, the most that it keeps.
+    pub fn too_many_memories(most: usize) -> Self {
+        Self::new(StoreErrorKind::Full, format!("this user has {most} memories, which is the limit; delete some"))
+    }
+
     /// The store takes no messages.
     pub(crate) fn keeps_no_state() -> Self {
         Self::new(

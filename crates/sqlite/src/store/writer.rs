@@ -10,6 +10,8 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use agentflow_core::event::RunId;
+use agentflow_core::store::{StoreError, StoreErrorKind};
 use futures_util::future::Either;
 use tokio::sync::oneshot;
 
@@ -18,8 +20,6 @@ use super::pace::Pace;
 use super::sqlite_error::{Failed, StoreErrors, is_locked};
 use super::tables::Tables;
 use super::{Settings, join, lock, upgrade};
-use crate::event::RunId;
-use crate::store::{StoreError, StoreErrorKind};
 
 /// The most requests of one transaction.
 const BATCH: usize = 1024;

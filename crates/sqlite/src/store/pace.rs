@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use crate::event::RunId;
+use agentflow_core::event::RunId;
 
 /// A disk that takes longer is waited for by the thread: whoever asks may have more to do than this run.
 const QUICK: Duration = Duration::from_micros(250);

@@ -6,13 +6,13 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 
+use agentflow_core::store::{StoreError, StoreErrorKind};
 use rusqlite::Connection;
 use tokio::sync::oneshot;
 
 use super::files::OpenFiles;
 use super::sqlite_error::StoreErrors;
 use super::{Settings, join, lock, upgrade};
-use crate::store::{StoreError, StoreErrorKind};
 
 /// Threads that read, each on a connection of its own. They begin when they are needed and end with this.
 pub(super) struct Readers(Arc<Pool>);

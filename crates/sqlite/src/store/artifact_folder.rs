@@ -9,9 +9,8 @@ use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::definition::sha256;
-use crate::private_file::private;
-use crate::store::{StoreError, StoreErrorKind};
+use agentflow_core::__private::{private, sha256};
+use agentflow_core::store::{StoreError, StoreErrorKind};
 
 /// The folder of files that are being written.
 const NEW: &str = "new";

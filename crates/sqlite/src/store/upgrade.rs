@@ -6,13 +6,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use agentflow_core::store::{StoreError, StoreErrorKind};
 use rusqlite::{Connection, OpenFlags, TransactionBehavior};
 
 use super::files::OpenFiles;
 use super::sqlite_error::{StoreErrors, is_locked};
 use super::{Settings, Synchronous, artifact_rows};
 use crate::private_file::create_for_sqlite;
-use crate::store::{StoreError, StoreErrorKind};
 
 /// What the file says of itself in its header: `agfw`.
 const APPLICATION_ID: i64 = 0x6167_6677;

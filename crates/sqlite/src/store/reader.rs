@@ -1,16 +1,16 @@
 //! The queries of the store, on a connection that can write nothing.
 
+use agentflow_core::event::{Event, RunId};
+use agentflow_core::store::{
+    MessageId, RunFilter, RunList, RunRecord, RunStatus, Snapshot, StoreError, StoreErrorKind, StoreMessage,
+};
+use agentflow_core::value::Encoded;
 use rusqlite::types::Value;
 use rusqlite::{Connection, OptionalExtension, Row, params, params_from_iter};
 
 use super::listed_keys::ListedKeys;
 use super::sqlite_error::StoreErrors;
 use super::{row, tables};
-use crate::event::{Event, RunId};
-use crate::store::{
-    MessageId, RunFilter, RunList, RunRecord, RunStatus, Snapshot, StoreError, StoreErrorKind, StoreMessage,
-};
-use crate::value::Encoded;
 
 pub(super) fn events(
     connection: &Connection,
@@ -140,7 +140,7 @@ fn listed(connection: &Connection, errors: &StoreErrors, filter: &RunFilter) -> 
 
 /// Whether a run has a status that this release does not know: no list by status has it.
 fn has_unknown_status(connection: &Connection) -> rusqlite::Result<bool> {
-    let mut known = RunStatus::ALL.map(RunStatus::as_str);
+    let mut known: Vec<&str> = RunStatus::ALL.iter().map(|status| status.as_str()).collect();
     known.sort_unstable();
     // What is between two of them, so that the index answers.
     let between: Vec<_> =

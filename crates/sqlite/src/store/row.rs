@@ -4,6 +4,11 @@ use std::fmt::Display;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
+use agentflow_core::event::{Event, PauseReason, RunId, RunStarted};
+use agentflow_core::model::Usage;
+use agentflow_core::path::StepPath;
+use agentflow_core::store::{RunRecord, RunStatus, Snapshot, StoreError, StoreErrorKind};
+use agentflow_core::time::Timestamp;
 use rusqlite::Row;
 use serde::de::Error as _;
 use serde::de::value::{Error as ValueError, StrDeserializer};
@@ -12,11 +17,6 @@ use serde_json::value::RawValue;
 
 use super::session_rows;
 use super::sqlite_error::StoreErrors;
-use crate::event::{Event, EventKind, PauseReason, RunId, RunStarted};
-use crate::model::Usage;
-use crate::path::StepPath;
-use crate::store::{RunRecord, RunStatus, Snapshot, StoreError, StoreErrorKind};
-use crate::time::Timestamp;
 
 /// The most events of one run: a place has 32 bits of a row's id.
 const MOST: u64 = u32::MAX as u64;
@@ -144,17 +144,10 @@ pub(super) fn event(row: &Row<'_>, run: &RunId, expected: i64, errors: &StoreErr
     // The bytes are what was written: if this release cannot read an event, another one wrote it.
     let newer = || errors.newer(format_args!("event {expected} of the run `{run}`"));
     let path: StepPath = path.parse().map_err(|error| newer().caused_by(error))?;
-    let kind = EventKind::from_json(body).map_err(|error| match is_event(body) {
+    let time = Timestamp::from_millis(time.unsigned_abs());
+    Event::from_stored(run.clone(), expected.unsigned_abs(), time, path, body).map_err(|error| match is_event(body) {
         true => newer().caused_by(error),
         false => damaged("is not an event").caused_by(error),
-    })?;
-    Ok(Event {
-        run_id: run.clone(),
-        seq: expected.unsigned_abs(),
-        part: 0,
-        time: Timestamp::from_millis(time.unsigned_abs()),
-        path,
-        kind: kind.with_question_id(expected.unsigned_abs()),
     })
 }
 
@@ -204,8 +197,7 @@ pub(super) fn snapshot(seq: i64, body: &str, run: &RunId) -> Result<Snapshot, se
     let kept: Vec<Kept<String, &RawValue>> = serde_json::from_str(body)?;
     let event = |Kept { seq, time, path, event }: Kept<String, &RawValue>| {
         let path: StepPath = path.parse().map_err(serde_json::Error::custom)?;
-        let kind = EventKind::from_json(event.get())?.with_question_id(seq);
-        Ok(Event { run_id: run.clone(), seq, part: 0, time, path, kind })
+        Event::from_stored(run.clone(), seq, time, path, event.get())
     };
     let events: Result<_, serde_json::Error> = kept.into_iter().map(event).collect();
     Ok(Snapshot::new(seq.unsigned_abs(), events?))
@@ -248,22 +240,18 @@ pub(super) fn record(row: &Row<'_>, errors: &StoreErrors) -> Result<RunRecord, S
     let tags = maybe(14)?.map(|tags| serde_json::from_str(&tags)).transpose().map_err(|error| {
         errors.damaged(format_args!("the tags of the run `{run_id}` cannot be read")).caused_by(error)
     })?;
-    Ok(RunRecord {
-        caller: maybe(13)?.map(Arc::from),
-        tags: tags.unwrap_or_default(),
-        session: session_rows::place(maybe(15)?, number(16)?, maybe(17)?),
-        name: Arc::from(text(1)?),
-        definition: maybe(2)?.map(Arc::from),
-        status,
-        pause_reason,
-        error: maybe(5)?,
-        created,
-        updated: number(8)?.map_or(created, |time| Timestamp::from_millis(time.unsigned_abs())),
-        // A count that is damaged is read from the journal.
-        usage: maybe(18)?.and_then(|usage| serde_json::from_str(&usage).ok()),
-        events: number(7)?.map_or(0, |id| seq_of(id).unsigned_abs()),
-        run_id,
-    })
+    let mut record = RunRecord::from_stored(run_id, text(1)?, status, created);
+    record.caller = maybe(13)?.map(Arc::from);
+    record.tags = tags.unwrap_or_default();
+    record.session = session_rows::place(maybe(15)?, number(16)?, maybe(17)?);
+    record.definition = maybe(2)?.map(Arc::from);
+    record.pause_reason = pause_reason;
+    record.error = maybe(5)?;
+    record.updated = number(8)?.map_or(created, |time| Timestamp::from_millis(time.unsigned_abs()));
+    // A count that is damaged is read from the journal.
+    record.usage = maybe(18)?.and_then(|usage| serde_json::from_str(&usage).ok());
+    record.events = number(7)?.map_or(0, |id| seq_of(id).unsigned_abs());
+    Ok(record)
 }
 
 /// Columns of a record that change while the run is executed.

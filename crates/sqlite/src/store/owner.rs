@@ -9,10 +9,10 @@ use std::path::{Path, PathBuf};
 use std::process;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
+use agentflow_core::__private::private;
 use fs4::{FileExt, TryLockError};
 
 use super::files::OpenFiles;
-use crate::private_file::private;
 
 /// This process, as it has runs of one store open. The file is there as long as this is.
 #[derive(Debug)]

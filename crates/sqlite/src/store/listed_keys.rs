@@ -1,10 +1,10 @@
 //! Builds the SQL query for the keys of one page of runs. It reads them in the order of an index, without their records.
 
+use agentflow_core::store::{RunFilter, RunStatus};
+use agentflow_core::time::Timestamp;
 use rusqlite::types::Value;
 
 use super::row;
-use crate::store::{RunFilter, RunStatus};
-use crate::time::Timestamp;
 
 /// A query with its parameters. Its first column is the key of a run; the newest run is first.
 ///
@@ -126,15 +126,15 @@ impl ListedKeys {
 mod tests {
     use std::time::Duration;
 
+    use agentflow_core::store::{RunFilter, RunRecord, RunStatus};
+    use agentflow_core::time::Timestamp;
     use rusqlite::{Connection, StatementStatus, params_from_iter};
     use serde_json::json;
 
     use super::ListedKeys;
-    use crate::store::sqlite::sqlite_error::StoreErrors;
-    use crate::store::sqlite::upgrade::MIGRATIONS;
-    use crate::store::sqlite::{reader, row};
-    use crate::store::{RunFilter, RunRecord, RunStatus};
-    use crate::time::Timestamp;
+    use crate::store::sqlite_error::StoreErrors;
+    use crate::store::upgrade::MIGRATIONS;
+    use crate::store::{reader, row};
 
     /// Creates a database with this number of runs: three quarters have ended, and half belong to one session.
     fn filled(runs: i64) -> Connection {

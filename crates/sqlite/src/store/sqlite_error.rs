@@ -4,10 +4,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use agentflow_core::store::{StoreError, StoreErrorKind};
 use rusqlite::ErrorCode;
 
 use super::{Settings, files};
-use crate::store::{StoreError, StoreErrorKind};
 
 /// Why a request could not be done.
 pub(super) enum Failed {

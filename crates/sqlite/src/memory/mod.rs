@@ -5,17 +5,16 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use agentflow_core::__private::{MOST_WORDS, sha256, words};
+use agentflow_core::event::RunId;
+use agentflow_core::memory::{Memory, MemoryEntry, MemoryQuery};
+use agentflow_core::store::{StoreError, StoreErrorKind};
+use agentflow_core::time::Timestamp;
 use async_trait::async_trait;
 use rusqlite::{Connection, OptionalExtension, Row, TransactionBehavior, params};
 
-use super::in_process::full;
-use super::words::{MOST_WORDS, words};
-use super::{Memory, MemoryEntry, MemoryQuery};
-use crate::definition::sha256;
-use crate::event::RunId;
 use crate::private_file::create_for_sqlite;
-use crate::store::{StoreError, StoreErrorKind, StoreErrors};
-use crate::time::Timestamp;
+use crate::store::StoreErrors;
 
 /// What the file says of itself in its header: `agfm`.
 const APPLICATION_ID: i64 = 0x6167_666d;
@@ -36,7 +35,7 @@ const BUSY: Duration = Duration::from_secs(5);
 /// compared and no meanings: for these, implement [`Memory`] with embeddings.
 ///
 /// Any number of processes of one machine may use the file. It is one of its own: the file of a
-/// [`SqliteStore`](crate::store::SqliteStore) is refused. Clones share it. Queries and writes are executed on tokio's threads
+/// [`SqliteStore`](crate::SqliteStore) is refused. Clones share it. Queries and writes are executed on tokio's threads
 /// for blocking work; a write returns when it is on the disk. What is deleted is overwritten in the file, also in its index of
 /// words; for that the file is read by programs with SQLite 3.42 or newer, which is compiled in.
 ///
@@ -263,7 +262,7 @@ impl Memory for SqliteMemory {
                 let count = "SELECT count(*) FROM memories WHERE app = ?1 AND user = ?2";
                 let count: i64 = tables.query_row(count, params![app, user], |row| row.get(0))?;
                 if usize::try_from(count).unwrap_or(usize::MAX) >= most {
-                    return Err(Failed::Refused(full(most)));
+                    return Err(Failed::Refused(StoreError::too_many_memories(most)));
                 }
             }
             let tags = serde_json::to_string(&entry.tags).unwrap_or_else(|_| "{}".to_owned());

@@ -25,6 +25,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use agentflow_core::event::{Event, RunId};
+use agentflow_core::store::{
+    Append, Epoch, MessageId, RunFilter, RunList, RunRecord, SessionFilter, SessionRecord, Snapshot, StateWrite, Store,
+    StoreError, StoreMessage,
+};
+use agentflow_core::value::Encoded;
 use async_trait::async_trait;
 use rusqlite::Connection;
 
@@ -38,12 +44,6 @@ use self::sqlite_error::Failed;
 pub(crate) use self::sqlite_error::StoreErrors;
 use self::tables::{First, Tables};
 use self::writer::{Abandoned, Writer};
-use super::{
-    Append, Epoch, MessageId, RunFilter, RunList, RunRecord, SessionFilter, SessionRecord, Snapshot, StateWrite, Store,
-    StoreError, StoreMessage,
-};
-use crate::event::{Event, RunId};
-use crate::value::Encoded;
 
 /// Keeps runs in an SQLite file, which is made when it is not there.
 ///
@@ -58,7 +58,7 @@ use crate::value::Encoded;
 /// Beside the file `runs.db` lie `runs.db-wal` and `runs.db-shm`, which belong to it and are to be copied with it, and
 /// one `runs.db-owner-..` for each process that executes runs. On Unix they are created with the mode 0600; a file that exists
 /// keeps its mode. Open the file always by the same path: SQLite derives the path of the log from it, so a second path by a
-/// hard link is refused. Large [artifacts](crate::artifact) are files in the folder
+/// hard link is refused. Large [artifacts](agentflow_core::artifact) are files in the folder
 /// `runs.db-artifacts`, which only the user of the process can read; a copy has the database first and this folder after it,
 /// and [`check_artifacts`](Self::check_artifacts) says whether the two go together. Put it on a local disk: over a network file system
 /// SQLite's locks cannot be relied on. To delete, move or restore it, end the programs that use it first, and treat all
@@ -188,7 +188,7 @@ impl SqliteStoreBuilder {
         self
     }
 
-    /// An [artifact](crate::artifact) of more bytes than these is a file of its own, in the folder `runs.db-artifacts` beside
+    /// An [artifact](agentflow_core::artifact) of more bytes than these is a file of its own, in the folder `runs.db-artifacts` beside
     /// `runs.db`; a smaller one is in the database. The default is 100,000: below some 100 kB SQLite reads and writes bytes
     /// faster than a file system, above it the file system is faster
     /// ([Internal Versus External BLOBs](https://sqlite.org/intern-v-extern-blob.html)). 0 makes each artifact a file, and

@@ -4,6 +4,12 @@
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use agentflow_core::event::{Event, RunId, RunStarted};
+use agentflow_core::store::{
+    Answered, Append, Epoch, MessageId, RunRecord, RunStatus, StateWrite, StoreError, StoreErrorKind, StoreMessage,
+};
+use agentflow_core::time::Timestamp;
+use agentflow_core::value::Encoded;
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::files::OpenFiles;
@@ -13,17 +19,11 @@ use super::row::{self, Changing, EventRow, number};
 use super::session_rows;
 use super::sqlite_error::{Failed, StoreErrors};
 use super::upgrade::Opened;
-use crate::event::{Event, RunId, RunStarted};
-use crate::store::{
-    Answered, Append, Epoch, MessageId, RunRecord, RunStatus, StateWrite, StoreError, StoreErrorKind, StoreMessage,
-};
-use crate::time::Timestamp;
-use crate::value::Encoded;
 
 /// So many pages has a write-ahead log that is copied into the file; SQLite's own number.
 const LONG_LOG: i64 = 1000;
 
-/// So long is an outcome kept that nobody has read, as [`Store`](crate::store::Store) says.
+/// So long is an outcome kept that nobody has read, as [`Store`](agentflow_core::store::Store) says.
 const OUTCOMES_KEPT: Duration = Duration::from_secs(3600);
 
 /// At least so many runs are kept in memory, of those that were written last.
@@ -340,7 +340,7 @@ impl Tables {
         &mut self,
         run: &RunId,
         epoch: Epoch,
-        Append { after, events, answered, state: writes }: &Append,
+        Append { after, events, answered, state: writes, .. }: &Append,
         rows: &[EventRow],
     ) -> Result<(), Failed> {
         let known = self.writable(run, epoch)?;
@@ -355,7 +355,7 @@ impl Tables {
         }
         let ended = known.record.status.has_ended();
         self.insert(key, rows)?;
-        for Answered { message, outcome } in answered {
+        for Answered { message, outcome, .. } in answered {
             self.connection
                 .prepare_cached(
                     "UPDATE messages SET outcome = ?2, body = '', answered = ?3 WHERE id = ?1 AND outcome IS NULL",
@@ -416,7 +416,7 @@ impl Tables {
 
     /// Changes values that outlive runs.
     pub(super) fn put_state(&self, writes: &[StateWrite]) -> rusqlite::Result<()> {
-        for StateWrite { user, key, value } in writes {
+        for StateWrite { user, key, value, .. } in writes {
             let owner = owner_of_state(user.as_deref());
             let sql = match value {
                 Some(_) => "INSERT OR REPLACE INTO state (owner, key, value) VALUES (?1, ?2, ?3)",

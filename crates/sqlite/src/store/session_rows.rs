@@ -3,14 +3,14 @@
 
 use std::sync::Arc;
 
+use agentflow_core::event::{RunId, SessionPlace};
+use agentflow_core::store::{RunRecord, SessionFilter, SessionRecord, StoreError};
 use rusqlite::types::Value;
 use rusqlite::{Connection, OptionalExtension, params, params_from_iter};
 
 use super::sqlite_error::{Failed, StoreErrors};
 use super::tables::Tables;
 use super::{reader, row};
-use crate::event::{RunId, SessionPlace};
-use crate::store::{RunRecord, SessionFilter, SessionRecord, StoreError};
 
 /// The columns of a run's place.
 pub(super) fn columns(place: Option<&SessionPlace>) -> (Option<&str>, Option<i64>, Option<&str>) {

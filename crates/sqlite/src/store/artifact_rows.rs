@@ -9,6 +9,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use agentflow_core::__private::sha256;
+use agentflow_core::event::RunId;
+use agentflow_core::store::{Epoch, StoreError, StoreErrorKind};
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::SqliteStore;
@@ -18,9 +21,6 @@ use super::row::number;
 use super::sqlite_error::{Failed, StoreErrors};
 use super::tables::Tables;
 use super::writer::Abandoned;
-use crate::definition::sha256;
-use crate::event::RunId;
-use crate::store::{Epoch, StoreError, StoreErrorKind};
 
 /// What [`SqliteStore::check_artifacts`] has found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -115,7 +115,7 @@ impl SqliteStore {
     /// database is opened, or a run with artifacts is deleted, without this. Runs may be executed meanwhile.
     ///
     /// # Errors
-    /// `io` when a folder or a file cannot be read or removed; what [`Store`](crate::store::Store) says of reading.
+    /// `io` when a folder or a file cannot be read or removed; what [`Store`](agentflow_core::store::Store) says of reading.
     pub async fn check_artifacts(&self) -> Result<ArtifactCheck, StoreError> {
         // Of what is listed now, only what has no reference afterwards is removed.
         let folder = ArtifactFolder::of(self.path());

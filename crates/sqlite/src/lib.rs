@@ -1,0 +1,21 @@
+//! Runs and memories in SQLite files: [`SqliteStore`] and [`SqliteMemory`].
+//!
+//! Programs depend on the crate `agentflow-sdk` and enable its feature `sqlite`. It re-exports these items in the modules
+//! `agentflow::store` and `agentflow::memory`.
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
+mod memory;
+mod private_file;
+mod store;
+
+use std::sync::Arc;
+
+use agentflow_core::__private::{StoreFiles, inventory};
+
+pub use self::memory::SqliteMemory;
+pub use self::store::{ArtifactCheck, SqliteStore, SqliteStoreBuilder, Synchronous};
+
+// Configurations and the command line name a file, and open it by this.
+inventory::submit! {
+    StoreFiles { open: |file| Box::pin(async move { Ok(Arc::new(SqliteStore::open(file).await?) as _) }) }
+}
