@@ -24,9 +24,6 @@ pub use agentflow_core::mcp_server;
 #[cfg(feature = "dynamic")]
 #[doc(inline)]
 pub use agentflow_core::pipeline;
-#[cfg(feature = "views")]
-#[doc(inline)]
-pub use agentflow_core::views;
 #[doc(inline)]
 pub use agentflow_core::{
     agent, artifact, definition, dry_run, error, event, executor, expression, mailbox, message, middleware, model,
@@ -34,6 +31,9 @@ pub use agentflow_core::{
 };
 // The forms of a workflow.
 pub use agentflow_core::{fallback, gate, map, race, repeat, timeout};
+#[cfg(feature = "views")]
+#[doc(inline)]
+pub use agentflow_views as views;
 #[doc = include_str!("docs/choosing.md")]
 pub mod choosing {}
 #[cfg(feature = "cli")]

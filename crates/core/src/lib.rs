@@ -62,8 +62,6 @@ mod tool_definition;
 pub mod tools;
 mod tuples;
 pub mod value;
-#[cfg(feature = "views")]
-pub mod views;
 mod wire;
 pub mod workflow;
 

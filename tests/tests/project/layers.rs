@@ -9,8 +9,12 @@ use std::path::{Path, PathBuf};
 use crate::workspace::root;
 
 /// The crates that have rooms, each with its rooms from the vocabulary to the surfaces.
-const CRATES: [(&str, &[&str]); 3] =
-    [("crates/schema/src", SCHEMA), ("crates/core/src", CORE), ("crates/sqlite/src", SQLITE)];
+const CRATES: [(&str, &[&str]); 4] = [
+    ("crates/schema/src", SCHEMA),
+    ("crates/core/src", CORE),
+    ("crates/sqlite/src", SQLITE),
+    ("crates/views/src", VIEWS),
+];
 
 /// The rooms of `agentflow-schema`.
 const SCHEMA: &[&str] = &["text", "template", "expression", "schema", "schema_check", "strict", "text_tree", "lib"];
@@ -70,7 +74,6 @@ const CORE: &[&str] = &[
     // The surfaces.
     "a2a_server",
     "mcp_server",
-    "views",
     "cli",
     "__private",
     "lib",
@@ -78,6 +81,10 @@ const CORE: &[&str] = &[
 
 /// The rooms of `agentflow-sqlite`.
 const SQLITE: &[&str] = &["private_file", "store", "memory", "lib"];
+
+/// The rooms of `agentflow-views`.
+const VIEWS: &[&str] =
+    &["screen_event", "agent_event", "task_chunk", "task_request", "task_result", "process_request", "lib"];
 
 /// Files that import each other within one room, at most.
 const CIRCLE: usize = 6;

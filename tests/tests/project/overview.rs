@@ -27,7 +27,9 @@ fn public_modules(lib: &str) -> BTreeSet<String> {
     let own = lib.lines().filter_map(|line| line.strip_prefix("pub mod ")?.split([';', ' ']).next());
     let mut modules: BTreeSet<String> = own.map(str::to_owned).collect();
     for shown in lib.split("#[doc(inline)]\npub use ").skip(1) {
-        let (_, names) = shown.split(';').next().unwrap_or_default().split_once("::").unwrap();
+        let shown = shown.split(';').next().unwrap_or_default();
+        // A whole crate is a module under another name.
+        let (_, names) = shown.split_once("::").or_else(|| shown.split_once(" as ")).unwrap();
         let names = names.split(|c: char| !c.is_alphanumeric() && c != '_').filter(|name| !name.is_empty());
         modules.extend(names.map(str::to_owned));
     }
@@ -36,8 +38,8 @@ fn public_modules(lib: &str) -> BTreeSet<String> {
 
 #[test]
 fn modules_of_other_crates_are_seen() {
-    let lib = "#[doc(inline)]\npub use core::{\n    a, b,\n};\n#[doc(inline)]\npub use core::c;\npub use core::D;\npub mod e {}\n";
-    assert_eq!(public_modules(lib), ["a", "b", "c", "e"].map(String::from).into());
+    let lib = "#[doc(inline)]\npub use core::{\n    a, b,\n};\n#[doc(inline)]\npub use core::c;\n#[doc(inline)]\npub use whole as f;\npub use core::D;\npub mod e {}\n";
+    assert_eq!(public_modules(lib), ["a", "b", "c", "e", "f"].map(String::from).into());
 }
 
 #[test]

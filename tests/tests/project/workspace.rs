@@ -3,14 +3,21 @@
 use std::path::{Path, PathBuf};
 
 /// Source folders of the crates that programs are linked with, each below the crates that it depends on.
-pub(crate) const LIBRARIES: [&str; 5] =
-    ["crates/schema/src", "crates/core/src", "crates/sqlite/src", "agentflow/src", "agentflow-testing/src"];
-
-/// Source folders of all published code, and of the examples.
-pub(crate) const SOURCES: [&str; 8] = [
+pub(crate) const LIBRARIES: [&str; 6] = [
     "crates/schema/src",
     "crates/core/src",
     "crates/sqlite/src",
+    "crates/views/src",
+    "agentflow/src",
+    "agentflow-testing/src",
+];
+
+/// Source folders of all published code, and of the examples.
+pub(crate) const SOURCES: [&str; 9] = [
+    "crates/schema/src",
+    "crates/core/src",
+    "crates/sqlite/src",
+    "crates/views/src",
     "agentflow/src",
     "agentflow-include/src",
     "agentflow-macros/src",

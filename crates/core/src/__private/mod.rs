@@ -47,6 +47,12 @@ pub use crate::memory::words::{MOST_WORDS, words};
 pub use crate::panics::assume_abort;
 /// For agentflow-sqlite.
 pub use crate::private_file::private;
+/// For agentflow-views.
+pub use crate::run::saved_values::state_of;
+/// For agentflow-views.
+pub use crate::runtime::processed_request::ProcessedRequest;
+/// For agentflow-views.
+pub use crate::state::reserved::{EXIT, is_reserved};
 /// For agentflow-sqlite.
 pub use crate::store::store_file::StoreFiles;
 pub use crate::tool::probe::{Probe, Probed};

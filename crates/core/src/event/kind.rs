@@ -408,8 +408,8 @@ impl EventKind {
         }
     }
 
-    /// What a step saved whose outcome this is.
-    pub(crate) fn saved(&self) -> Option<&Arc<SavedByStep>> {
+    /// Returns what a step saved whose outcome this is.
+    pub fn saved(&self) -> Option<&Arc<SavedByStep>> {
         match self {
             Self::NodeCompleted { saved, .. } | Self::ToolCompleted { saved, .. } => saved.as_ref(),
             Self::ModelCompleted(response) => response.saved.as_ref(),

@@ -52,8 +52,9 @@ impl ApprovalRequest {
         }
     }
 
-    /// The id by which the question at a path is answered.
-    pub(crate) fn id_at(&self, path: &impl std::fmt::Display) -> String {
+    /// Returns the id that [`Runtime::answer`](crate::Runtime::answer) takes for this question. `path` is the path of its
+    /// event.
+    pub fn id_at(&self, path: &impl std::fmt::Display) -> String {
         match self.id.is_empty() {
             true => path.to_string(),
             false => format!("{path}@{}", self.id),

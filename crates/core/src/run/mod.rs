@@ -42,7 +42,7 @@ mod requests;
 mod result;
 mod run_artifacts;
 mod running;
-mod saved_values;
+pub(crate) mod saved_values;
 mod segment;
 mod sent;
 mod session_resources;

@@ -13,7 +13,7 @@ use crate::state::{SavedByStep, StateValues};
 use crate::store::{Store, StoreError};
 
 /// The values after these events. They are all events of a run from the first on, or a snapshot's with those after it.
-pub(crate) fn state_of(events: &[Event]) -> StateValues {
+pub fn state_of(events: &[Event]) -> StateValues {
     let began = events.iter().find_map(|event| match &event.kind {
         EventKind::RunStarted(started) => started.state.as_deref().cloned(),
         _ => None,

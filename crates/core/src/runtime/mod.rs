@@ -48,6 +48,7 @@ mod memories;
 mod opened;
 #[cfg(feature = "cli")]
 mod other_documents;
+pub(crate) mod processed_request;
 mod reading;
 mod retention;
 mod run_notes;

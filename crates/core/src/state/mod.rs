@@ -5,7 +5,7 @@
 #![doc = include_str!("../docs/state.md")]
 
 mod key;
-mod reserved;
+pub(crate) mod reserved;
 mod saved;
 mod state_values;
 mod transform;

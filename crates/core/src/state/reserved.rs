@@ -3,8 +3,8 @@
 
 use super::key::StateOwner;
 
-/// The key that ends the loop around a step after this round. The value is `null`, or [`WITHOUT_OUTPUT`].
-pub(crate) const EXIT: &str = "loop:exit";
+/// The key that ends the loop around a step after this round. The value is `null`, or `WITHOUT_OUTPUT`.
+pub const EXIT: &str = "loop:exit";
 
 /// The value of [`EXIT`], as JSON, if an agent ended its round without an answer. The output of the previous round is then
 /// the output of the loop.
@@ -14,7 +14,7 @@ pub(crate) const WITHOUT_OUTPUT: &str = "true";
 pub(crate) const MAIL: &str = "mail:";
 
 /// Whether a key is one of these.
-pub(crate) fn is_reserved(key: &str) -> bool {
+pub fn is_reserved(key: &str) -> bool {
     StateOwner::split(key).1.contains(':')
 }
 

@@ -1,14 +1,14 @@
 //! `TaskResult`: what became of a run, in one object.
 
+use agentflow_core::error::FailureKind;
+use agentflow_core::event::{Event, EventKind, RunCompleted};
+use agentflow_core::message::{Conversation, Message, Role, ToolResult};
+use agentflow_core::value::Encoded;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use super::Rfc3339;
 use super::task_request::TaskRequest;
-use crate::event::{Event, EventKind, RunCompleted};
-use crate::failure::FailureKind;
-use crate::message::{Conversation, Message, Role, ToolResult};
-use crate::value::Encoded;
 
 /// How a task ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
@@ -141,6 +141,7 @@ impl TaskResult {
                         serde_json::from_str(&answer.text()).ok()
                     }
                     RunCompleted::Workflow(workflow) => object(&workflow.output),
+                    _ => None,
                 };
             }
             EventKind::RunFailed { error } => {

@@ -3,15 +3,15 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use agentflow_core::__private::{EXIT, is_reserved};
+use agentflow_core::error::Error;
+use agentflow_core::event::{Event, EventKind, ModelDelta, RunCompleted};
+use agentflow_core::message::{ToolCall, ToolResult};
+use agentflow_core::path::StepPath;
+use agentflow_core::state::SavedByStep;
+use agentflow_core::value::Encoded;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
-
-use crate::error::Error;
-use crate::event::{Event, EventKind, ModelDelta, RunCompleted};
-use crate::message::{ToolCall, ToolResult};
-use crate::path::StepPath;
-use crate::state::{EXIT, SavedByStep, is_reserved};
-use crate::value::Encoded;
 
 /// What an agent or a node said or did.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -121,10 +121,11 @@ impl AgentEvents {
             EventKind::RunCompleted(completed) => {
                 view.is_final = true;
                 view.saved(completed.agent().and_then(|answer| answer.saved.as_deref()));
-                view.content = Some(match &**completed {
-                    RunCompleted::Agent(answer) => answer.text().into_owned(),
-                    RunCompleted::Workflow(workflow) => text_of(&workflow.output),
-                });
+                view.content = match &**completed {
+                    RunCompleted::Agent(answer) => Some(answer.text().into_owned()),
+                    RunCompleted::Workflow(workflow) => Some(text_of(&workflow.output)),
+                    _ => None,
+                };
             }
             EventKind::RunFailed { error } => {
                 view.is_final = true;
@@ -163,7 +164,7 @@ impl AgentEvent {
         for artifact in saved.into_iter().flat_map(SavedByStep::artifacts) {
             self.artifact_delta.insert(artifact.name.to_string(), artifact.version.into());
         }
-        self.escalate = saved.is_some_and(|saved| matches!(saved.get(EXIT), Some(Some(_))));
+        self.escalate = saved.is_some_and(|saved| saved.changes().any(|(key, value)| key == EXIT && value.is_some()));
         for (key, value) in saved.into_iter().flat_map(SavedByStep::changes).filter(|(key, _)| !is_reserved(key)) {
             let value = value.and_then(|value| serde_json::from_str(value.as_str()).ok()).unwrap_or_default();
             self.state_delta.insert(key.to_owned(), value);

@@ -3,13 +3,11 @@
 use std::collections::HashSet;
 use std::fmt;
 
+use agentflow_core::__private::{is_reserved, state_of};
+use agentflow_core::event::{Edge, Event, EventKind, RunCompleted};
+use agentflow_core::path::StepPath;
+use agentflow_core::value::Encoded;
 use serde_json::{Map, Value, json};
-
-use crate::event::{Edge, Event, EventKind, RunCompleted};
-use crate::path::StepPath;
-use crate::run::state_of;
-use crate::state::is_reserved;
-use crate::value::Encoded;
 
 /// A server-sent event of a run, for a screen that shows a workflow: `node_start`, `awaiting_approval`, `node_complete`,
 /// `node_failed`, `workflow_complete`, and those that [`is_added`](Self::is_added) says. Shown with `{}` it is what is
@@ -50,7 +48,7 @@ pub struct ScreenEvent {
     /// The name, such as `node_start`.
     pub name: &'static str,
     /// The data: an object, whose `event` is the name. `awaiting_approval` has the `id` of the question, for
-    /// [`Runtime::answer`](crate::Runtime::answer), and `workflow_complete` the `output` of the run. [`ScreenEvents`] adds the
+    /// [`Runtime::answer`](agentflow_core::Runtime::answer), and `workflow_complete` the `output` of the run. [`ScreenEvents`] adds the
     /// `state` of the run to `workflow_complete`.
     pub data: Value,
 }
@@ -85,6 +83,7 @@ impl ScreenEvent {
             EventKind::RunCompleted(completed) => match &**completed {
                 RunCompleted::Workflow(workflow) => ("workflow_complete", json!({"output": workflow.output})),
                 RunCompleted::Agent(answer) => ("workflow_complete", json!({"output": answer.text()})),
+                _ => ("workflow_complete", json!({"output": null})),
             },
             EventKind::RunFailed { error } => ("workflow_failed", json!({"error": error.message})),
             EventKind::RunPaused { reason, .. } => ("run_paused", json!({"reason": reason})),
@@ -117,7 +116,7 @@ impl fmt::Display for ScreenEvent {
 
 /// Maps the events of a run, from the first one on, so that each node that is shown has one start and one end for each
 /// attempt. Values that the workflow computes between its steps are not shown. `workflow_complete` has the
-/// [state](crate::state) of the run, since the events before it are known.
+/// [state](agentflow_core::state) of the run, since the events before it are known.
 ///
 /// Map all events of the run, from the first one. To a client that reconnects with `Last-Event-ID`, send the results with a
 /// greater [`id`](ScreenEvent::id).

@@ -12,6 +12,7 @@ mod task_result;
 use std::fmt;
 use std::time::{Duration, UNIX_EPOCH};
 
+use agentflow_core::time::Timestamp;
 use serde::{Serialize, Serializer};
 
 pub use self::agent_event::{AgentEvent, AgentEvents, final_text};
@@ -22,7 +23,6 @@ pub use self::task_request::{
     TaskRole, TaskStart, TaskText, TaskTextPart, TaskUser,
 };
 pub use self::task_result::{TaskMessage, TaskResult, TaskStatus};
-use crate::time::Timestamp;
 
 /// A time as RFC 3339 writes it, such as `2026-01-01T00:00:00.000Z`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

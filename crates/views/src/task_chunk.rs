@@ -1,11 +1,11 @@
 //! `TaskStreamChunk`: a run as the stream of a task, in numbered pieces of which the last one is final.
 
+use agentflow_core::event::{ApprovalRequest, Event, EventKind, ModelDelta, RunCompleted};
+use agentflow_core::value::Encoded;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::Rfc3339;
-use crate::event::{ApprovalRequest, Event, EventKind, ModelDelta, RunCompleted};
-use crate::value::Encoded;
 
 /// What a piece of a task's stream is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
@@ -17,7 +17,7 @@ pub enum TaskChunkKind {
     /// A tool is called.
     ToolCallRequest,
     /// A person is asked whether something may be done. The `id` of the content is the
-    /// [id](crate::runtime::OpenQuestion::id) that [`Runtime::answer`](crate::Runtime::answer) takes.
+    /// [id](agentflow_core::runtime::OpenQuestion::id) that [`Runtime::answer`](agentflow_core::Runtime::answer) takes.
     ToolApprovalRequest,
     /// A person is asked for something else; the `id` is one for an answer as well.
     UserInputRequest,
@@ -133,7 +133,7 @@ fn payload(kind: &EventKind) -> TaskContent {
     }
 }
 
-/// Returns the content of a question, with the id by which [`Runtime::answer`](crate::Runtime::answer) takes the answer.
+/// Returns the content of a question, with the id by which [`Runtime::answer`](agentflow_core::Runtime::answer) takes the answer.
 fn question(event: &Event, request: &ApprovalRequest) -> TaskContent {
     match payload(&event.kind) {
         TaskContent::Json(mut content) => {
@@ -152,6 +152,7 @@ fn result(completed: &RunCompleted) -> TaskContent {
             Ok(Value::String(text)) => TaskContent::Text(text),
             _ => TaskContent::Text(workflow.output.to_string()),
         },
+        _ => TaskContent::Json(Map::new()),
     }
 }
 

@@ -3,16 +3,15 @@
 
 use std::time::Duration;
 
+use agentflow_core::agent::{Agent, RunRequest};
+use agentflow_core::event::RunId;
+use agentflow_core::message::Message;
+use agentflow_core::middleware::retry;
+use agentflow_core::model::{ModelRef, ModelSettings};
+use agentflow_core::session::Session;
 use agentflow_schema::strict;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-
-use crate::agent::{Agent, RunRequest};
-use crate::event::RunId;
-use crate::message::Message;
-use crate::middleware::retry;
-use crate::model::{ModelRef, ModelSettings};
-use crate::session::Session;
 
 /// A task as another program asks for it, in JSON: what is to be done, by which agent, in which session.
 ///
@@ -75,6 +74,31 @@ use crate::session::Session;
 /// });
 /// let next = process(&runtime, "ada", &next.to_string()).await?;
 /// assert_eq!(next.messages.last().unwrap().content, "Ada.");
+/// # Ok(())
+/// # }
+/// ```
+///
+/// [`Runtime::process_request`](agentflow_core::Runtime::process_request) does all of this in one call:
+///
+/// ```
+/// use agentflow::prelude::*;
+/// use agentflow::store::MemoryStore;
+/// use agentflow::views::{TaskRequest, TaskStatus};
+/// use agentflow_testing::{ScriptedModel, Turn};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let desk = Agent::new(ScriptedModel::new([Turn::text("Hello.")])).name("desk");
+/// let runtime = Runtime::builder().store(MemoryStore::new()).agent(&desk).build();
+/// let task = r#"{"task_id": "t1", "task_type": "chat", "description": "Hi.", "agent_id": "desk"}"#;
+/// let result = runtime.process_request(&TaskRequest::from_json(task)?, "ada").await;
+/// assert_eq!(result.status, TaskStatus::Success);
+/// assert_eq!(result.messages.last().unwrap().content, "Hello.");
+///
+/// let unknown = r#"{"task_id": "t2", "task_type": "chat", "description": "Hi.", "agent_id": "disk"}"#;
+/// let result = runtime.process_request(&TaskRequest::from_json(unknown)?, "ada").await;
+/// assert_eq!(result.status, TaskStatus::Error);
+/// assert!(result.error_message.unwrap().contains("did you mean `desk`?"));
 /// # Ok(())
 /// # }
 /// ```
@@ -152,13 +176,13 @@ pub struct TaskUser {
 pub struct TaskExecution {
     /// The time limit of the run, in seconds.
     pub timeout: Option<u64>,
-    /// How often a failed model call is retried, at most 100 times: as [`retry`](crate::middleware::retry) does, by the process
+    /// How often a failed model call is retried, at most 100 times: as [`retry`](agentflow_core::middleware::retry) does, by the process
     /// that begins the run. 3, the default, leaves it to the program. A tool is retried as its policy says.
     pub max_retries: u64,
     /// Whether the answer is to be read in pieces. It changes nothing of the run.
     pub streaming: bool,
     /// Asks for concurrent tools. The run is the same either way: an agent calls the tools of one turn at the same time, as far
-    /// as [`Limits::max_parallel_tools`](crate::agent::Limits::max_parallel_tools) allows.
+    /// as [`Limits::max_parallel_tools`](agentflow_core::agent::Limits::max_parallel_tools) allows.
     pub parallel_execution: bool,
     /// Absent or `native`: this library.
     pub preferred_framework: Option<TaskFramework>,
@@ -304,7 +328,7 @@ pub struct TaskStart {
     /// The session that it continues, which must be there; `None` when it begins a new one. Whether the user may continue
     /// it is the program's to decide.
     pub session: Option<String>,
-    /// What is asked, with its session, for [`Runtime::start_agent`](crate::Runtime::start_agent) or [`Agent::start`].
+    /// What is asked, with its session, for [`Runtime::start_agent`](agentflow_core::Runtime::start_agent) or [`Agent::start`].
     pub request: RunRequest,
 }
 

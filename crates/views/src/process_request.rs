@@ -1,0 +1,67 @@
+//! A task from its request to its result: the run is started on behalf of a caller, awaited, and told in a task's words.
+
+use std::sync::Arc;
+
+use agentflow_core::__private::ProcessedRequest;
+use agentflow_core::error::{Error, Result};
+use agentflow_core::event::{Event, RunId};
+use agentflow_core::run::RunHandle;
+use agentflow_core::runtime::Runtime;
+use agentflow_core::store::{StoreError, StoreErrorKind};
+use agentflow_core::value::Encoded;
+
+use super::task_request::{TaskAgent, TaskRequest, TaskStart};
+use super::task_result::TaskResult;
+
+impl ProcessedRequest for TaskRequest {
+    type Answer = TaskResult;
+
+    async fn process(&self, runtime: &Runtime, caller: Arc<str>) -> TaskResult {
+        let start = match self.start() {
+            Ok(start) => start,
+            Err(error) => return TaskResult::refused(self, error.to_string()),
+        };
+        let id = RunId::new(&*self.task_id);
+        match processed(runtime, start, &id, &caller).await {
+            Ok(result) => result,
+            Err(error) => TaskResult::refused(self, error.to_string()),
+        }
+    }
+}
+
+async fn processed(runtime: &Runtime, start: TaskStart, id: &RunId, caller: &Arc<str>) -> Result<TaskResult> {
+    if let Some(session) = &start.session {
+        let owner = runtime.session(session).await?.caller;
+        if owner.as_ref() != Some(caller) {
+            // The answer for a session that does not exist: an id does not reveal a session.
+            return Err(StoreError::no_session(session).into());
+        }
+    }
+    let request = start.request.caller(Arc::clone(caller));
+    let started = match start.agent {
+        TaskAgent::Known(name) => runtime.start_agent(&name, request).await,
+        TaskAgent::New(agent) => agent.runtime(runtime).start(request).map(|run| run.untyped()),
+    };
+    let run = match started {
+        Err(Error::Store(error)) if error.kind() == StoreErrorKind::Exists => {
+            sent_before(runtime, id, caller).await?.ok_or(Error::Store(error))?
+        }
+        started => started?,
+    };
+    let ended = run.result().await;
+    let events: Vec<Event> = run.recorded();
+    match (TaskResult::of(&events), ended) {
+        (Some(result), _) => Ok(result),
+        // It could not begin, and recorded no event.
+        (None, Err(error)) => Err(error),
+        (None, Ok(_)) => Err(Error::Lost { reason: "the run has no events".to_owned() }),
+    }
+}
+
+/// The run of a task that the same caller has sent before.
+async fn sent_before(runtime: &Runtime, id: &RunId, caller: &Arc<str>) -> Result<Option<RunHandle<Encoded>>> {
+    match runtime.run_record(id).await?.caller {
+        Some(owner) if owner == *caller => runtime.attach(id).await.map(Some),
+        _ => Ok(None),
+    }
+}
