@@ -26,9 +26,32 @@ pub use agentflow_core::mcp_server;
 pub use agentflow_core::pipeline;
 #[doc(inline)]
 pub use agentflow_core::{
-    agent, artifact, definition, dry_run, error, event, executor, expression, mailbox, message, middleware, model,
-    path, resource, run, runtime, schema, session, state, telemetry, template, time, tool, tools, value, workflow,
+    agent, artifact, definition, dry_run, error, event, executor, expression, mailbox, message, middleware, path,
+    resource, run, runtime, schema, session, state, telemetry, template, time, tool, tools, value, workflow,
 };
+/// Chat models: the [`Model`] trait, its requests and its answers, and the adapters for the wire formats of providers, each behind
+/// its own cargo feature.
+///
+/// Streaming is the primitive; [`Model::call`] is a stream that is read to its end.
+pub mod model {
+    #[doc(inline)]
+    pub use agentflow_core::model::*;
+    #[cfg(feature = "anthropic")]
+    #[doc(inline)]
+    pub use agentflow_models::anthropic;
+    #[cfg(feature = "gemini")]
+    #[doc(inline)]
+    pub use agentflow_models::gemini;
+    #[cfg(feature = "openai-chat")]
+    #[doc(inline)]
+    pub use agentflow_models::openai_chat;
+    #[cfg(feature = "openai-responses")]
+    #[doc(inline)]
+    pub use agentflow_models::openai_responses;
+    #[cfg(feature = "http")]
+    #[doc(inline)]
+    pub use agentflow_models::{HttpModel, HttpModelBuilder};
+}
 // The forms of a workflow.
 pub use agentflow_core::{fallback, gate, map, race, repeat, timeout};
 #[cfg(feature = "views")]

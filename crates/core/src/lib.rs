@@ -23,6 +23,8 @@ mod failure;
 mod future;
 #[cfg(any(feature = "a2a-server", feature = "mcp-server-http"))]
 mod host_header;
+#[cfg(any(feature = "a2a-client", feature = "mcp-http"))]
+mod http_address;
 mod linked;
 pub mod mailbox;
 mod mask;

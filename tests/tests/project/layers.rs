@@ -9,15 +9,30 @@ use std::path::{Path, PathBuf};
 use crate::workspace::root;
 
 /// The crates that have rooms, each with its rooms from the vocabulary to the surfaces.
-const CRATES: [(&str, &[&str]); 4] = [
+const CRATES: [(&str, &[&str]); 6] = [
     ("crates/schema/src", SCHEMA),
+    ("crates/http/src", HTTP),
     ("crates/core/src", CORE),
+    ("crates/models/src", MODELS),
     ("crates/sqlite/src", SQLITE),
     ("crates/views/src", VIEWS),
 ];
 
 /// The rooms of `agentflow-schema`.
 const SCHEMA: &[&str] = &["text", "template", "expression", "schema", "schema_check", "strict", "text_tree", "lib"];
+
+/// The rooms of `agentflow-http`.
+const HTTP: &[&str] = &[
+    "url_parts",
+    "wait_times",
+    "secret_header",
+    "sse",
+    "address_guard",
+    "client_error",
+    "trusted_roots",
+    "client",
+    "lib",
+];
 
 /// The rooms of `agentflow-core`.
 const CORE: &[&str] = &[
@@ -48,6 +63,7 @@ const CORE: &[&str] = &[
     "linked",
     // What a model says, what happened, where it is kept.
     "model",
+    "http_address",
     "event",
     "store",
     "error",
@@ -78,6 +94,10 @@ const CORE: &[&str] = &[
     "__private",
     "lib",
 ];
+
+/// The rooms of `agentflow-models`.
+const MODELS: &[&str] =
+    &["loose", "http", "sent_call", "assembly", "openai", "anthropic", "gemini", "decoder_tests", "lib"];
 
 /// The rooms of `agentflow-sqlite`.
 const SQLITE: &[&str] = &["private_file", "store", "memory", "lib"];

@@ -260,7 +260,9 @@ fn types_of_other_crates_in_signatures_are_few() {
         "super",
         "agentflow",
         "agentflow_core",
+        "agentflow_http",
         "agentflow_macros",
+        "agentflow_models",
         "agentflow_schema",
     ];
     let mut found: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();

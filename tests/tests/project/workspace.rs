@@ -3,9 +3,11 @@
 use std::path::{Path, PathBuf};
 
 /// Source folders of the crates that programs are linked with, each below the crates that it depends on.
-pub(crate) const LIBRARIES: [&str; 6] = [
+pub(crate) const LIBRARIES: [&str; 8] = [
     "crates/schema/src",
+    "crates/http/src",
     "crates/core/src",
+    "crates/models/src",
     "crates/sqlite/src",
     "crates/views/src",
     "agentflow/src",
@@ -13,9 +15,11 @@ pub(crate) const LIBRARIES: [&str; 6] = [
 ];
 
 /// Source folders of all published code, and of the examples.
-pub(crate) const SOURCES: [&str; 9] = [
+pub(crate) const SOURCES: [&str; 11] = [
     "crates/schema/src",
+    "crates/http/src",
     "crates/core/src",
+    "crates/models/src",
     "crates/sqlite/src",
     "crates/views/src",
     "agentflow/src",
@@ -28,9 +32,15 @@ pub(crate) const SOURCES: [&str; 9] = [
 /// Files of `agentflow-schema` whose items `agentflow` hands on.
 const SCHEMA_API: [&str; 3] = ["expression/mod.rs", "schema/mod.rs", "template.rs"];
 
+/// The same of `agentflow-http`.
+const HTTP_API: [&str; 1] = ["address_guard.rs"];
+
 /// Returns true for a file of a lower crate whose items serve other crates alone: programs do not name them.
 pub(crate) fn is_internal(path: &Path) -> bool {
-    path.starts_with(root().join("crates/schema")) && !SCHEMA_API.iter().any(|file| path.ends_with(file))
+    let hides = |folder: &str, api: &[&str]| {
+        path.starts_with(root().join(folder)) && !api.iter().any(|file| path.ends_with(file))
+    };
+    hides("crates/schema", &SCHEMA_API) || hides("crates/http", &HTTP_API)
 }
 
 /// Returns the root of the workspace.

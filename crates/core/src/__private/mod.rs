@@ -1,6 +1,7 @@
 //! The names that the expansions of our macros may use, one file for each macro. Nothing here is stable or for users;
 //! macro crate and library are released as one pair.
 
+pub mod adapters;
 mod agent;
 mod asking_tool;
 #[cfg(feature = "documents")]

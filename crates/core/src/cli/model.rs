@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::print::Stop;
 use super::run_args::ModelArgs;
-use crate::model::{HttpSettings, Model, ModelRef, ModelSettings, ServerBuilder, provider_named};
+use crate::model::{HttpSettings, Model, ModelRef, ModelSettings, ServerSettings, adapter_of, provider_named};
 use crate::runtime::Runtime;
 use crate::text_file;
 use crate::tool::ToolDefinition;
@@ -28,11 +28,11 @@ pub(super) fn open(host: &Runtime, reference: &str, args: &ModelArgs) -> Result<
         return Ok(host.model(&reference)?);
     }
     let known = provider_named(reference.provider());
-    let Some((provider, adapter)) = known.and_then(|provider| Some((provider, provider.adapter?))) else {
+    let Some((provider, adapter)) = known.and_then(|provider| Some((provider, adapter_of(provider)?))) else {
         // It says which adapters there are.
         return Ok(host.model(&reference)?);
     };
-    let mut server = ServerBuilder::new(provider);
+    let mut server = ServerSettings::new(provider);
     (server.http, server.secrets) = (http(args), Arc::clone(&host.host().secrets));
     server.base_url.clone_from(&args.base_url);
     Ok((adapter.open)(reference.model().into(), server)?)

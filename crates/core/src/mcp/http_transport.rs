@@ -8,7 +8,7 @@ use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig
 
 use super::http_sender::HttpSender;
 use super::mcp_settings::Described;
-use crate::model::{HttpAddress, http_client};
+use crate::http_address::HttpAddress;
 
 /// The transport of one connection.
 pub(super) fn transport(
@@ -17,7 +17,7 @@ pub(super) fn transport(
 ) -> Result<StreamableHttpClientTransport<HttpSender>, String> {
     let settings = &described.settings;
     let url = address.url()?;
-    let client = http_client(&url, settings.connect_timeout).map_err(|error| error.to_string())?;
+    let client = agentflow_http::client(&url, settings.connect_timeout).map_err(|error| error.to_string())?;
     let config = StreamableHttpClientTransportConfig::with_uri(url.as_str())
         .custom_headers(address.header_map()?)
         .max_sse_event_size(settings.max_message);

@@ -20,9 +20,10 @@ use super::server_link::{McpHealth, ServerLink};
 use super::server_list::{self, Listed};
 use super::server_reads::ServerReads;
 use super::{mirrored_tool, prompt_tools, resource_tools};
-use crate::message::Message;
 #[cfg(feature = "mcp-http")]
-use crate::model::{HttpAddress, Secret};
+use crate::http_address::HttpAddress;
+use crate::message::Message;
+use crate::model::Secret;
 use crate::tool::{IntoTools, ToolList, ToolPolicy, ToolRef, Toolset, ToolsetRef, wire_name};
 
 /// A server of the Model Context Protocol, whose tools are a [`Toolset`]: `read` of the server `files` is `mcp.files.read`.

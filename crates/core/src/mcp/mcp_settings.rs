@@ -10,9 +10,9 @@ use tokio::io::{AsyncRead, AsyncWrite};
 #[cfg(feature = "mcp-auth")]
 use super::authorization::Authorizer;
 use super::given_secrets::secrets_of;
-use crate::mask::HiddenTexts;
 #[cfg(feature = "mcp-http")]
-use crate::model::HttpAddress;
+use crate::http_address::HttpAddress;
+use crate::mask::HiddenTexts;
 use crate::tool::ToolPolicy;
 
 /// How a server is reached.

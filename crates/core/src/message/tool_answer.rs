@@ -139,12 +139,8 @@ impl ToolResult {
         self.content.as_ref().map_or(&[], |content| &content.parts)
     }
 
-    /// The text with a line for each link, and for each file that cannot be sent beside it.
-    #[cfg_attr(
-        not(any(feature = "anthropic", feature = "gemini", feature = "openai-chat", feature = "openai-responses")),
-        allow(dead_code, reason = "the wire formats ask for it")
-    )]
-    pub(crate) fn text_beside(&self, is_sent: impl Fn(&Media) -> bool) -> Cow<'_, str> {
+    /// Returns the text with a line for each link, and for each file that an adapter does not send beside it.
+    pub fn text_beside(&self, is_sent: impl Fn(&Media) -> bool) -> Cow<'_, str> {
         let text = self.text();
         let lines = self.parts().iter().filter_map(|part| match part {
             ToolPart::Media(file) if is_sent(file) => None,

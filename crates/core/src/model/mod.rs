@@ -1,13 +1,16 @@
 //! Chat models: the [`Model`] trait, its requests and its answers.
 //!
 //! Streaming is the primitive; [`Model::call`] is a stream that is read to its end. The trait and its data do no I/O
-//! and know no provider: `adapter` does, each provider behind its own cargo feature.
+//! and know no wire format: the adapters do, each behind its own cargo feature. `providers` has the names of providers.
 
-mod adapter;
+mod http_settings;
+pub(crate) mod linked_adapter;
 mod model_error;
 mod model_request;
+mod model_server;
 mod output_schema;
 mod provider;
+pub(crate) mod providers;
 mod reference;
 mod response;
 mod secret;
@@ -22,35 +25,17 @@ use async_trait::async_trait;
 use futures_util::stream::BoxStream;
 use futures_util::{Stream, StreamExt};
 
-#[cfg(feature = "anthropic")]
-pub use self::adapter::anthropic;
-#[cfg(feature = "gemini")]
-pub use self::adapter::gemini;
+pub use self::http_settings::HttpSettings;
 #[cfg(feature = "cli")]
-pub(crate) use self::adapter::http::ServerBuilder;
-#[cfg(feature = "a2a-client")]
-pub(crate) use self::adapter::http::{Flow, SseReader};
-#[cfg(any(feature = "a2a-client", feature = "mcp-http"))]
-pub(crate) use self::adapter::http::{HttpAddress, http_client};
-#[cfg(feature = "http")]
-pub use self::adapter::http::{HttpModel, HttpModelBuilder, HttpSettings};
-#[cfg(feature = "tool-http")]
-pub(crate) use self::adapter::http::{TrustedRoots, pinned_client, reason, secret_header};
-#[cfg(feature = "tool-api")]
-pub(crate) use self::adapter::http::{kind_of_status, retry_after, wait_before_retry};
-#[cfg(feature = "openai-chat")]
-pub use self::adapter::openai::chat as openai_chat;
-#[cfg(feature = "openai-responses")]
-pub use self::adapter::openai::responses as openai_responses;
-pub(crate) use self::adapter::providers::named as provider_named;
-pub(crate) use self::adapter::providers::{full_name, says_provider, telemetry_name};
-pub(crate) use self::adapter::{ModelServer, built_in, built_in_providers, problem_of_provider};
+pub(crate) use self::linked_adapter::{ServerSettings, adapter_of};
+pub(crate) use self::linked_adapter::{built_in, built_in_providers, problem_of_provider};
 pub use self::model_error::{ModelError, ModelErrorKind, TimeoutKind};
 pub use self::model_request::{ModelRequest, ModelSettings, PromptCache, ToolChoice};
+pub(crate) use self::model_server::ModelServer;
 pub use self::output_schema::{OutputMode, OutputSchema};
 pub use self::provider::ModelProvider;
+pub(crate) use self::providers::{full_name, named as provider_named, says_provider, telemetry_name};
 pub use self::reference::{ModelRef, ModelRefError};
-#[cfg_attr(not(any(feature = "http", feature = "metrics")), allow(unused_imports, reason = "nothing counts"))]
 pub(crate) use self::response::MAX_TOKENS;
 pub use self::response::{ModelEvent, ModelResponse, StopReason, ToolCallDelta, Usage};
 pub use self::secret::{EnvSecrets, Secret, SecretProvider};

@@ -99,6 +99,22 @@ impl ModelErrorKind {
         }
     }
 
+    /// Returns the class of an HTTP status that is not 2xx. A provider's own error code may say more.
+    pub fn from_status(status: u16) -> Self {
+        match status {
+            300..=399 => Self::InvalidResponse,
+            401 => Self::Auth,
+            402 | 403 => Self::Permission,
+            404 | 410 => Self::NotFound,
+            // The server gave up waiting for the request, or for a lock: the official clients retry both.
+            408 | 409 => Self::Server,
+            429 => Self::RateLimited,
+            503 | 529 => Self::Overloaded,
+            500.. => Self::Server,
+            _ => Self::BadRequest,
+        }
+    }
+
     /// Whether the same call may succeed when it is retried.
     pub fn is_retryable(self) -> bool {
         matches!(
@@ -127,13 +143,6 @@ impl ModelError {
     /// The stream stopped without the provider's own sign that the answer is whole.
     pub fn truncated() -> Self {
         Self::new(ModelErrorKind::Truncated, "the answer stopped before its end; what came before is incomplete")
-    }
-
-    /// The answer is larger than it may be.
-    #[cfg(feature = "http")]
-    #[allow(dead_code, reason = "a build may have no adapter")]
-    pub(super) fn too_large(problem: impl Into<String>) -> Self {
-        Self::new(ModelErrorKind::AnswerTooLarge, problem)
     }
 
     /// Adds the HTTP status.
@@ -227,8 +236,7 @@ impl ModelError {
 
     /// Passes every text through `clean`, that of the causes included, and those of the error itself through `cap`
     /// after that.
-    #[cfg(feature = "http")]
-    pub(super) fn map_texts(mut self, clean: impl Fn(String) -> String, cap: impl Fn(String) -> String) -> Self {
+    pub(crate) fn map_texts(mut self, clean: impl Fn(String) -> String, cap: impl Fn(String) -> String) -> Self {
         let inner = &mut *self.0;
         inner.message = cap(clean(std::mem::take(&mut inner.message)));
         for text in [&mut inner.provider_code, &mut inner.request_id, &mut inner.body] {
@@ -241,7 +249,6 @@ impl ModelError {
 
 /// A cause, or the sentences of it and of its own causes where one of them, or a debugger's view of it, is not clean:
 /// serde shows a text that it found in the place of something else.
-#[cfg(feature = "http")]
 fn cleaned(source: Source, clean: &impl Fn(String) -> String) -> Source {
     let mut sentences = Vec::new();
     let mut shown = String::new();
@@ -262,7 +269,6 @@ fn cleaned(source: Source, clean: &impl Fn(String) -> String) -> Source {
 }
 
 /// The sentence of a cause that showed a secret, without it.
-#[cfg(feature = "http")]
 #[derive(thiserror::Error)]
 #[error("{sentence}")]
 struct Sentence {
@@ -270,7 +276,6 @@ struct Sentence {
     source: Option<Source>,
 }
 
-#[cfg(feature = "http")]
 impl fmt::Debug for Sentence {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.sentence)
@@ -311,5 +316,20 @@ impl fmt::Debug for ModelError {
 impl std::error::Error for ModelError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         self.0.source.as_deref().map(|source| source as _)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::ModelErrorKind;
+
+    #[test]
+    fn no_status_that_is_the_callers_fault_is_retryable() {
+        for status in [400, 401, 402, 403, 404, 405, 410, 413, 422, 301] {
+            assert!(!ModelErrorKind::from_status(status).is_retryable(), "{status}");
+        }
+        for status in [408, 409, 429, 500, 502, 503, 504, 529] {
+            assert!(ModelErrorKind::from_status(status).is_retryable(), "{status}");
+        }
     }
 }

@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use super::adapter::providers;
+use super::providers;
 
 /// The name of a model and of the wire format it is reached by.
 ///

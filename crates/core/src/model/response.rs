@@ -183,7 +183,6 @@ impl StopReason {
 
 /// The most tokens that a call is counted with. No model reaches a billion; a server that reports more is wrong, and
 /// must not make sums overflow.
-#[cfg_attr(not(any(feature = "http", feature = "metrics")), allow(dead_code, reason = "nothing counts"))]
 pub(crate) const MAX_TOKENS: u64 = 1_000_000_000;
 
 /// Tokens, counted alike for every provider: cached tokens are part of the input, reasoning is part of the output.

@@ -7,18 +7,18 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use agentflow_http::{AddressGuard, secret_header};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use reqwest::Url;
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 
-use super::address_guard::AddressGuard;
 use super::api_description::ApiAuth;
 use super::http_exchange::without_key;
 use super::http_target::{Targets, may_have_key};
 use super::oauth_access::{KeptTokens, OAuthClient};
 use super::oauth_tokens::basic;
-use crate::model::{EnvSecrets, Secret, SecretProvider, secret_header};
+use crate::model::{EnvSecrets, Secret, SecretProvider};
 use crate::tool::ToolError;
 
 const DEFAULT_MAX_BYTES: usize = 1 << 20;

@@ -1,6 +1,7 @@
 //! One request of a tool that is described as data, with its key, its retries and what a status means. It follows no redirect:
 //! the address of a service is the host's to say.
 
+use agentflow_http::retry_after;
 use agentflow_schema::text::head;
 use reqwest::header::{CONTENT_TYPE, HeaderMap, LOCATION};
 use reqwest::{Method, Url};
@@ -11,7 +12,7 @@ use super::api_access::{ApiAccess, Keys};
 use super::http_exchange::{body_of, may_be_plain, send};
 use super::http_target::host_of;
 use crate::message::ToolStatus;
-use crate::model::{HttpSettings, ModelError, ModelErrorKind, kind_of_status, retry_after, wait_before_retry};
+use crate::model::{HttpSettings, ModelError, ModelErrorKind};
 use crate::tool::ToolError;
 
 /// The most bytes of a refusal that are shown.
@@ -70,7 +71,7 @@ impl ApiAccess {
                 Ok(answer) => return Ok(answer),
                 Err(failed) => failed,
             };
-            let wait = failed.passing.and_then(|error| wait_before_retry(&settings, made, &error));
+            let wait = failed.passing.and_then(|error| settings.wait_before_retry(made, &error, false));
             match wait.filter(|wait| Instant::now() + *wait < deadline) {
                 Some(wait) => tokio::time::sleep(wait).await,
                 None => return Err(failed.error),
@@ -106,7 +107,7 @@ impl ApiAccess {
             let body = keys.masked(&String::from_utf8_lossy(&body));
             let passes = request.repeatable || status.as_u16() == 429;
             let passing = passes.then(|| {
-                let error = ModelError::new(kind_of_status(status.as_u16()), status.as_str());
+                let error = ModelError::new(ModelErrorKind::from_status(status.as_u16()), status.as_str());
                 match retry_after(&headers, std::time::SystemTime::now()) {
                     Some(wait) => error.with_retry_after(wait),
                     None => error,

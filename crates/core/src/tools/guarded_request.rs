@@ -4,9 +4,9 @@
 #[cfg(feature = "a2a-client")]
 use std::time::Duration;
 
+use agentflow_http::AddressGuard;
 use reqwest::Url;
 
-use super::address_guard::AddressGuard;
 use super::http_target::Targets;
 use crate::tool::ToolError;
 
@@ -50,6 +50,6 @@ pub(crate) async fn guarded_client(
     let targets = Targets::within(guard.clone());
     let url = targets.url(url.as_str(), None)?;
     let addresses = targets.addresses_or(&url, Some(not_allowed)).await?;
-    let client = crate::model::pinned_client(&url, &addresses, connect_timeout, None);
+    let client = agentflow_http::pinned_client(&url, &addresses, connect_timeout, None);
     client.map_err(|error| ToolError::new(error.to_string()))
 }

@@ -4,14 +4,13 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use agentflow_http::{AddressGuard, innermost_cause, pinned_client};
 use reqwest::header::{HeaderMap, HeaderName};
 use reqwest::{Method, Response, Url};
 
-use super::address_guard::AddressGuard;
 use super::http_target::{Targets, host_of};
 use crate::mask;
 use crate::message::ToolStatus;
-use crate::model::{pinned_client, reason};
 use crate::tool::ToolError;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -91,7 +90,7 @@ pub(super) async fn send(
         None => request,
     };
     request.send().await.map_err(|error| Unsent {
-        error: ToolError::new(format!("`{host}` did not answer: {}", reason(&error))),
+        error: ToolError::new(format!("`{host}` did not answer: {}", innermost_cause(&error))),
         #[cfg(feature = "tool-api")]
         unconnected: error.is_connect(),
     })
@@ -100,7 +99,7 @@ pub(super) async fn send(
 /// The body of an answer, of at most so many bytes.
 pub(super) async fn body_of(response: &mut Response, max_bytes: usize) -> Result<Vec<u8>, ToolError> {
     let mut read = Vec::new();
-    let cut = |error: &reqwest::Error| ToolError::new(format!("the answer broke off: {}", reason(error)));
+    let cut = |error: &reqwest::Error| ToolError::new(format!("the answer broke off: {}", innermost_cause(error)));
     while let Some(chunk) = response.chunk().await.map_err(|error| cut(&error))? {
         if read.len() + chunk.len() > max_bytes {
             let problem = format!("the answer has more than {max_bytes} bytes; ask for less");

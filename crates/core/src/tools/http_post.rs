@@ -3,10 +3,10 @@
 
 use std::net::IpAddr;
 
+use agentflow_http::AddressGuard;
 use reqwest::header::HeaderMap;
 use reqwest::{Method, Url};
 
-use super::address_guard::AddressGuard;
 use super::http_exchange::{may_be_plain, send};
 use super::http_request::HttpRequest;
 use super::http_target::host_of;

@@ -8,6 +8,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use agentflow_http::{AddressGuard, secret_header};
 use reqwest::header::{
     CONTENT_LANGUAGE, CONTENT_TYPE, DATE, ETAG, HeaderMap, HeaderName, HeaderValue, LAST_MODIFIED, LINK, LOCATION,
     RETRY_AFTER,
@@ -17,11 +18,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::address_guard::AddressGuard;
 use super::http_exchange::{body_of, is_own_header, may_be_plain, send, without_key};
 use super::http_target::{Targets, host_of, may_have_key};
 use crate::message::ToolStatus;
-use crate::model::{Secret, secret_header};
+use crate::model::Secret;
 use crate::tool::{Effects, FnTool, ToolError, ToolPolicy};
 
 const DEFAULT_MAX_BYTES: usize = 1 << 20;

@@ -6,10 +6,9 @@ use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::pin::Pin;
 use std::sync::Arc;
 
+use agentflow_http::{AddressGuard, TrustedRoots};
 use reqwest::Url;
 
-use super::address_guard::AddressGuard;
-use crate::model::TrustedRoots;
 use crate::tool::ToolError;
 
 /// The most bytes of an address.

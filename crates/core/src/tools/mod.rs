@@ -1,8 +1,6 @@
 //! Tools that are ready to be given to a runtime or an agent. Each is off until a host gives it.
 #![doc = include_str!("../docs/tools.md")]
 
-#[cfg(feature = "tool-http")]
-mod address_guard;
 #[cfg(feature = "tool-api")]
 mod alert;
 #[cfg(feature = "tool-api")]
@@ -66,8 +64,6 @@ mod url_template;
 #[cfg(feature = "tool-storage")]
 mod writable_folders;
 
-#[cfg(feature = "tool-http")]
-pub use self::address_guard::AddressGuard;
 #[cfg(feature = "tool-api")]
 pub use self::alert::Alert;
 #[cfg(feature = "tool-api")]
@@ -98,3 +94,5 @@ pub use self::programs::Programs;
 pub use self::storage::Storage;
 #[cfg(feature = "tool-transform")]
 pub use self::transform_tool::transform;
+#[cfg(feature = "tool-http")]
+pub use agentflow_http::AddressGuard;

@@ -17,7 +17,8 @@ use super::peer::{Peer, Settings};
 use super::relay_model::A2aRelay;
 use super::remote_tool::AgentTools;
 use super::update_stream::{A2aStream, Following};
-use crate::model::{HttpAddress, Secret};
+use crate::http_address::HttpAddress;
+use crate::model::Secret;
 use crate::tool::{IntoTools, ToolList, ToolPolicy, ToolsetRef};
 
 /// An agent of another program, spoken with over the Agent2Agent protocol. As a tool of this program the agent `researcher`

@@ -7,7 +7,7 @@ use super::a2a_error::A2aError;
 use super::memory_link::Link;
 use super::peer::{Peer, Settings};
 use super::remote_tool::tool_of;
-use crate::model::HttpAddress;
+use crate::http_address::HttpAddress;
 use crate::tool::ToolRef;
 use crate::tools::AddressGuard;
 

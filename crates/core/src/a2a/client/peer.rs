@@ -18,8 +18,8 @@ use super::card_choice::{Chosen, chosen};
 use super::memory_link::Link;
 use super::operation::{Binding, Operation};
 use super::task_question::Unanswerable;
+use crate::http_address::HttpAddress;
 use crate::mask::HiddenTexts;
-use crate::model::{HttpAddress, http_client};
 use crate::tool::ToolPolicy;
 use crate::tools::guarded_client;
 
@@ -248,7 +248,7 @@ impl Peer {
     async fn client(&self, url: &Url) -> Result<reqwest::Client, A2aError> {
         let limit = self.settings.connect_timeout;
         let Link::Guarded(guard) = &self.link else {
-            return http_client(url, limit).map_err(|error| self.unreachable(error.to_string()));
+            return agentflow_http::client(url, limit).map_err(|error| self.unreachable(error.to_string()));
         };
         match timeout_at(Instant::now() + limit, guarded_client(guard, url, limit, NOT_ALLOWED)).await {
             Ok(Ok(client)) => Ok(client),

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::task::{Context as Task, Poll};
 use std::time::Duration;
 
+use agentflow_http::sse::{EventTooLarge, SseFlow, SseReader};
 use futures_util::Stream;
 use futures_util::stream::{self, BoxStream};
 use reqwest::Response;
@@ -17,7 +18,6 @@ use super::a2a_error::A2aError;
 use super::operation::{Binding, Operation};
 use super::peer::{Peer, causes};
 use crate::future::Exclusive;
-use crate::model::{Flow, SseReader};
 
 /// How often in a row a stream is resumed that brings nothing new.
 const MOST_RESUMES: u32 = 5;
@@ -195,14 +195,14 @@ impl Following {
         self.taken = self.taken.saturating_add(piece.len());
         body.unread += piece.len();
         let (binding, waiting, unread) = (body.binding, &mut self.waiting, &mut body.unread);
-        let fed = body.reader.feed(&piece, |event| {
+        let fed: Result<SseFlow, EventTooLarge> = body.reader.feed(&piece, |event| {
             *unread = 0;
             // Some servers keep the connection alive with empty events.
             if event.data.trim_ascii().is_empty() {
-                return Ok(Flow::More);
+                return Ok(SseFlow::More);
             }
             waiting.push_back(peer.read(name, binding, None, event.data));
-            Ok(Flow::More)
+            Ok(SseFlow::More)
         });
         let most = peer.settings.max_message;
         match fed {

@@ -10,7 +10,7 @@ use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValu
 use reqwest::{Method, Url};
 use serde::de::DeserializeOwned;
 
-use crate::model::{Secret, http_client};
+use crate::model::Secret;
 use crate::tools::{AddressGuard, guarded_request};
 
 /// The longest that one request may take.
@@ -138,7 +138,7 @@ impl AuthRequests {
     ) -> Result<Reply, String> {
         let host = url.host_str().unwrap_or_default();
         let failed = |error: reqwest::Error| format!("`{host}` did not answer: {}", error.without_url());
-        let client = http_client(url, LONGEST).map_err(|error| error.to_string())?;
+        let client = agentflow_http::client(url, LONGEST).map_err(|error| error.to_string())?;
         let request = client.request(method.clone(), url.clone()).headers(headers);
         let request = body.iter().fold(request, |request, body| request.body((*body).to_owned()));
         let mut response = request.send().await.map_err(failed)?;

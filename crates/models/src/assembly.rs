@@ -1,0 +1,160 @@
+//! Puts an answer's pieces together, and yields each as it arrives.
+//!
+//! Shared by the adapters. It knows no wire format: the adapter finds out which piece belongs to which call.
+
+use std::sync::Arc;
+
+use agentflow_core::message::{Part, Reasoning, ToolCall};
+use agentflow_core::model::{ModelEvent, ToolCallDelta};
+use serde_json::Value;
+
+use super::http::Deltas;
+
+/// The parts of an answer, in the order in which they began.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Assembly {
+    pieces: Vec<Piece>,
+    /// Where each call is among the pieces.
+    calls: Vec<usize>,
+}
+
+#[derive(Clone, Debug)]
+enum Piece {
+    Text(String),
+    Reasoning(Reasoning),
+    Call(ToolCall),
+    /// A part to which nothing is added.
+    #[cfg(any(feature = "gemini", feature = "openai-chat"))]
+    Whole(Part),
+}
+
+impl Assembly {
+    /// More text; part of the text before it when nothing came between.
+    pub(super) fn text(&mut self, more: &str, deltas: &mut Deltas) {
+        if more.is_empty() {
+            return;
+        }
+        match self.pieces.last_mut() {
+            Some(Piece::Text(text)) => text.push_str(more),
+            _ => self.pieces.push(Piece::Text(more.to_owned())),
+        }
+        deltas.push(|| ModelEvent::Text(more.to_owned()));
+    }
+
+    /// More readable reasoning; part of the reasoning before it when nothing came between.
+    pub(super) fn reasoning(&mut self, more: &str, deltas: &mut Deltas) {
+        if more.is_empty() {
+            return;
+        }
+        match self.pieces.last_mut() {
+            Some(Piece::Reasoning(reasoning)) => reasoning.text.push_str(more),
+            _ => self.pieces.push(Piece::Reasoning(Reasoning::new(more, ""))),
+        }
+        deltas.push(|| ModelEvent::Reasoning(more.to_owned()));
+    }
+
+    /// A part that is whole already and that nothing joins. The adapter itself yields the pieces of it.
+    #[cfg(any(feature = "gemini", feature = "openai-chat"))]
+    pub(super) fn part(&mut self, part: Part) {
+        self.pieces.push(Piece::Whole(part));
+    }
+
+    /// A new call; what is known of it may be empty. Returns its number, from 0.
+    pub(super) fn begin_call(&mut self) -> usize {
+        self.calls.push(self.pieces.len());
+        self.pieces.push(Piece::Call(ToolCall::default()));
+        self.calls.len() - 1
+    }
+
+    /// How many calls have begun.
+    pub(super) fn calls(&self) -> usize {
+        self.calls.len()
+    }
+
+    /// How many parts have begun. The adapter bounds them.
+    pub(super) fn parts(&self) -> usize {
+        self.pieces.len()
+    }
+
+    /// A call by its number.
+    pub(super) fn call_mut(&mut self, number: usize) -> Option<&mut ToolCall> {
+        match self.pieces.get_mut(*self.calls.get(number)?) {
+            Some(Piece::Call(call)) => Some(call),
+            _ => None,
+        }
+    }
+
+    /// Adds a piece of a call. An id or a name that has not changed is not yielded again. If a name arrives in pieces, each
+    /// delta has the whole name so far.
+    pub(super) fn call(&mut self, number: usize, id: &str, name: &str, arguments: &str, deltas: &mut Deltas) {
+        let Some(call) = self.call_mut(number) else { return };
+        let id = (call.id.is_empty() && !id.is_empty()).then(|| id.to_owned());
+        if let Some(id) = &id {
+            call.id.clone_from(id);
+        }
+        let name = named(call, name);
+        call.arguments.push_str(arguments);
+        if id.is_some() || name.is_some() || !arguments.is_empty() {
+            deltas.push(|| ModelEvent::ToolCall(call_delta(number, id, name, arguments)));
+        }
+    }
+
+    /// Says of all reasoning who made it, and gives the first what it takes to send it back; there may be nothing
+    /// readable beside that.
+    pub(super) fn keep_reasoning(&mut self, provider: &str, model: &str, opaque: Option<Value>) {
+        let any = self.pieces.iter().any(|piece| matches!(piece, Piece::Reasoning(_)));
+        if !any && opaque.is_some() {
+            self.pieces.insert(0, Piece::Reasoning(Reasoning::default()));
+            self.calls.iter_mut().for_each(|at| *at += 1);
+        }
+        let mut opaque = opaque.map(Box::new);
+        for piece in &mut self.pieces {
+            if let Piece::Reasoning(reasoning) = piece {
+                provider.clone_into(&mut reasoning.provider);
+                model.clone_into(&mut reasoning.model);
+                reasoning.opaque = opaque.take();
+            }
+        }
+    }
+
+    /// The parts as a message holds them.
+    pub(super) fn into_parts(self) -> Vec<Part> {
+        let parts = self.pieces.into_iter().map(|piece| match piece {
+            Piece::Text(text) => Part::Text { text },
+            Piece::Reasoning(reasoning) => Part::Reasoning(reasoning),
+            Piece::Call(call) => Part::ToolCall(Arc::new(call)),
+            #[cfg(any(feature = "gemini", feature = "openai-chat"))]
+            Piece::Whole(part) => part,
+        });
+        parts.collect()
+    }
+}
+
+/// Adds to the name of a call. Servers send a name whole, in pieces, repeated, or as all of it so far. Returns the name if it
+/// has changed. The name is final once arguments have arrived.
+fn named(call: &mut ToolCall, said: &str) -> Option<String> {
+    let over = !call.name.is_empty() && !call.arguments.is_empty();
+    if said.is_empty() || said == call.name || over {
+        return None;
+    }
+    match said.starts_with(&call.name) {
+        true => said.clone_into(&mut call.name),
+        false => call.name.push_str(said),
+    }
+    Some(call.name.clone())
+}
+
+/// Builds a piece of a call, with its id and its tool's name if they are new.
+pub(crate) fn call_delta(index: usize, id: Option<String>, name: Option<String>, arguments: &str) -> ToolCallDelta {
+    let mut delta = ToolCallDelta::new(index, arguments);
+    (delta.id, delta.name) = (id, name);
+    delta
+}
+
+/// Builds the reasoning of a model, with the original object that its provider wants back.
+#[cfg(any(test, feature = "anthropic", feature = "gemini", feature = "openai-responses"))]
+pub(crate) fn reasoning(text: String, provider: String, model: String, opaque: Option<Value>) -> Reasoning {
+    let mut reasoning = Reasoning::new(text, provider);
+    (reasoning.model, reasoning.opaque) = (model, opaque.map(Box::new));
+    reasoning
+}

@@ -1,0 +1,31 @@
+//! Models over HTTP: the adapters for the wire formats of providers, and the calls that they share.
+//!
+//! Programs use it through the crate `agentflow`, as `agentflow::model`. Linking this crate makes the models of its adapters
+//! known by name: each adapter submits itself to the list of the core. An adapter does no HTTP of its own, and `http` knows no
+//! wire format.
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
+#[cfg(feature = "anthropic")]
+pub mod anthropic;
+#[cfg_attr(not(feature = "openai-chat"), allow(dead_code, unused_imports, reason = "no adapter uses all of it"))]
+mod assembly;
+#[cfg(feature = "gemini")]
+pub mod gemini;
+#[cfg_attr(not(feature = "openai-chat"), allow(dead_code, unused_imports, reason = "no adapter uses all of it"))]
+mod http;
+#[cfg_attr(not(feature = "openai-chat"), allow(dead_code, unused_imports, reason = "no adapter uses all of it"))]
+mod loose;
+#[cfg(any(feature = "openai-chat", feature = "openai-responses"))]
+#[cfg_attr(not(feature = "openai-chat"), allow(dead_code, reason = "the Chat adapter uses all of it"))]
+mod openai;
+#[cfg_attr(not(feature = "openai-chat"), allow(dead_code, unused_imports, reason = "no adapter uses all of it"))]
+mod sent_call;
+
+#[cfg(test)]
+mod decoder_tests;
+
+pub use self::http::{HttpModel, HttpModelBuilder};
+#[cfg(feature = "openai-chat")]
+pub use self::openai::chat as openai_chat;
+#[cfg(feature = "openai-responses")]
+pub use self::openai::responses as openai_responses;

@@ -1,0 +1,586 @@
+//! From a JSON Schema to the part of it that OpenAI's strict mode takes. Pure.
+//!
+//! In strict mode every property is required, no object has further ones, and only some keywords are known. A keyword
+//! that only narrows a value (`maxLength`, say) is put into the description instead, since the answer is checked again
+//! by the type it is read into. A keyword without any such form is an error that names the field.
+
+use serde_json::{Map, Value, json};
+
+/// A schema for strict mode.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Strict {
+    pub(crate) schema: Value,
+    /// Whether some property that could be left out must now be `null` instead, which its type may not take.
+    pub(crate) nulled: bool,
+}
+
+/// Keywords that mean the same in strict mode.
+const KEPT: &[&str] = &[
+    "type",
+    "title",
+    "description",
+    "pattern",
+    "multipleOf",
+    "minimum",
+    "maximum",
+    "exclusiveMinimum",
+    "exclusiveMaximum",
+    "minItems",
+    "maxItems",
+];
+
+/// Keywords that only narrow a value: they become words.
+const TOLD: &[&str] = &["minLength", "maxLength", "uniqueItems", "minContains", "maxContains"];
+
+/// Keywords that are handled one by one.
+const HANDLED: &[&str] = &[
+    "$ref",
+    "$defs",
+    "definitions",
+    "properties",
+    "required",
+    "additionalProperties",
+    "items",
+    "prefixItems",
+    "anyOf",
+    "oneOf",
+    "allOf",
+    "enum",
+    "const",
+    "format",
+];
+
+/// Keywords that strict mode has no place for and that change what is valid.
+const REFUSED: &[&str] = &[
+    "not",
+    "if",
+    "then",
+    "else",
+    "patternProperties",
+    "propertyNames",
+    "minProperties",
+    "maxProperties",
+    "dependentRequired",
+    "dependentSchemas",
+    "contains",
+    "unevaluatedItems",
+    "$dynamicRef",
+];
+
+/// Formats of texts that strict mode knows.
+const FORMATS: &[&str] = &["date-time", "time", "date", "duration", "email", "hostname", "ipv4", "ipv6", "uuid"];
+
+/// The schema in strict form.
+///
+/// # Errors
+/// The error for a schema that cannot be expressed: the path of the field and what to write instead.
+pub(crate) fn strict(schema: &Value) -> Result<Strict, String> {
+    let mut walk = Walk { nulled: false };
+    let mut path = Vec::new();
+    let mut definitions = Map::new();
+    for group in ["$defs", "definitions"] {
+        for (name, definition) in schema.get(group).and_then(Value::as_object).into_iter().flatten() {
+            path.push(name.clone());
+            definitions.insert(name.clone(), walk.schema(definition, &mut path)?);
+            path.pop();
+        }
+    }
+    let mut root = walk.schema(schema, &mut path)?;
+    // The root must be an object itself, not a reference to one.
+    if let Some(name) = root.get("$ref").and_then(Value::as_str).and_then(definition_name)
+        && let Some(definition) = definitions.get(name)
+    {
+        root = definition.clone();
+    }
+    if root["type"] != "object" {
+        return Err("the answer as a whole must be an object; put it into a struct of its own".to_owned());
+    }
+    if !definitions.is_empty() {
+        root["$defs"] = Value::Object(definitions);
+    }
+    Ok(Strict { schema: root, nulled: walk.nulled })
+}
+
+fn definition_name(reference: &str) -> Option<&str> {
+    reference.strip_prefix("#/$defs/").or_else(|| reference.strip_prefix("#/definitions/"))
+}
+
+struct Walk {
+    nulled: bool,
+}
+
+type Path = Vec<String>;
+
+impl Walk {
+    fn schema(&mut self, schema: &Value, path: &mut Path) -> Result<Value, String> {
+        let Some(schema) = schema.as_object() else {
+            return Err(refused(path, "takes any JSON", "give it a type"));
+        };
+        if let Some(keyword) = REFUSED.iter().find(|keyword| schema.contains_key(**keyword)) {
+            return Err(match *keyword {
+                "patternProperties" | "propertyNames" | "minProperties" | "maxProperties" => open_map(path),
+                keyword => refused(path, &format!("uses `{keyword}`"), "use a type that needs none"),
+            });
+        }
+        if let Some(reference) = schema.get("$ref").and_then(Value::as_str) {
+            return match definition_name(reference) {
+                // Nothing may stand beside a reference.
+                Some(name) => Ok(json!({"$ref": format!("#/$defs/{name}")})),
+                None if reference == "#" => Ok(json!({"$ref": "#"})),
+                None => Err(refused(path, &format!("refers to `{reference}`"), "put the schema under `$defs`")),
+            };
+        }
+        if let Some(Value::Array(all)) = schema.get("allOf") {
+            return self.all_of(schema, all, path);
+        }
+        let mut out = Map::new();
+        for keyword in KEPT {
+            if let Some(value) = schema.get(*keyword) {
+                out.insert((*keyword).to_owned(), value.clone());
+            }
+        }
+        values(schema, &mut out);
+        format(schema, &mut out);
+        for keyword in TOLD {
+            if let Some(value) = schema.get(*keyword).filter(|value| **value != Value::Bool(false)) {
+                tell(&mut out, keyword, value);
+            }
+        }
+        if let Some(variants) = ["anyOf", "oneOf"].iter().find_map(|name| schema.get(*name)?.as_array()) {
+            return self.any_of(out, schema, variants, path);
+        }
+        let is = |name: &str| is_type(&out, name);
+        if is("object") {
+            self.object(schema, &mut out, path)?;
+        } else if is("array") {
+            self.array(schema, &mut out, path)?;
+        } else if !out.contains_key("type") {
+            return Err(refused(path, "takes any JSON", "give it a type"));
+        }
+        Ok(Value::Object(out))
+    }
+
+    fn object(
+        &mut self,
+        schema: &Map<String, Value>,
+        out: &mut Map<String, Value>,
+        path: &mut Path,
+    ) -> Result<(), String> {
+        let closed = matches!(schema.get("additionalProperties"), None | Some(Value::Bool(false)));
+        let none = Map::new();
+        let properties = match schema.get("properties").and_then(Value::as_object) {
+            Some(properties) if closed => properties,
+            None if schema.get("additionalProperties") == Some(&Value::Bool(false)) => &none,
+            _ => return Err(open_map(path)),
+        };
+        let required: Vec<&str> =
+            schema.get("required").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str).collect();
+        let mut all = Map::new();
+        for (name, property) in properties {
+            path.push(name.clone());
+            let mut strict = self.schema(property, path)?;
+            path.pop();
+            // A field with a default is always written; `null` would not stand for it.
+            let has_default = property.get("default").is_some_and(|value| !value.is_null());
+            if !required.contains(&name.as_str()) && !has_default && !takes_null(&strict) {
+                strict = nullable(strict);
+                self.nulled = true;
+            }
+            all.insert(name.clone(), strict);
+        }
+        // In the order that the host gave, the rest after that.
+        let first = required.iter().copied().filter(|name| all.contains_key(*name));
+        let rest = all.keys().map(String::as_str).filter(|name| !required.contains(name));
+        out.insert("required".to_owned(), first.chain(rest).collect());
+        out.insert("properties".to_owned(), Value::Object(all));
+        out.insert("additionalProperties".to_owned(), Value::Bool(false));
+        Ok(())
+    }
+
+    fn array(
+        &mut self,
+        schema: &Map<String, Value>,
+        out: &mut Map<String, Value>,
+        path: &mut Path,
+    ) -> Result<(), String> {
+        let tuple = schema.get("prefixItems").and_then(Value::as_array);
+        let items = match (tuple, schema.get("items")) {
+            // A tuple of one type is a list of a known length.
+            (Some(tuple), None | Some(Value::Bool(false))) if tuple.windows(2).all(|two| two[0] == two[1]) => {
+                tuple.first()
+            }
+            (Some(_), _) => {
+                return Err(refused(path, "is a tuple of several types", "use a struct with a name for each"));
+            }
+            (None, items) => items,
+        };
+        let Some(items) = items else { return Err(refused(path, "is a list of anything", "give its items a type")) };
+        if let Some(tuple) = tuple {
+            out.insert("minItems".to_owned(), tuple.len().into());
+            out.insert("maxItems".to_owned(), tuple.len().into());
+        }
+        path.push("[]".to_owned());
+        let items = self.schema(items, path)?;
+        path.pop();
+        out.insert("items".to_owned(), items);
+        Ok(())
+    }
+
+    fn any_of(
+        &mut self,
+        mut out: Map<String, Value>,
+        schema: &Map<String, Value>,
+        variants: &[Value],
+        path: &mut Path,
+    ) -> Result<Value, String> {
+        if schema.get("properties").is_some() {
+            return Err(refused(path, "has fields and variants at once", "give the variants a field of their own"));
+        }
+        // A type beside the variants adds nothing to them.
+        out.remove("type");
+        let variants = variants.iter().map(|variant| self.schema(variant, path)).collect::<Result<Vec<_>, _>>()?;
+        out.insert("anyOf".to_owned(), variants.into());
+        Ok(Value::Object(out))
+    }
+
+    /// One schema in an `allOf` is that schema with more beside it; several are beyond strict mode.
+    fn all_of(&mut self, schema: &Map<String, Value>, all: &[Value], path: &mut Path) -> Result<Value, String> {
+        let [Value::Object(only)] = all else {
+            return Err(refused(path, "must fit several schemas at once", "write their fields into one struct"));
+        };
+        let mut merged = only.clone();
+        for (keyword, value) in schema.iter().filter(|(keyword, _)| *keyword != "allOf" && *keyword != "$defs") {
+            let known = HANDLED.contains(&keyword.as_str()) || KEPT.contains(&keyword.as_str());
+            if known && keyword != "description" && keyword != "title" && merged.contains_key(keyword) {
+                return Err(refused(path, &format!("says `{keyword}` twice"), "write it into one struct"));
+            }
+            merged.insert(keyword.clone(), value.clone());
+        }
+        self.schema(&Value::Object(merged), path)
+    }
+}
+
+/// `enum` and `const`, with the type that strict mode wants beside them.
+fn values(schema: &Map<String, Value>, out: &mut Map<String, Value>) {
+    let values = match (schema.get("enum"), schema.get("const")) {
+        (Some(Value::Array(values)), _) => values.clone(),
+        (_, Some(value)) => vec![value.clone()],
+        _ => return,
+    };
+    if !out.contains_key("type") {
+        let mut types: Vec<Value> = Vec::new();
+        for value in &values {
+            let name = Value::from(match value {
+                Value::Null => "null",
+                Value::Bool(_) => "boolean",
+                Value::Number(number) if number.is_f64() => "number",
+                Value::Number(_) => "integer",
+                Value::String(_) => "string",
+                Value::Array(_) => "array",
+                Value::Object(_) => "object",
+            });
+            if !types.contains(&name) {
+                types.push(name);
+            }
+        }
+        let types = if types.len() == 1 { types.remove(0) } else { types.into() };
+        out.insert("type".to_owned(), types);
+    }
+    out.insert("enum".to_owned(), values.into());
+}
+
+/// A format of a text that is not known becomes words; the formats of numbers are Rust's and mean nothing to a model.
+fn format(schema: &Map<String, Value>, out: &mut Map<String, Value>) {
+    let Some(format) = schema.get("format").and_then(Value::as_str) else { return };
+    if !is_type(out, "string") {
+        return;
+    }
+    if FORMATS.contains(&format) {
+        out.insert("format".to_owned(), format.into());
+    } else {
+        tell(out, "format", &format.into());
+    }
+}
+
+fn tell(out: &mut Map<String, Value>, keyword: &str, value: &Value) {
+    let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    let told = format!("{keyword}: {value}");
+    let text = match out.get("description").and_then(Value::as_str) {
+        Some(text) if !text.is_empty() => format!("{text} ({told})"),
+        _ => told,
+    };
+    out.insert("description".to_owned(), text.into());
+}
+
+fn is_type(schema: &Map<String, Value>, name: &str) -> bool {
+    match schema.get("type") {
+        Some(Value::String(only)) => only == name,
+        Some(Value::Array(several)) => several.iter().any(|one| one == name),
+        _ => false,
+    }
+}
+
+fn takes_null(schema: &Value) -> bool {
+    let Some(schema) = schema.as_object() else { return false };
+    match schema.get("anyOf").and_then(Value::as_array) {
+        Some(variants) => variants.iter().any(takes_null),
+        None => {
+            is_type(schema, "null")
+                && schema.get("enum").and_then(Value::as_array).is_none_or(|values| values.contains(&Value::Null))
+        }
+    }
+}
+
+fn nullable(mut schema: Value) -> Value {
+    if let Some(Value::Array(variants)) = schema.get_mut("anyOf") {
+        variants.push(json!({"type": "null"}));
+        return schema;
+    }
+    if schema.get("$ref").is_some() {
+        return json!({"anyOf": [schema, {"type": "null"}]});
+    }
+    match schema.get_mut("type") {
+        Some(Value::Array(types)) => types.push("null".into()),
+        Some(only) => *only = json!([only.take(), "null"]),
+        None => {}
+    }
+    if let Some(Value::Array(values)) = schema.get_mut("enum") {
+        values.push(Value::Null);
+    }
+    schema
+}
+
+fn open_map(path: &Path) -> String {
+    refused(path, "is a map with free keys", "use a list of structs with a field for the key and one for the value")
+}
+
+fn refused(path: &Path, problem: &str, instead: &str) -> String {
+    let field = match path.as_slice() {
+        [] => "the answer as a whole".to_owned(),
+        path => format!("the field `{}`", path.join(".").replace(".[]", "[]")),
+    };
+    format!("{field} {problem}, which a strict schema of OpenAI cannot say; {instead}")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use schemars::JsonSchema;
+    use serde::{Deserialize, Serialize};
+    use serde_json::{Value, json};
+
+    use super::strict;
+
+    fn of<T: JsonSchema>() -> Value {
+        schemars::generate::SchemaSettings::draft2020_12()
+            .with(|settings| {
+                settings.inline_subschemas = true;
+                settings.meta_schema = None;
+            })
+            .into_generator()
+            .into_root_schema_for::<T>()
+            .to_value()
+    }
+
+    fn object(property: Value) -> Value {
+        json!({"type": "object", "properties": {"a": property}, "required": ["a"]})
+    }
+
+    fn property(property: Value) -> Value {
+        strict(&object(property)).expect("expressible").schema["properties"]["a"].take()
+    }
+
+    fn problem(property: Value) -> String {
+        strict(&object(property)).expect_err("not expressible")
+    }
+
+    /// Every object in a strict schema is closed and requires all it has.
+    fn check(schema: &Value) {
+        match schema {
+            Value::Object(map) => {
+                if let Some(properties) = map.get("properties").and_then(Value::as_object) {
+                    assert_eq!(map["additionalProperties"], false, "{schema}");
+                    let required = map["required"].as_array().expect("a list");
+                    assert!(properties.keys().all(|name| required.contains(&name.as_str().into())), "{schema}");
+                    assert_eq!(required.len(), properties.len(), "{schema}");
+                    properties.values().for_each(check);
+                }
+                for keyword in ["oneOf", "allOf", "const", "default", "format"] {
+                    let known = map.get(keyword).is_some_and(|value| keyword != "format" || value != "date");
+                    assert!(!known, "{schema}");
+                }
+                map.iter()
+                    .filter(|(name, _)| *name != "properties" && *name != "enum")
+                    .for_each(|(_, value)| check(value));
+            }
+            Value::Array(list) => list.iter().for_each(check),
+            _ => {}
+        }
+    }
+
+    #[derive(Serialize, Deserialize, JsonSchema)]
+    struct Book {
+        /// As on the cover.
+        title: String,
+        subtitle: Option<String>,
+        pages: u32,
+        #[serde(default)]
+        copies: u8,
+        tags: Vec<String>,
+        shelf: Shelf,
+        state: State,
+        like: Option<Box<Book>>,
+        size: (f64, f64),
+    }
+
+    #[derive(Serialize, Deserialize, JsonSchema)]
+    #[serde(tag = "kind")]
+    enum Shelf {
+        Home { room: String },
+        Lent { to: String, until: Option<String> },
+    }
+
+    #[derive(Serialize, Deserialize, JsonSchema)]
+    enum State {
+        New,
+        Used,
+    }
+
+    #[test]
+    fn a_type_of_rust_becomes_strict() {
+        let strict = strict(&of::<Book>()).expect("expressible");
+        assert!(!strict.nulled, "{}", strict.schema);
+        check(&strict.schema);
+        let properties = &strict.schema["properties"];
+        assert_eq!(properties["title"], json!({"type": "string", "description": "As on the cover."}));
+        assert_eq!(properties["subtitle"], json!({"type": ["string", "null"]}));
+        assert_eq!(properties["pages"], json!({"type": "integer", "minimum": 0}));
+        // A default is not `null`, and a `u8` takes none.
+        assert_eq!(properties["copies"]["type"], "integer");
+        assert_eq!(properties["state"], json!({"type": "string", "enum": ["New", "Used"]}));
+        let variants = properties["shelf"]["anyOf"].as_array().expect("variants");
+        assert_eq!(variants[0]["properties"]["kind"], json!({"type": "string", "enum": ["Home"]}));
+        assert_eq!(
+            (&properties["size"]["items"]["type"], &properties["size"]["maxItems"]),
+            (&json!("number"), &json!(2))
+        );
+    }
+
+    #[test]
+    fn a_strict_schema_stays_as_it_is() {
+        let once = strict(&of::<Book>()).expect("expressible");
+        assert_eq!(strict(&once.schema).expect("expressible"), once);
+    }
+
+    #[test]
+    fn what_can_be_left_out_is_null_instead() {
+        let schema = json!({
+            "type": "object",
+            "properties": {
+                "a": {"type": "string"},
+                "b": {"type": "string", "enum": ["x"]},
+                "c": {"$ref": "#/$defs/C", "description": "dropped"},
+                "d": {"anyOf": [{"type": "string"}, {"type": "integer"}]},
+                "e": {"type": ["string", "null"]},
+                "f": {"type": "integer", "default": 3},
+            },
+            "$defs": {"C": {"type": "object", "properties": {}, "additionalProperties": false}},
+        });
+        let strict = strict(&schema).expect("expressible");
+        assert!(strict.nulled);
+        check(&strict.schema);
+        let properties = &strict.schema["properties"];
+        assert_eq!(properties["a"], json!({"type": ["string", "null"]}));
+        assert_eq!(properties["b"], json!({"type": ["string", "null"], "enum": ["x", null]}));
+        assert_eq!(properties["c"], json!({"anyOf": [{"$ref": "#/$defs/C"}, {"type": "null"}]}));
+        assert_eq!(properties["d"]["anyOf"][2], json!({"type": "null"}));
+        assert_eq!(properties["e"], json!({"type": ["string", "null"]}));
+        assert_eq!(properties["f"], json!({"type": "integer"}));
+    }
+
+    #[test]
+    fn keywords_that_only_narrow_become_words_of_the_description() {
+        assert_eq!(
+            property(json!({"type": "string", "minLength": 2, "maxLength": 5, "description": "A code."})),
+            json!({"type": "string", "description": "A code. (minLength: 2) (maxLength: 5)"})
+        );
+        assert_eq!(
+            property(json!({"type": "string", "format": "uri"})),
+            json!({"type": "string", "description": "format: uri"})
+        );
+        assert_eq!(property(json!({"type": "string", "format": "date"})), json!({"type": "string", "format": "date"}));
+        assert_eq!(property(json!({"type": "integer", "format": "int64"})), json!({"type": "integer"}));
+        let list = json!({"type": "array", "items": {"type": "string"}, "minItems": 1, "uniqueItems": true});
+        assert_eq!(
+            property(list),
+            json!({"type": "array", "items": {"type": "string"}, "minItems": 1, "description": "uniqueItems: true"})
+        );
+    }
+
+    #[test]
+    fn values_and_variants() {
+        assert_eq!(property(json!({"const": 3})), json!({"type": "integer", "enum": [3]}));
+        assert_eq!(property(json!({"enum": ["a", null]})), json!({"type": ["string", "null"], "enum": ["a", null]}));
+        assert_eq!(
+            property(json!({"oneOf": [{"type": "string"}, {"const": "b", "description": "B."}], "description": "D."})),
+            json!({"anyOf": [{"type": "string"}, {"type": "string", "enum": ["b"], "description": "B."}], "description": "D."})
+        );
+        assert_eq!(
+            property(json!({"allOf": [{"type": "string"}], "description": "D."})),
+            json!({"type": "string", "description": "D."})
+        );
+    }
+
+    #[test]
+    fn what_cannot_be_said_names_the_field() {
+        #[derive(Serialize, Deserialize, JsonSchema)]
+        struct Outer {
+            inner: Vec<Inner>,
+        }
+        #[derive(Serialize, Deserialize, JsonSchema)]
+        struct Inner {
+            counts: BTreeMap<String, u32>,
+        }
+        let problem_of = |schema: Value| strict(&schema).expect_err("not expressible");
+        assert_eq!(
+            problem_of(of::<Outer>()),
+            "the field `inner[].counts` is a map with free keys, which a strict schema of OpenAI cannot say; use a list \
+             of structs with a field for the key and one for the value"
+        );
+        for (schema, part) in [
+            (json!(true), "takes any JSON"),
+            (json!({}), "takes any JSON"),
+            (json!({"type": "object"}), "free keys"),
+            (json!({"type": "object", "properties": {}, "additionalProperties": true}), "free keys"),
+            (json!({"type": "object", "patternProperties": {}, "additionalProperties": false}), "free keys"),
+            (json!({"type": "array"}), "list of anything"),
+            (json!({"type": "array", "prefixItems": [{"type": "string"}, {"type": "null"}]}), "tuple"),
+            (json!({"not": {"type": "string"}}), "`not`"),
+            (json!({"allOf": [{"type": "string"}, {"type": "null"}]}), "several schemas"),
+            (json!({"type": "object", "properties": {"x": {"type": "null"}}, "oneOf": []}), "fields and variants"),
+            (json!({"$ref": "http://elsewhere"}), "refers to"),
+        ] {
+            let said = problem(schema.clone());
+            assert!(said.starts_with("the field `a` ") && said.contains(part), "{schema}: {said}");
+        }
+        assert!(problem_of(json!({"type": "string"})).contains("must be an object"));
+        assert!(problem_of(json!({"type": "object"})).starts_with("the answer as a whole is a map"));
+    }
+
+    #[test]
+    fn a_recursive_type_refers_to_its_definition() {
+        #[derive(Serialize, Deserialize, JsonSchema)]
+        struct Tree {
+            children: Vec<Tree>,
+        }
+        let tree = strict(&of::<Tree>()).expect("expressible").schema;
+        check(&tree);
+        assert_eq!(tree["type"], "object");
+        assert!(tree.to_string().contains("\"$ref\""), "{}", tree);
+        let reference =
+            json!({"$ref": "#/definitions/T", "definitions": {"T": object(json!({"$ref": "#/definitions/T"}))}});
+        let root = strict(&reference).expect("expressible").schema;
+        assert_eq!((&root["type"], &root["properties"]["a"]["$ref"]), (&json!("object"), &json!("#/$defs/T")));
+    }
+}
