@@ -21,15 +21,15 @@ const MAX_RETRIES_AWAY: u32 = 11;
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HttpSettings {
-    connect_timeout: Duration,
-    first_byte_timeout: Duration,
-    idle_timeout: Duration,
-    total_timeout: Duration,
-    max_retries: Option<u32>,
-    retry_base: Duration,
-    retry_cap: Duration,
-    retry_after_cap: Duration,
-    max_answer_bytes: u64,
+    pub(super) connect_timeout: Duration,
+    pub(super) first_byte_timeout: Duration,
+    pub(super) idle_timeout: Duration,
+    pub(super) total_timeout: Duration,
+    pub(super) max_retries: Option<u32>,
+    pub(super) retry_base: Duration,
+    pub(super) retry_cap: Duration,
+    pub(super) retry_after_cap: Duration,
+    pub(super) max_answer_bytes: u64,
 }
 
 impl HttpSettings {
