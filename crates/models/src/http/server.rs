@@ -48,7 +48,7 @@ impl Server {
     ///
     /// # Errors
     /// If the address or a header cannot be used.
-    pub(super) fn new(settings: ServerSettings) -> Result<Self, ModelError> {
+    pub(crate) fn new(settings: ServerSettings) -> Result<Self, ModelError> {
         let ServerSettings { provider, base_url, key, key_name, secrets, headers: given, http } = settings;
         let base_url = base_url
             .or_else(|| std::env::var(provider.base_url_variable).ok().filter(|url| !url.trim().is_empty()))
