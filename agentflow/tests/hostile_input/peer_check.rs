@@ -12,8 +12,7 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream};
 use tokio::runtime::Runtime;
 
-/// Time limit for one request, on a clock that only goes on when nothing is left to do. A broken line is skipped, so a
-/// request that it answered has no answer.
+/// Time limit for one request, on a paused clock. The client skips a broken line, so the request behind it times out.
 const LIMIT: Duration = Duration::from_millis(20);
 
 /// Updates of one stream that are read.
@@ -24,10 +23,10 @@ thread_local! {
         tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().expect("a runtime");
 }
 
-/// Checks the results of an agent: each item of a list is an update of a stream, anything else is the only result.
+/// Checks the results of an agent: each item of a list is an update of a stream, any other value is the only result.
 ///
 /// # Panics
-/// Reading panics, or what is read is another value after it was written and read again.
+/// Reading panics, or a value differs after it was written and read again.
 pub(crate) fn a2a(bytes: &[u8]) {
     let Ok(value) = serde_json::from_slice::<Value>(bytes) else { return };
     let results = match value {

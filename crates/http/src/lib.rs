@@ -1,5 +1,5 @@
-//! HTTP for the crates of agentflow: the client, server-sent events, and the check of addresses that somebody else chooses. It
-//! knows no models, tools or runs.
+//! HTTP for the crates of agentflow: the client, server-sent events, and the check of addresses that a model or a peer
+//! chooses. It does not depend on models, tools or runs.
 //!
 //! Programs use [`AddressGuard`] as `agentflow::tools::AddressGuard`. The other items serve the crates of agentflow and have no
 //! stability promise.

@@ -1,8 +1,8 @@
 //! Models over HTTP: the adapters for the wire formats of providers, and the calls that they share.
 //!
 //! Programs use it through the crate `agentflow`, as `agentflow::model`. Linking this crate makes the models of its adapters
-//! known by name: each adapter submits itself to the list of the core. An adapter does no HTTP of its own, and `http` knows no
-//! wire format.
+//! known by name: each adapter submits itself to the list of the core. `http` sends the requests of all adapters and does not
+//! depend on wire formats.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 #[cfg(feature = "anthropic")]

@@ -7,7 +7,7 @@ use crate::model::{self, ModelError};
 /// The most tokens that a call is counted with.
 pub const MAX_TOKENS: u64 = model::MAX_TOKENS;
 
-/// Passes every text of an error through `clean`, that of the causes included, and those of the error itself through `cap` after
+/// Passes every text of an error through `clean`, including its causes, and the texts of the error itself through `cap` after
 /// that.
 pub fn map_error_texts(
     error: ModelError,

@@ -18,7 +18,7 @@ pub(crate) struct WrittenName {
     /// What names it, such as ``the node `found` ``; empty where that has no name.
     pub(crate) by: String,
     pub(crate) at: Range<usize>,
-    /// The place of the field `server_id` or `capability`, if the name is made of two fields.
+    /// The place of the field `server_id` or `capability`, if two fields form the name.
     pub(crate) server_at: Option<Range<usize>>,
 }
 

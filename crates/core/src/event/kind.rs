@@ -408,7 +408,7 @@ impl EventKind {
         }
     }
 
-    /// Returns what a step saved whose outcome this is.
+    /// Returns the state that the step saved with this outcome.
     pub fn saved(&self) -> Option<&Arc<SavedByStep>> {
         match self {
             Self::NodeCompleted { saved, .. } | Self::ToolCompleted { saved, .. } => saved.as_ref(),

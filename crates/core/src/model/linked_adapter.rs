@@ -1,5 +1,5 @@
 //! The adapters that are linked into the program, and the models, the providers and the messages that follow from them. It
-//! knows no wire format: a crate with adapters submits each, as `agentflow-models` does.
+//! does not depend on wire formats: a crate with adapters submits each, as `agentflow-models` does.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use super::http_settings::HttpSettings;
 use super::providers::{self, Provider};
 use super::{EnvSecrets, Model, ModelError, ModelProvider, ModelRef, Secret, SecretProvider};
 
-/// An adapter for a wire format. The linker collects those of the program.
+/// An adapter for a wire format. The linker collects the adapters of the program.
 #[doc(hidden)]
 #[derive(Clone, Copy, Debug)]
 pub struct LinkedAdapter {
@@ -35,7 +35,7 @@ pub struct ServerSettings {
     pub key: Option<Secret>,
     /// The only name under which the key is looked up. Default: the provider's names.
     pub key_name: Option<String>,
-    /// Where the key is asked for. Default: the environment.
+    /// The source of the key. Default: the environment.
     pub secrets: Arc<dyn SecretProvider>,
     /// Headers of each call.
     pub headers: Vec<(String, String)>,

@@ -88,7 +88,7 @@ pub(crate) fn can_be_answered(shared: &RunShared) -> bool {
     shared.log.has_journal() || shared.has_handle() || answers_instead(&shared.host)
 }
 
-/// Creates the failure of a question in a run that has neither a store nor a handle, so that nobody can answer it.
+/// Creates the failure of a question in a run without a store and without a handle: no answer can reach it.
 pub(crate) fn unanswerable(what: &str) -> Failure {
     let message = format!(
         "{what}, and nobody can answer in a run that has neither a store nor a handle; start it on a runtime with a store: \

@@ -364,7 +364,8 @@ async fn run(
     }
 }
 
-/// Creates the place where calls in the tool's body are recorded. A call in a step has that of the step.
+/// Creates the place where calls in the tool's body are recorded. Returns `None` for a call in a step, whose body uses the
+/// place of the step.
 fn body_place(tool: &dyn Tool, cx: &Context, granted: &[Arc<str>], seen_to: SeenTo) -> Option<Arc<ToolBodyPlace>> {
     let undoes = match seen_to {
         SeenTo::Recorded => cx.run().log.compensates(),

@@ -1,9 +1,8 @@
-//! `ToolBodyPlace`: the body of a tool that a model or a program calls by its name. A call in the body gets a record of
-//! its own if it needs a scope or an approval that the run lacks, or if it can be undone in a run that undoes what it has
-//! done. Any other call is plain Rust.
+//! `ToolBodyPlace`: the body of a tool that a model or a program calls by its name. A call in the body is recorded below
+//! the tool if it needs a scope or an approval that the run lacks, or if the run compensates and the call can be
+//! compensated. Any other call is plain Rust.
 //!
-//! It neither asks nor undoes: `call_approval.rs` and `compensation.rs` do, by what is recorded. Work that leaves the
-//! tool's task, such as a spawned one, has no place.
+//! `call_approval.rs` asks, and `compensation.rs` compensates. A call in a task that the body spawns is not found.
 
 use std::panic::AssertUnwindSafe;
 use std::pin::pin;
@@ -19,7 +18,7 @@ use crate::failure::{Failure, FailureKind};
 use crate::message::ToolStatus;
 use crate::run::Around;
 
-/// One attempt at the call of a tool.
+/// The place of an attempt at the call of a tool.
 pub(super) struct ToolBodyPlace {
     place: Arc<StepPlace>,
     /// The tool's own function finds this first, and is recorded already.
@@ -29,8 +28,8 @@ pub(super) struct ToolBodyPlace {
 }
 
 impl ToolBodyPlace {
-    /// Creates the place of a call at the context's path. Returns `None` if no call in the body would be recorded, which
-    /// spares most programs the place. `undoes` says that the call is recorded in a run that undoes what it has done.
+    /// Creates the place of a call at the context's path. Returns `None` if no call in the body would be recorded, as in
+    /// most programs. `undoes` is true for a recorded call in a run that compensates.
     pub(super) fn of_call(tool: &dyn Tool, cx: Context, undoes: bool) -> Option<Arc<Self>> {
         if !undoes && !has_guarded_tools() {
             return None;

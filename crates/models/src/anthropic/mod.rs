@@ -3,7 +3,7 @@
 //! - Thinking goes back unchanged and in place to the model it came from: its signature is bound to that model. Blocks
 //!   that the service runs or keeps itself (server tools and their results, compactions, citations) go back to any
 //!   model of this format.
-//! - Fields that have no setting of their own go through [`ModelSettings::extra`](agentflow_core::model::ModelSettings::extra):
+//! - Fields without a setting go through [`ModelSettings::extra`](agentflow_core::model::ModelSettings::extra):
 //!   `thinking`, `service_tier`, `output_config`, or `cache_control` as `{"type": "ephemeral"}`, which has the whole
 //!   prompt cached, where [`ModelSettings::prompt_cache`](agentflow_core::model::ModelSettings::prompt_cache) marks the tools
 //!   and the instruction. `tools` given there, such as `{"type": "web_search_20250305", "name": "web_search"}`, are offered

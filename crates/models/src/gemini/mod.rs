@@ -8,7 +8,7 @@
 //! - Calls that come without an id are given one, which is not sent back; their results go back in the order of the
 //!   calls.
 //! - All instructions of a conversation go to one place before it, since the format has no other.
-//! - Fields that have no setting of their own go through [`ModelSettings::extra`](agentflow_core::model::ModelSettings::extra).
+//! - Fields without a setting go through [`ModelSettings::extra`](agentflow_core::model::ModelSettings::extra).
 //!   Those of `generationConfig`, such as `topK` and `thinkingConfig`, are put there; all others, such as
 //!   `safetySettings`, `cachedContent` and `labels`, to the top of the request. `generationConfig` and `toolConfig`
 //!   given as objects are merged into ours and win; `tools`, such as `[{"googleSearch": {}}]`, are offered beside the
