@@ -163,7 +163,7 @@ async fn a_denial_is_the_answer_of_the_outer_tool() {
         let run = begin(&here);
         pass().await;
         let path = format!("tool#1.{tool}/tool#1.inner_pay");
-        here.approve(&id(), &*path, Approval::denied("not on a Friday"), "bob").await.unwrap();
+        here.approve(&id(), &path, Approval::denied("not on a Friday"), "bob").await.unwrap();
         assert_eq!(within("the run", run.result()).await.unwrap().output(), "kept");
         assert!(payments.all().is_empty());
         let events = journal(&store).await;
@@ -202,7 +202,7 @@ async fn each_call_of_a_body_asks_and_the_time_of_the_tool_is_not_counted() {
     for (number, paid) in [("tool#2.inner_pay", "2 to ada"), ("tool#1.inner_pay", "1 to ada")] {
         tokio::time::sleep(Duration::from_secs(60)).await;
         let path = format!("tool#1.outer_two/{number}");
-        here.approve(&id(), &*path, Approval::granted(), "bob").await.unwrap();
+        here.approve(&id(), &path, Approval::granted(), "bob").await.unwrap();
         pass().await;
         assert_eq!(payments.all().last().unwrap(), paid);
     }
@@ -219,7 +219,7 @@ async fn a_second_attempt_of_the_outer_tool_does_not_pay_again() {
     let run = begin(&here);
     pass().await;
     for question in here.approvals(RunFilter::new()).await.unwrap() {
-        here.approve(&id(), &*question.path, Approval::granted(), "bob").await.unwrap();
+        here.approve(&id(), &question.path, Approval::granted(), "bob").await.unwrap();
     }
     let ended = within("the run", run.result()).await;
     assert_eq!(ended.unwrap().output(), "done");
@@ -241,13 +241,13 @@ async fn a_question_survives_its_process() {
         let path = format!("tool#1.{tool}/tool#1.inner_pay");
         let second = runtime(store.process(2), &model, &payments).build();
         if answered_between {
-            second.approve(&id(), &*path, Approval::granted(), "bob").await.unwrap();
+            second.approve(&id(), &path, Approval::granted(), "bob").await.unwrap();
         }
         let run = second.resume(&id()).await.unwrap();
         pass().await;
         if tool == "outer_settle" && !answered_between {
             assert!(payments.all().is_empty());
-            second.approve(&id(), &*path, Approval::granted(), "bob").await.unwrap();
+            second.approve(&id(), &path, Approval::granted(), "bob").await.unwrap();
         }
         within("the run", run.result()).await.unwrap();
         // A call that must not be repeated is not made again: its model learns that its outcome is unknown.

@@ -23,7 +23,11 @@ const _: () = {
     use __private::Probed as _;
     impl __private::ToolFn1 for find_order {
         type A = u64;
-        fn call(cx: &__private::Context, (p0,): (u64,)) -> __private::ToolFuture<'_> {
+        #[allow(clippy::needless_lifetimes)]
+        fn call<'agentflow>(
+            cx: &'agentflow __private::Context,
+            (p0,): (u64,),
+        ) -> __private::ToolFuture<'agentflow> {
             __private::ToolFuture::pending(async move {
                 ({
                     use __private::{ResultKind as _, ValueKind as _};

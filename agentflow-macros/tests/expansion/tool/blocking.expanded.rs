@@ -20,10 +20,11 @@ const _: () = {
     use my_agentflow::__private::Probed as _;
     impl my_agentflow::__private::ToolFn1 for words {
         type A = String;
-        fn call(
-            cx: &my_agentflow::__private::Context,
+        #[allow(clippy::needless_lifetimes)]
+        fn call<'agentflow>(
+            cx: &'agentflow my_agentflow::__private::Context,
             (p0,): (String,),
-        ) -> my_agentflow::__private::ToolFuture<'_> {
+        ) -> my_agentflow::__private::ToolFuture<'agentflow> {
             let cx = my_agentflow::__private::Clone::clone(cx);
             my_agentflow::__private::ToolFuture::blocking(move || {
                 ({

@@ -24,7 +24,11 @@ const _: () = {
     impl __private::ToolFn1 for describe {
         type A = String;
         #[allow(unused_variables)]
-        fn call(cx: &__private::Context, (p0,): (String,)) -> __private::ToolFuture<'_> {
+        #[allow(clippy::needless_lifetimes)]
+        fn call<'agentflow>(
+            cx: &'agentflow __private::Context,
+            (p0,): (String,),
+        ) -> __private::ToolFuture<'agentflow> {
             __private::ToolFuture::ready(
                 ({
                     use __private::{ResultKind as _, ValueKind as _};

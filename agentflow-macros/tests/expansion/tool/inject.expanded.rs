@@ -25,10 +25,11 @@ const _: () = {
         type A = Inject<Store>;
         type B = u64;
         #[allow(unused_variables)]
-        fn call(
-            cx: &__private::Context,
+        #[allow(clippy::needless_lifetimes)]
+        fn call<'agentflow>(
+            cx: &'agentflow __private::Context,
             (p0, p1): (Inject<Store>, u64),
-        ) -> __private::ToolFuture<'_> {
+        ) -> __private::ToolFuture<'agentflow> {
             __private::ToolFuture::pending(async move {
                 ({
                     use __private::{ResultKind as _, ValueKind as _};

@@ -30,10 +30,11 @@ const _: () = {
         type B = u64;
         type C = Option<String>;
         #[allow(unused_variables)]
-        fn call(
-            cx: &__private::Context,
+        #[allow(clippy::needless_lifetimes)]
+        fn call<'agentflow>(
+            cx: &'agentflow __private::Context,
             (p0, p1, p2): (u64, u64, Option<String>),
-        ) -> __private::ToolFuture<'_> {
+        ) -> __private::ToolFuture<'agentflow> {
             __private::ToolFuture::pending(async move {
                 ({
                     use __private::{ResultKind as _, ValueKind as _};

@@ -22,10 +22,11 @@ const _: () = {
         type A = i64;
         type B = i64;
         #[allow(unused_variables)]
-        fn call(
-            cx: &__private::Context,
+        #[allow(clippy::needless_lifetimes)]
+        fn call<'agentflow>(
+            cx: &'agentflow __private::Context,
             (p0, p1): (i64, i64),
-        ) -> __private::ToolFuture<'_> {
+        ) -> __private::ToolFuture<'agentflow> {
             __private::ToolFuture::ready(
                 ({
                     use __private::{ResultKind as _, ValueKind as _};

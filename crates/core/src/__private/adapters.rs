@@ -1,6 +1,6 @@
 //! The items that the adapters of `agentflow-models` use beside the public ones.
 
-pub use crate::model::linked_adapter::{LinkedAdapter, ServerSettings};
+pub use crate::model::linked_adapter::{LinkedAdapter, OpenedModel, ServerSettings};
 pub use crate::model::providers::{ANTHROPIC, GEMINI, OPENAI_CHAT, OPENAI_RESPONSES, Provider};
 use crate::model::{self, ModelError};
 

@@ -10,6 +10,10 @@ use super::http_settings::HttpSettings;
 use super::providers::{self, Provider};
 use super::{EnvSecrets, Model, ModelError, ModelProvider, ModelRef, Secret, SecretProvider};
 
+/// The outcome of opening a model.
+#[doc(hidden)]
+pub type OpenedModel = Result<Arc<dyn Model>, ModelError>;
+
 /// An adapter for a wire format. The linker collects the adapters of the program.
 #[doc(hidden)]
 #[derive(Clone, Copy, Debug)]
@@ -17,7 +21,7 @@ pub struct LinkedAdapter {
     /// The name of the wire format, as in [`Provider::format`].
     pub format: &'static str,
     /// Opens a model by its name at a server. Sends nothing.
-    pub open: fn(Arc<str>, ServerSettings) -> Result<Arc<dyn Model>, ModelError>,
+    pub open: fn(Arc<str>, ServerSettings) -> OpenedModel,
     /// Checks the settings of a server. Returns its address without the parts that may be keys.
     pub check: fn(ServerSettings) -> Result<String, ModelError>,
 }
