@@ -33,6 +33,7 @@ impl HiddenTexts {
         Self::new(self.0.iter().cloned().chain(more))
     }
 
+    #[cfg(any(feature = "mcp", feature = "tool-api"))]
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
