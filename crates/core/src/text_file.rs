@@ -54,6 +54,7 @@ fn open(path: &Path) -> io::Result<File> {
 ///
 /// # Errors
 /// When it is a link that leads out of the folder, or to nothing.
+#[cfg(feature = "documents")]
 pub(crate) fn within(folder: &Path, entry: &Path) -> io::Result<std::path::PathBuf> {
     let file = entry.canonicalize()?;
     match file.starts_with(folder.canonicalize()?) {

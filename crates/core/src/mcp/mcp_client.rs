@@ -23,7 +23,6 @@ use super::{mirrored_tool, prompt_tools, resource_tools};
 #[cfg(feature = "mcp-http")]
 use crate::http_address::HttpAddress;
 use crate::message::Message;
-use crate::model::Secret;
 use crate::tool::{IntoTools, ToolList, ToolPolicy, ToolRef, Toolset, ToolsetRef, wire_name};
 
 /// A server of the Model Context Protocol, whose tools are a [`Toolset`]: `read` of the server `files` is `mcp.files.read`.
@@ -257,7 +256,7 @@ impl McpClientBuilder {
     #[cfg(feature = "mcp-http")]
     pub fn bearer(mut self, key: impl Into<String>) -> Self {
         if let Origin::Http(address) = &mut self.origin {
-            address.bearer = Some(Secret::new(key));
+            address.bearer = Some(crate::model::Secret::new(key));
         }
         self
     }
