@@ -77,7 +77,7 @@ fn kept(kind: Kind) -> Result<Client, ClientError> {
     Ok(client)
 }
 
-/// Returns a client for one URL alone, which connects to these addresses of its host, whatever its name means by then. It uses
+/// Returns a client for one URL alone, which connects only to these addresses of its host and does not resolve the name again. It uses
 /// no proxy, follows no redirect, and keeps no connection for others. With `roots` it trusts these alone.
 ///
 /// # Errors

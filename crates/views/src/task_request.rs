@@ -328,7 +328,7 @@ pub struct TaskStart {
     /// The session that it continues, which must be there; `None` when it begins a new one. Whether the user may continue
     /// it is the program's to decide.
     pub session: Option<String>,
-    /// What is asked, with its session, for [`Runtime::start_agent`](agentflow_core::Runtime::start_agent) or [`Agent::start`].
+    /// The request, with its session, for [`Runtime::start_agent`](agentflow_core::Runtime::start_agent) or [`Agent::start`].
     pub request: RunRequest,
 }
 

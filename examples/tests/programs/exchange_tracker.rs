@@ -58,7 +58,7 @@ fn a_newcomers_document_is_corrected() {
     let none = "error: the document has none of the known forms; ";
     says(mistaken, &[none, "`node` belongs to none of them; did you mean `nodes`?", "mine.yaml:2:1"]);
     let named = mistaken.replace("node:", "nodes:");
-    says(&named, &["knows no tool `exchange_rate`; did you mean `exchange_rates`?", "mine.yaml:4:11"]);
+    says(&named, &["has no tool `exchange_rate`; did you mean `exchange_rates`?", "mine.yaml:4:11"]);
     let right_tool = named.replace("exchange_rate", "exchange_rates");
     says(&right_tool, &["the tool `exchange_rates` needs `base`", "the tool `exchange_rates` needs `quotes`"]);
     let wrong_type = format!("{right_tool}    args_template: {{base: \"{{from}}\", quotes: EUR, date: today}}\n");

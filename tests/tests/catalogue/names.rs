@@ -37,7 +37,7 @@ async fn everything_that_is_linked_has_its_origin_and_its_schemas() {
     assert_eq!(workflow.output.as_ref().unwrap()["type"], "integer");
     assert_eq!(of(EntryKind::Model, "anthropic").origin, Origin::BuiltIn);
     let near = catalogue.get(EntryKind::Workflow, "duoble").unwrap_err().to_string();
-    assert_eq!(near, "this program knows no workflow `duoble`; did you mean `double`?");
+    assert_eq!(near, "this program has no workflow `duoble`; did you mean `double`?");
 }
 
 #[tokio::test]
@@ -45,10 +45,10 @@ async fn a_name_like_none_is_answered_with_those_that_are_known() {
     let runtime = test_runtime().build();
     for name in ["", "something else entirely"] {
         let agent = runtime.start_agent(name, "x").await.err().unwrap().to_string();
-        let begins = format!("this program knows no agent `{name}`; its ");
+        let begins = format!("this program has no agent `{name}`; its ");
         assert!(agent.starts_with(&begins) && agent.contains("`judge`"), "{agent}");
         let workflow = runtime.start_named(name, json!({})).await.err().unwrap().to_string();
-        let begins = format!("this program knows no workflow `{name}`; its ");
+        let begins = format!("this program has no workflow `{name}`; its ");
         assert!(workflow.starts_with(&begins) && workflow.contains("`double`"), "{workflow}");
         let model = runtime.catalogue().await.get(EntryKind::Model, name).unwrap_err().to_string();
         assert!(model.contains("; its models are ") && model.contains("`anthropic`"), "{model}");

@@ -78,7 +78,7 @@ fn what_cannot_be_a_chat_is_said() {
     let folder = tempfile::tempdir().unwrap();
     let unknown = chat(folder.path(), "ecko", "hello\n");
     assert_eq!(unknown.code, Some(1));
-    assert!(unknown.stderr.contains("error: this program knows no agent `ecko`; did you mean `echo`?"), "{unknown:?}");
+    assert!(unknown.stderr.contains("error: this program has no agent `ecko`; did you mean `echo`?"), "{unknown:?}");
     assert!(!unknown.stderr.contains("a new session"), "{unknown:?}");
     let takes = chat(folder.path(), "rate", "hello\n");
     assert!(takes.stderr.contains("it cannot be started by its name alone"), "{takes:?}");

@@ -216,7 +216,7 @@ fn one_tool_or_agent_is_shown_with_its_schema() {
     assert!(dry.stdout.starts_with("agent rate(string) -> integer"), "{dry:#?}");
     assert!(dry.stdout.contains("    calls the model "), "{dry:#?}");
     let unknown = ended(&["tools", "show", "ad"]);
-    assert_eq!((unknown.code, unknown.stderr.contains("knows no tool `ad`; did you mean `add`?")), (Some(1), true));
+    assert_eq!((unknown.code, unknown.stderr.contains("has no tool `ad`; did you mean `add`?")), (Some(1), true));
 }
 
 #[test]

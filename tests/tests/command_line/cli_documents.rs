@@ -73,14 +73,14 @@ fn a_folder_of_documents_is_checked_in_one_pass() {
         format!("--> {b}:1:"),
         format!("`sum_up` is also the workflow of {}; rename one", place.path("flows/a.yaml")),
         format!("--> {c}:1:5"),
-        "error: the node `first`: this program knows no tool `ad`; did you mean `add`?".to_owned(),
+        "error: the node `first`: this program has no tool `ad`; did you mean `add`?".to_owned(),
         format!("--> {d}:4:11"),
         format!("error: the node `it`: the workflow `b` cannot be built: its document {b} has problems"),
     ] {
         assert!(ended.stderr.contains(&says), "{says}\n{}", ended.stderr);
     }
     // Of the document with a wrong field, too.
-    assert_eq!(ended.stderr.matches("knows no tool `ad`").count(), 3, "{ended:#?}");
+    assert_eq!(ended.stderr.matches("has no tool `ad`").count(), 3, "{ended:#?}");
     let ended = agentwf(&["workflow", "validate", "--json", "--without-names", &d, &b]).run();
     let reports: Value = serde_json::from_str(&ended.stdout).unwrap();
     assert_eq!(reports[0], json!({"document": d, "form": "tools", "workflow": "other", "problems": []}));
@@ -163,7 +163,7 @@ fn two_versions_are_compared() {
     assert_eq!((ended.code, ended.stdout), (Some(1), expected), "{}", ended.stderr);
     let ended = agentwf(&["workflow", "diff", &old, &wrong]).run();
     assert_eq!((ended.code, ended.stdout.as_str()), (Some(1), ""), "{ended:#?}");
-    assert!(ended.stderr.contains("this program knows no tool `ad`; did you mean `add`?"), "{ended:#?}");
+    assert!(ended.stderr.contains("this program has no tool `ad`; did you mean `add`?"), "{ended:#?}");
     assert!(failure(&["workflow", "diff", &old, "no_such"]).contains("no_such"));
     assert_eq!(agentwf(&["workflow", "diff", &old]).run().code, Some(2));
 }

@@ -186,7 +186,7 @@ fn a_workflow_is_shown_in_every_format() {
     assert_eq!(graph["nodes"][0]["name"], "text");
     assert_eq!(
         failure(&["workflow", "show", "publisch"]),
-        "this program knows no workflow `publisch`; did you mean `publish`?"
+        "this program has no workflow `publisch`; did you mean `publish`?"
     );
     assert_eq!(ended(&["workflow", "show", "publish", "--format", "png"]).code, Some(2));
 }
@@ -225,7 +225,7 @@ fn a_wrong_input_is_reported() {
     assert!(no_json.starts_with("the input is not JSON: ") && no_json.contains("write --input '{"), "{no_json}");
     assert_eq!(failure(&["workflow", "run", "quick"]), format!("{of_quick}the input `word` is missing"));
     let unknown = failure(&["workflow", "run", "quik"]);
-    assert_eq!(unknown, "this program knows no workflow `quik`; did you mean `quick`?");
+    assert_eq!(unknown, "this program has no workflow `quik`; did you mean `quick`?");
     let no_store = "error: --run-id needs a store that keeps the run; name a file with --store, or in the field `store` of the \
                     configuration\n";
     for args in [&["workflow", "run", "quick"][..], &["run", "quick"]] {

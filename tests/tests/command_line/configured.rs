@@ -165,7 +165,7 @@ fn tools_of_a_configuration_are_known_and_bad_ones_are_named() {
         "agents: [{name: a, model: openai/gpt-5-mini, tools: [http_request, condition, storage_read]}]\norchestration: {type: sequential, agents: [a]}\nname: calls\n",
     );
     let checked = run(&["validate", &document]);
-    assert!(!checked.stderr.contains("knows no tool"), "{checked:#?}");
+    assert!(!checked.stderr.contains("has no tool"), "{checked:#?}");
     // Names that are not known are mistakes of the file.
     let wrong = write(&place, "wrong.yaml", "tools: {storage: {foldr: files}}\nmcp_servers: {a: {comand: b}}\n");
     let ended = alone(&["list", "--config", &wrong]).run();
@@ -185,13 +185,13 @@ fn a_tool_that_only_a_runtime_has_is_explained() {
     let document = write(&place, "a.yaml", "id: a\nnodes:\n  - {id: t, tool: http_request, args_template: {url: x}}\n");
     let ended = Agentwf::new(env!("CARGO_BIN_EXE_called-by-name")).args(["validate", &document]).run();
     assert_eq!(ended.code, Some(1), "{ended:#?}");
-    assert!(ended.stderr.contains("knows no tool `http_request`"), "{ended:#?}");
+    assert!(ended.stderr.contains("has no tool `http_request`"), "{ended:#?}");
     assert!(ended.stderr.contains("`cli::run_with(&runtime)`"), "{ended:#?}");
     // An agent is not called a tool.
     let steps = write(&place, "steps.yaml", "workflow_id: s\nsteps: [{node_id: n, kind: a2a, task: nobody}]\n");
     let ended = alone(&["validate", &steps]).run();
-    assert!(ended.stderr.contains("this program knows no A2A agent `nobody`"), "{ended:#?}");
-    assert!(!ended.stderr.contains("knows no tool"), "{ended:#?}");
+    assert!(ended.stderr.contains("this program has no A2A agent `nobody`"), "{ended:#?}");
+    assert!(!ended.stderr.contains("has no tool"), "{ended:#?}");
 }
 
 #[test]

@@ -151,7 +151,7 @@ async fn arguments_are_checked_against_what_the_call_takes() {
 #[tokio::test]
 async fn what_is_wrong_with_a_decider_is_said_once() {
     for (decider, problem) in [
-        (Decider::agent("gude"), "the `decider` `gude`: this program knows no agent `gude`; did you mean `guide`?"),
+        (Decider::agent("gude"), "the `decider` `gude`: this program has no agent `gude`; did you mean `guide`?"),
         (
             Decider::tool("decider_of_two"),
             "the tool `decider_of_two` decides about nodes, so it has one parameter, which is given the node; it has 2",

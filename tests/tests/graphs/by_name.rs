@@ -270,7 +270,7 @@ async fn a_name_of_something_else_is_named_as_what_it_is() {
         problem("twice").await,
         "`twice` is a tool and not a workflow; call it by `Runtime::invoke`, or in a node of a workflow"
     );
-    assert_eq!(problem("graph-innr").await, "this program knows no workflow `graph-innr`; did you mean `graph-inner`?");
+    assert_eq!(problem("graph-innr").await, "this program has no workflow `graph-innr`; did you mean `graph-inner`?");
     // A dry run shows an agent as well.
     assert!(runtime.dry_run("plans_say").await.is_ok());
 }

@@ -206,7 +206,7 @@ async fn names_that_are_not_there_are_reported_beside_other_mistakes() {
         (
             "id: a\nnodes:\n  - {id: x, tool: doc_serach, arg_template: {}}\n  - {id: y, tool: doc_count, tool: z}\n",
             vec![
-                "3:19: the node `x`: this program knows no tool `doc_serach`; did you mean `doc_search`?",
+                "3:19: the node `x`: this program has no tool `doc_serach`; did you mean `doc_search`?",
                 "3:31: a node has no `arg_template`; did you mean `args_template`?",
                 "4:30: the field `tool` is here a second time; remove one",
             ],
@@ -214,16 +214,16 @@ async fn names_that_are_not_there_are_reported_beside_other_mistakes() {
         (
             "name: a\ntopology:\n  sequence:\n    - {loop: {tool: doc_serach}, max: 0}\n    - {tap: {agent: nobody}, as: 'a b'}\n",
             vec![
-                "4:21: the node `doc_serach`: this program knows no tool `doc_serach`; did you mean `doc_search`?",
+                "4:21: the node `doc_serach`: this program has no tool `doc_serach`; did you mean `doc_search`?",
                 "4:39: a `loop` has at least 1 round; give `max` at least 1",
-                "5:21: the node `nobody`: this program knows no agent `nobody`; write an `#[agent]` function of this name, or give the runtime one with `Runtime::builder().agent(..)`",
+                "5:21: the node `nobody`: this program has no agent `nobody`; write an `#[agent]` function of this name, or give the runtime one with `Runtime::builder().agent(..)`",
                 "5:34: a part cannot be named `a b`: its name is used in templates and conditions; use letters, digits and `_`",
             ],
         ),
         (
             "name: a\nagents:\n  - {name: x, model: openai/m, tools: [doc_serach, ask_user], typ: llm}\norchestration: {type: loop, agents: [x]}\n",
             vec![
-                "3:40: the agent `x`: this program knows no tool `doc_serach`; did you mean `doc_search`?",
+                "3:40: the agent `x`: this program has no tool `doc_serach`; did you mean `doc_search`?",
                 "3:63: an agent has no `typ`; did you mean `type`?",
                 "4:23: a `loop` needs `max_iterations`, or an agent with the tool `exit_loop`, which ends it",
             ],
@@ -231,14 +231,14 @@ async fn names_that_are_not_there_are_reported_beside_other_mistakes() {
         (
             "workflow_id: a\nsteps:\n  - {node_id: x, kind: mcp, capability: s, tool_name: t, kid: 1}\n",
             vec![
-                "3:41: the node `x`: this program knows no tool `mcp.s.t`, since it has no MCP server `s`; give its runtime an `McpClient` of this name, or its configuration an entry in `mcp_servers`",
+                "3:41: the node `x`: this program has no tool `mcp.s.t`, since it has no MCP server `s`; give its runtime an `McpClient` of this name, or its configuration an entry in `mcp_servers`",
                 "3:58: a step has no `kid`; did you mean `kind`?",
             ],
         ),
         (
             "name: a\noutput: x\nnodes:\n  - {name: x, does: {race: [{kind: tool, name: doc_serach, with: {value: {}}}]}, polcy: {}}\n",
             vec![
-                "4:48: the node `x`: this program knows no tool `doc_serach`; did you mean `doc_search`?",
+                "4:48: the node `x`: this program has no tool `doc_serach`; did you mean `doc_search`?",
                 "4:82: unknown field `polcy`; did you mean `policy`?",
             ],
         ),
@@ -254,7 +254,7 @@ const TOGETHER: &[(&str, &[&str])] = &[
         "id: a\ndescriptoin: d\nnodes:\n  - {id: x, tool: doc_serach, depends_on: [y]}\n  - {id: y, tool: doc_count, args_template: {texts: '{x'}, depends_on: [x]}\n  - {id: z, tool: doc_search, args_template: {query: 5}, retry_limt: 1}\n  - {id: v, tool: doc_search, args_template: {query: 5, lost: 1}}\n  - {id: w, tool: doc_count, retry_limit: many, args_template: {texts: '{v}'}}\n",
         &[
             "2:1: a document of tools has no `descriptoin`; did you mean `description`?",
-            "4:19: the node `x`: this program knows no tool `doc_serach`; did you mean `doc_search`?",
+            "4:19: the node `x`: this program has no tool `doc_serach`; did you mean `doc_search`?",
             "4:44: these nodes wait for each other: `x`, `y`; a workflow has no cycle, and what is repeated is a node with `repeat`",
             "5:54: the `{` at byte 0 has no `}` on its line; write `{{` for a brace",
             "6:58: a node has no `retry_limt`; did you mean `retry_limit`?",
@@ -269,14 +269,14 @@ const TOGETHER: &[(&str, &[&str])] = &[
             "3:19: `tool` is a text, and this is the number 7; put it in quotes",
             "4:55: these nodes wait for each other: `y`, `z`; a workflow has no cycle, and what is repeated is a node with `repeat`",
             "5:10: two nodes are named `z`; rename one",
-            "5:19: the node `z`: this program knows no tool `doc_serach`; did you mean `doc_search`?",
+            "5:19: the node `z`: this program has no tool `doc_serach`; did you mean `doc_search`?",
         ],
     ),
     (
         "name: a\ndecider: nobody\ntopology:\n  sequence:\n    - {loop: {tool: doc_serach}, max: 0}\n    - {tool: doc_search, with: {query: '{input', most: 1}, as: q}\n    - {tool: doc_search, with: {qeury: x, most: many}}\n    - {tool: doc_count, polcy: {}}\n",
         &[
-            "2:10: the `decider` `nobody`: this program knows no agent `nobody`; write an `#[agent]` function of this name, or give the runtime one with `Runtime::builder().agent(..)`",
-            "5:21: the node `doc_serach`: this program knows no tool `doc_serach`; did you mean `doc_search`?",
+            "2:10: the `decider` `nobody`: this program has no agent `nobody`; write an `#[agent]` function of this name, or give the runtime one with `Runtime::builder().agent(..)`",
+            "5:21: the node `doc_serach`: this program has no tool `doc_serach`; did you mean `doc_search`?",
             "5:39: a `loop` has at least 1 round; give `max` at least 1",
             "6:41: the `{` at byte 0 has no `}` on its line; write `{{` for a brace",
             "7:14: the node `doc_search`: the tool `doc_search` needs `query`, which is not given",
@@ -288,8 +288,8 @@ const TOGETHER: &[(&str, &[&str])] = &[
     (
         "name: a\ndecider: nobody\ntopology:\n  sequence:\n    - {tool: doc_serach, polcy: {}}\n    - {tool: doc_search, with: {query: '{input', most: 1}, as: q}\n    - {tool: doc_search, with: {qeury: x, most: many}}\n    - {tool: doc_count, with: {texts: [x]}, policy: {timeout_ms: soon}}\n",
         &[
-            "2:10: the `decider` `nobody`: this program knows no agent `nobody`; write an `#[agent]` function of this name, or give the runtime one with `Runtime::builder().agent(..)`",
-            "5:14: the node `doc_serach`: this program knows no tool `doc_serach`; did you mean `doc_search`?",
+            "2:10: the `decider` `nobody`: this program has no agent `nobody`; write an `#[agent]` function of this name, or give the runtime one with `Runtime::builder().agent(..)`",
+            "5:14: the node `doc_serach`: this program has no tool `doc_serach`; did you mean `doc_search`?",
             "5:26: a part has no `polcy`; did you mean `policy`?",
             "6:41: the `{` at byte 0 has no `}` on its line; write `{{` for a brace",
             "7:14: the node `doc_search`: the tool `doc_search` needs `query`, which is not given",
@@ -305,7 +305,7 @@ const TOGETHER: &[(&str, &[&str])] = &[
             "5:36: these nodes wait for each other: `x`, `y`; a workflow has no cycle, and what is repeated is a node with `repeat`",
             "7:47: the node `z`: the tool `doc_search` needs `query`, which is not given",
             "7:75: the node `z`: the tool `doc_search` has no argument `qeury`; did you mean `query`?",
-            "8:48: the node `v`: this program knows no agent `nobody`; write an `#[agent]` function of this name, or give the runtime one with `Runtime::builder().agent(..)`",
+            "8:48: the node `v`: this program has no agent `nobody`; write an `#[agent]` function of this name, or give the runtime one with `Runtime::builder().agent(..)`",
             "8:69: the node `v` reads or follows `u`, and there is no such node; did you mean `v`?",
         ],
     ),
@@ -314,7 +314,7 @@ const TOGETHER: &[(&str, &[&str])] = &[
         &[
             "4:36: these nodes wait for each other: `x`, `y`; a workflow has no cycle, and what is repeated is a node with `repeat`",
             "6:15: unknown field `dose`; did you mean `does`?",
-            "7:48: the node `v`: this program knows no agent `nobody`; write an `#[agent]` function of this name, or give the runtime one with `Runtime::builder().agent(..)`",
+            "7:48: the node `v`: this program has no agent `nobody`; write an `#[agent]` function of this name, or give the runtime one with `Runtime::builder().agent(..)`",
             "7:69: the node `v` reads or follows `u`, and there is no such node; did you mean `v`?",
         ],
     ),
@@ -323,12 +323,12 @@ const TOGETHER: &[(&str, &[&str])] = &[
         &[
             "3:22: the agent `x`: no adapter is called `opnai`; did you mean `openai`?",
             "3:49: the `{` at byte 4 has no `}` on its line; write `{{` for a brace",
-            "3:62: the agent `x`: this program knows no tool `doc_serach`; did you mean `doc_search`?",
+            "3:62: the agent `x`: this program has no tool `doc_serach`; did you mean `doc_search`?",
             "4:22: the agent `y`: no adapter is called `opnai-chat`; did you mean `openai-chat`?",
             "4:54: the agent `y` is shown `xx`, and no agent before it gives it; did you mean `x`?",
             "4:61: an agent has no `output_kye`; did you mean `output_key`?",
             "5:22: the agent `z`: no adapter is called `opnai-chat`; did you mean `openai-chat`?",
-            "5:44: the agent `z`: this program knows no tool `doc_serach`; did you mean `doc_search`?",
+            "5:44: the agent `z`: this program has no tool `doc_serach`; did you mean `doc_search`?",
             "7:7: `a2a` has no `skils`; did you mean `skills`?",
         ],
     ),
@@ -336,7 +336,7 @@ const TOGETHER: &[(&str, &[&str])] = &[
         "workflow_id: a\nnodes:\n  - {node_id: x, kind: join, join_group: g}\n  - {node_id: y, kind: mcp, timeout: 5, dependencies: [{dependency_id: d, dependency_type: mcp_tool, fixed_ref: {server_id: s, tool_name: t}}]}\n  - {node_id: r, kind: router, condition_expr: 'x >'}\nedges:\n  - {from_node_id: x, to_node_id: y}\n  - {from_node_id: y, to_node_id: x, join_group: g}\n  - {from_node_id: y, to_node_id: 5}\n",
         &[
             "4:29: a node has no `timeout`; did you mean `timeout_ms`?",
-            "4:125: the node `y`: this program knows no tool `mcp.s.t`, since it has no MCP server `s`; give its runtime an `McpClient` of this name, or its configuration an entry in `mcp_servers`",
+            "4:125: the node `y`: this program has no tool `mcp.s.t`, since it has no MCP server `s`; give its runtime an `McpClient` of this name, or its configuration an entry in `mcp_servers`",
             "5:48: `condition_expr`: the expression ends at byte 3, and a value should follow",
             "7:5: these nodes wait for each other: `x`, `y`; a workflow has no cycle",
             "9:35: `to_node_id` is a text, and this is the number 5; put it in quotes",
@@ -345,9 +345,9 @@ const TOGETHER: &[(&str, &[&str])] = &[
     (
         "workflow_id: a\ndecider: {kind: agent, name: nobody}\nsteps:\n  - {node_id: x, kind: mcp, capability: review the code, tool_name: t}\n  - {node_id: y, kind: mcp, capability: s, tool_name: t}\n  - {node_id: y, kind: a2a, task: 5}\n",
         &[
-            "2:30: the `decider` `nobody`: this program knows no agent `nobody`; write an `#[agent]` function of this name, or give the runtime one with `Runtime::builder().agent(..)`",
+            "2:30: the `decider` `nobody`: this program has no agent `nobody`; write an `#[agent]` function of this name, or give the runtime one with `Runtime::builder().agent(..)`",
             "4:41: `capability` is a text and not the name of a server; add `server_id`",
-            "5:41: the node `y`: this program knows no tool `mcp.s.t`, since it has no MCP server `s`; give its runtime an `McpClient` of this name, or its configuration an entry in `mcp_servers`",
+            "5:41: the node `y`: this program has no tool `mcp.s.t`, since it has no MCP server `s`; give its runtime an `McpClient` of this name, or its configuration an entry in `mcp_servers`",
             "6:15: two steps are named `y`; rename one",
             "6:35: `task` is a text, and this is the number 5; put it in quotes",
         ],
@@ -427,7 +427,7 @@ async fn a_document_that_calls_itself_is_reported() {
 /// Names that lead nowhere do not hide what is wrong with the plan, in any form.
 #[tokio::test]
 async fn mistakes_of_the_plan_are_reported_beside_unknown_names() {
-    let unknown = "this program knows no tool `doc_serach`; did you mean `doc_search`?";
+    let unknown = "this program has no tool `doc_serach`; did you mean `doc_search`?";
     for (text, expected) in [
         (
             "name: a\noutput: z\nnodes:\n  - {name: in, kind: input}\n  - {name: way, does: {route: {arms: [{arm: l, when: {is: {from: in}}}, {arm: r}]}}}\n  - {name: found, does: {call: {kind: tool, name: doc_serach, with: {object: {query: {from: in}}}}}, edges: [{from: way, arm: l}]}\n  - {name: z, does: {value: {from: found}}}\n",
@@ -454,8 +454,8 @@ async fn mistakes_of_the_plan_are_reported_beside_unknown_names() {
             "workflow_id: a\nnodes:\n  - {node_id: r, kind: router, condition_expr: 'true'}\n  - {node_id: x, kind: mcp, output_mapping: {k: output}, dependencies: [{dependency_id: d, dependency_type: mcp_tool, fixed_ref: {server_id: s, tool_name: t}}]}\n  - {node_id: y, kind: mcp, output_mapping: {k: output}, dependencies: [{dependency_id: d, dependency_type: mcp_tool, fixed_ref: {server_id: s, tool_name: t}}]}\nedges:\n  - {from_node_id: r, to_node_id: x}\n  - {from_node_id: r, to_node_id: y}\n",
             vec![
                 "4:46: `x` and `y` may run at the same time, and each of them saves `k` in the state; let an edge lead from the first to the second, or give one of them a key of its own".to_owned(),
-                "4:142: the node `x`: this program knows no tool `mcp.s.t`, since it has no MCP server `s`; give its runtime an `McpClient` of this name, or its configuration an entry in `mcp_servers`".to_owned(),
-                "5:142: the node `y`: this program knows no tool `mcp.s.t`, since it has no MCP server `s`; give its runtime an `McpClient` of this name, or its configuration an entry in `mcp_servers`".to_owned(),
+                "4:142: the node `x`: this program has no tool `mcp.s.t`, since it has no MCP server `s`; give its runtime an `McpClient` of this name, or its configuration an entry in `mcp_servers`".to_owned(),
+                "5:142: the node `y`: this program has no tool `mcp.s.t`, since it has no MCP server `s`; give its runtime an `McpClient` of this name, or its configuration an entry in `mcp_servers`".to_owned(),
             ],
         ),
     ] {

@@ -108,7 +108,7 @@ async fn every_mistake_is_named_where_it_stands() {
     assert_eq!(
         places(&error),
         [
-            "10:32: the node `found`: this program knows no tool `doc_serach`; did you mean `doc_search`?",
+            "10:32: the node `found`: this program has no tool `doc_serach`; did you mean `doc_search`?",
             "13:81: the node `count`: the tool `doc_count` has no argument `twice`",
         ]
     );
@@ -455,8 +455,8 @@ async fn mistakes_of_a_document_of_agents() {
     assert_eq!(
         places(&error),
         [
-            "8:13: the agent `fetcher`: this program knows no tool `doc_serch`; did you mean `doc_search`?",
-            "8:24: the agent `fetcher`: this program knows no tool `nothing_like_it`",
+            "8:13: the agent `fetcher`: this program has no tool `doc_serch`; did you mean `doc_search`?",
+            "8:24: the agent `fetcher`: this program has no tool `nothing_like_it`",
         ]
     );
     let document = read(&TRACKER.replacen("openai-chat/", "openai-chatt/", 1));

@@ -150,7 +150,7 @@ async fn a_graph_is_traced_with_its_conditions_and_schemas() {
     // What is not a workflow may be an agent, and else nothing.
     assert_eq!(runtime.dry_run("dry-agent").await.unwrap().what, "agent");
     let unknown = runtime.dry_run("dri").await.unwrap_err().to_string();
-    assert_eq!(unknown, "this program knows no workflow `dri`; did you mean `dry`?");
+    assert_eq!(unknown, "this program has no workflow `dri`; did you mean `dry`?");
 }
 
 #[tokio::test]

@@ -111,7 +111,7 @@ fn a_parameter_that_cannot_be_read_is_named_with_what_to_derive() {
 #[test]
 fn an_agent_that_there_is_not_is_named_with_the_nearest_one() {
     let error = refused(whole("graphs_juge", json!({"object": {}})));
-    assert!(error.ends_with("this program knows no agent `graphs_juge`; did you mean `graphs_judge`?"), "{error}");
+    assert!(error.ends_with("this program has no agent `graphs_juge`; did you mean `graphs_judge`?"), "{error}");
 }
 
 #[tokio::test]

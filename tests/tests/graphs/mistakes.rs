@@ -99,22 +99,22 @@ const ALL: &[(&str, Change, &str)] = &[
     (
         "a function of Rust is named",
         |g| node(g, "found")["does"]["call"]["name"] = json!("find"),
-        "the node `found`: this program knows no tool `find`",
+        "the node `found`: this program has no tool `find`",
     ),
     (
         "the tool is called as an agent",
         |g| node(g, "found")["does"]["call"]["kind"] = json!("agent"),
-        "this program knows no agent `orders_find`, but the tool `orders_find`; write `\"kind\": \"tool\"`",
+        "this program has no agent `orders_find`, but the tool `orders_find`; write `\"kind\": \"tool\"`",
     ),
     (
         "the agent is called as a tool",
         |g| node(g, "fine")["does"]["call"]["kind"] = json!("tool"),
-        "this program knows no tool `orders_judge`, but the agent `orders_judge`; write `\"kind\": \"agent\"`",
+        "this program has no tool `orders_judge`, but the agent `orders_judge`; write `\"kind\": \"agent\"`",
     ),
     (
         "the workflow is called as a tool",
         |g| node(g, "shipped")["does"]["call"]["kind"] = json!("tool"),
-        "this program knows no tool `orders_ship`, but the workflow `orders_ship`; write `\"kind\": \"workflow\"`",
+        "this program has no tool `orders_ship`, but the workflow `orders_ship`; write `\"kind\": \"workflow\"`",
     ),
     (
         "with is left out",

@@ -40,7 +40,7 @@ fn all_problems_are_said_at_once() {
     let expected = [
         "the schema of `url`: this is not a JSON Schema",
         "the node `page` reads or follows `ulr`, and there is no such node; did you mean `url`?",
-        "the node `page`: this program knows no tool `fetch_pag`; did you mean `fetch_page`?",
+        "the node `page`: this program has no tool `fetch_pag`; did you mean `fetch_page`?",
         "the router `way` has no arm `no`, which leads to `again`",
         "the edge from `page` to `again` has an arm, and `page` is not a router",
         "the node `again` begins when 3 of its edges are taken, and 0 lead to it",
@@ -48,7 +48,7 @@ fn all_problems_are_said_at_once() {
         "the tool `fetch_page` needs `url`, which is not given",
         "the router `way` has two arms `yes`; name them apart",
         "the node `judge` uses `item`, and there is one only in `map` and `repeat`; use `from`",
-        "the node `judge`: this program knows no agent `judge`",
+        "the node `judge`: this program has no agent `judge`",
         "the node `code` is code, which a graph does not have",
     ];
     for says in expected {

@@ -231,10 +231,7 @@ async fn a_document_with_mistakes_leaves_the_former_version_in_place() {
     folder.write("sum.yaml", sum("reload_add"));
     let runtime = folder.boot(|builder| builder).await;
     for (text, problem) in [
-        (
-            sum("reload_ad"),
-            "3:23: the node `total`: this program knows no tool `reload_ad`; did you mean `reload_add`?",
-        ),
+        (sum("reload_ad"), "3:23: the node `total`: this program has no tool `reload_ad`; did you mean `reload_add`?"),
         (
             sum("reload_add").replace("args_", "arg_"),
             "3:35: a node has no `arg_template`; did you mean `args_template`?",
@@ -332,7 +329,7 @@ async fn what_calls_a_document_with_mistakes_names_that_document() {
         ),
         (
             "id: inner\nnodes:\n  - {id: t, tool: reload_ad}\n",
-            "3:19: the node `t`: this program knows no tool `reload_ad`; did you mean `reload_add`?",
+            "3:19: the node `t`: this program has no tool `reload_ad`; did you mean `reload_add`?",
         ),
     ] {
         folder.write("inner.yaml", inner);
@@ -410,7 +407,7 @@ async fn booting_names_the_phase_and_all_that_is_wrong_in_it() {
     );
     let BootError::Documents(FolderError::Documents(errors)) = error else { panic!("{error}") };
     let problems: Vec<String> = errors.iter().flat_map(places).collect();
-    let of_b = "3:19: the node `t`: this program knows no tool `reload_ad`; did you mean `reload_add`?";
+    let of_b = "3:19: the node `t`: this program has no tool `reload_ad`; did you mean `reload_add`?";
     let beside = "3:30: a node has no `retry`; did you mean `retry_limit`?";
     assert_eq!(problems, ["1:1: a document of tools has at least one node", of_b, beside]);
     folder.write("a.yaml", "id: a\nnodes:\n  - {id: t, tool: reload_add, args_template: {a: 1, b: 1}}\n");
@@ -460,7 +457,7 @@ async fn health_is_what_every_phase_finds_now() {
     let _ = runtime.reload_documents().await.unwrap();
     let health = runtime.health().await;
     let problem = health.problem_of(BootPhase::Documents).unwrap();
-    assert!(problem.found().contains("this program knows no tool `reload_ad`"), "{problem}");
+    assert!(problem.found().contains("this program has no tool `reload_ad`"), "{problem}");
     assert_eq!((health.problems().len(), run(&runtime, "sum", json!({})).await), (1, json!(3)));
     folder.write("sum.yaml", sum("reload_add"));
     let _ = runtime.reload_documents().await.unwrap();

@@ -107,14 +107,14 @@ async fn they_are_fetched_before_a_run_begins() {
     // A name that it does not have is reported when the graph is read.
     let other = self::runtime(&files, json!([{"name": "out", "does": tool("mcp.files.raed")}]));
     let error = run(&other).await.unwrap_err().to_string();
-    let expected = "the node `out`: this program knows no tool `mcp.files.raed`; did you mean `mcp.files.read`?";
+    let expected = "the node `out`: this program has no tool `mcp.files.raed`; did you mean `mcp.files.read`?";
     assert!(error.ends_with(expected), "{error}");
     // So is the name of a server.
     for (name, server) in [("mcp.flies.get_weather", "`flies`; did you mean `files`?"), ("mcp.mail.send", "`mail`")] {
         let other = self::runtime(&files, json!([{"name": "out", "does": tool(name)}]));
         let error = run(&other).await.unwrap_err().to_string();
         let expected = format!(
-            "the node `out`: this program knows no tool `{name}`, since it has no MCP server {server}; give its runtime an \
+            "the node `out`: this program has no tool `{name}`, since it has no MCP server {server}; give its runtime an \
              `McpClient` of this name, or its configuration an entry in `mcp_servers`"
         );
         assert!(error.ends_with(&expected), "{error}");
@@ -216,7 +216,7 @@ async fn a_tool_that_is_gone_fails_its_node() {
     assert!(error.to_string().contains(gone), "{error}");
     // A new run reads the graph with the tools that there are now.
     let error = run(&runtime).await.unwrap_err().to_string();
-    assert!(error.contains("this program knows no tool `mcp.files.read`"), "{error}");
+    assert!(error.contains("this program has no tool `mcp.files.read`"), "{error}");
 }
 
 #[tokio::test]

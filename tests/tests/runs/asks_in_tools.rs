@@ -7,7 +7,7 @@ use agentflow::agent::RunRequest;
 use agentflow::event::EventKind;
 use agentflow::message::{ToolCall, ToolStatus};
 use agentflow::prelude::*;
-use agentflow::runtime::RuntimeBuilder;
+use agentflow::runtime::{RuntimeBuilder, UndoStatus};
 use agentflow::serde_json::json;
 use agentflow::store::{RunFilter, Store};
 use agentflow::tool::{FnTool, ToolError};
@@ -25,19 +25,19 @@ impl Payments {
     }
 }
 
-/// Pays somebody.
+/// Pays a person.
 #[tool(approve)]
 async fn inner_pay(cx: &Context, who: String, cents: u32) -> String {
     note(cx, who, cents)
 }
 
-/// Pays somebody at once.
+/// Pays a person at once.
 #[tool(approve)]
 fn inner_pay_now(cx: &Context, who: String, cents: u32) -> String {
     note(cx, who, cents)
 }
 
-/// Pays somebody from the till.
+/// Pays a person from the till.
 #[tool(scopes("till"))]
 async fn inner_till(cx: &Context, who: String, cents: u32) -> String {
     note(cx, who, cents)
@@ -275,7 +275,7 @@ async fn a_call_that_cannot_wait_is_refused() {
 #[tokio::test(start_paused = true)]
 async fn a_run_without_a_store_makes_no_such_call() {
     let payments = Payments::default();
-    let refusal = "`inner_pay` needs a person's approval, and nobody can answer";
+    let refusal = "`inner_pay` needs a person's approval, and";
     let model = ScriptedModel::new([settle("outer_settle"), Turn::text("kept").expect_text(refusal)]);
     let here = test_runtime().model(model.clone()).resource(payments.clone()).build();
     let agent = outer_clerk::agent("settle".into()).runtime(&here);
@@ -309,7 +309,7 @@ async fn grants_of_the_run_make_the_call_a_plain_one() {
             assert_eq!(payments.all().len(), usize::from(granted), "{tool}");
             let events = journal(&store).await;
             let calls = events.iter().filter(|event| matches!(event.kind, EventKind::ToolStarted { .. })).count();
-            assert_eq!(calls, 1, "a call that is granted has no record of its own");
+            assert_eq!(calls, 1, "only the outer call is recorded");
             check_events(&events).unwrap();
         }
     }
@@ -349,5 +349,51 @@ async fn a_call_of_the_catalogue_needs_the_grant() {
         let made = here.invoke(&call, &[grant.into()]).await.unwrap();
         assert_eq!(made.status, ToolStatus::Success, "{tool}: {}", made.output);
         assert_eq!(payments.0.lock().unwrap().split_off(0), ["500 to ada"], "{tool}");
+    }
+}
+
+/// Books a table.
+#[tool(compensate = outer_unbook)]
+async fn outer_book(who: String) -> String {
+    format!("a table for {who}")
+}
+
+/// Cancels the table for a fee.
+#[tool(idempotent)]
+async fn outer_unbook(cx: &Context, who: String, output: String) -> bool {
+    assert_eq!(output, format!("a table for {who}"));
+    !inner_pay(cx, who, 40).await.is_empty()
+}
+
+async fn outer_fails(_: String) -> Result<String, String> {
+    Err("the kitchen is closed".to_owned())
+}
+
+#[workflow]
+async fn outer_dinner(who: String) -> Result<String, Box<dyn std::error::Error + Send + Sync>> {
+    let table = outer_book(who).await;
+    let meal = outer_fails(table).await?;
+    Ok(meal)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_compensating_tool_asks_about_the_calls_in_its_body() {
+    for answer in [Approval::granted(), Approval::denied("keep it")] {
+        let granted = answer.is_granted();
+        let (store, payments) = (ProcessStore::new(), Payments::default());
+        let here = test_runtime().store(store.clone()).resource(payments.clone()).build();
+        let run = here.start(outer_dinner::workflow(), "ada".to_owned()).run_id(id()).compensate().await.unwrap();
+        pass().await;
+        assert!(payments.all().is_empty());
+        let questions = here.approvals(RunFilter::new()).await.unwrap();
+        let [question] = &questions[..] else { panic!("{questions:#?}") };
+        assert!(question.path.to_string().ends_with("/tool#1.inner_pay"), "{}", question.path);
+        here.approve(&id(), &question.path, answer, "bob").await.unwrap();
+        assert!(within("the run", run.result()).await.is_err());
+        assert_eq!(payments.all().len(), usize::from(granted));
+        let report = here.inspect(&id()).await.unwrap().compensation.unwrap();
+        let expected = if granted { UndoStatus::Undone } else { UndoStatus::NotUndone };
+        assert_eq!(report.calls.iter().map(|call| call.status).collect::<Vec<_>>(), [expected]);
+        check_events(&journal(&store).await).unwrap();
     }
 }

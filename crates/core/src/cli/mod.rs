@@ -50,7 +50,7 @@
 //! - `workflow run NAME --input JSON [--store FILE] [--run-id ID]`: runs one to its end; the output goes to standard
 //!   output, the progress, a live tree on a terminal, to standard error. With a store, Ctrl-C leaves the run so that it
 //!   can be resumed; without one, it cancels the run. A run without a store ends when it asks a person and sets no time
-//!   for it, since nobody could answer. `--run-id` needs a store, by `--store` or in the settings.
+//!   for it, since no answer could reach the run. `--run-id` needs a store, by `--store` or in the settings.
 //! - `--document PATH`, with the three of them: also the workflows of a document, or of all documents of a folder
 //!   ([`document`](crate::document)).
 //! - `workflow dry-run NAME [--document PATH] [--json]`: what a run would do, step by step. `workflow diff OLD NEW [--json]`:

@@ -32,7 +32,7 @@ pub struct Problem {
 /// All that is wrong with a document. Its text has each problem with the place and the line of the document:
 ///
 /// ```text
-/// error: this program knows no tool `web_serach`; did you mean `web_search`?
+/// error: this program has no tool `web_serach`; did you mean `web_search`?
 ///  --> research.yaml:4:11
 ///   |
 /// 4 |     tool: web_serach

@@ -55,7 +55,7 @@ pub enum RegistryError {
         second: Arc<str>,
     },
     /// A catalogue has nothing of that kind and name.
-    #[error("this program knows no {what} `{name}`{}", known_names(what, near.as_ref(), known))]
+    #[error("this program has no {what} `{name}`{}", known_names(what, near.as_ref(), known))]
     Unknown {
         /// The kind, such as `agent`.
         what: &'static str,

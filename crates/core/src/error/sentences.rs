@@ -42,7 +42,7 @@ pub(super) fn no_workflow(name: &str, near: Option<&String>, known: &[String], o
                 "`{name}` is a {other} and not a workflow; call it by `Runtime::invoke`, or in a node of a workflow"
             )
         }
-        None => format!("this program knows no workflow `{name}`{}", known_names("workflow", near, known)),
+        None => format!("this program has no workflow `{name}`{}", known_names("workflow", near, known)),
     }
 }
 

@@ -34,7 +34,7 @@ use super::stray_lines::StrayLines;
 /// The most bytes of what a server says of a failed handshake.
 const MOST_WORDS: usize = 2048;
 
-/// How long `rmcp` waits for the answer of a server that may speak the newer era.
+/// Time limit of `rmcp` 3.9 for the answer of a server that may speak the newer era (`DEFAULT_AUTO_DISCOVER_TIMEOUT`).
 const DISCOVERS_FOR: Duration = Duration::from_secs(10);
 
 /// The pause before it is listened again to changes, after that ended: at first, and at most.

@@ -139,7 +139,7 @@ impl ToolResult {
         self.content.as_ref().map_or(&[], |content| &content.parts)
     }
 
-    /// Returns the text with a line for each link, and for each file that an adapter does not send beside it.
+    /// Returns the text with a line for each link, and for each file that the adapter cannot send with the text.
     pub fn text_beside(&self, is_sent: impl Fn(&Media) -> bool) -> Cow<'_, str> {
         let text = self.text();
         let lines = self.parts().iter().filter_map(|part| match part {

@@ -67,7 +67,7 @@ impl HttpSettings {
     /// Sets how often a call is retried. Default 2, and 11 while the server cannot be reached or is overloaded (a refused
     /// connection, the statuses 503 and 529): with the default waits that is about a minute.
     ///
-    /// A call is retried only when it was refused or when nothing of its answer arrived, and only when that can help:
+    /// A call is retried only when the server refused it or sent no byte of an answer, and only when that can help:
     /// never after the statuses 400, 401, 403, 404 and 422. An answer that broke off is an error at once.
     ///
     /// A durable run retries failed calls by itself, with events; the adapter then does not retry. See
@@ -112,47 +112,27 @@ impl HttpSettings {
         self
     }
 
-    /// The longest time for opening a connection.
+    /// Returns the time limit for opening a connection.
     pub fn get_connect_timeout(&self) -> Duration {
         self.connect_timeout
     }
 
-    /// The longest time from sending a request to the first byte of its answer's body.
+    /// Returns the time limit from sending a request to the first byte of its answer's body.
     pub fn get_first_byte_timeout(&self) -> Duration {
         self.first_byte_timeout
     }
 
-    /// The longest time between two pieces of an answer's body.
+    /// Returns the time limit between two pieces of an answer's body.
     pub fn get_idle_timeout(&self) -> Duration {
         self.idle_timeout
     }
 
-    /// The longest time for a call as a whole, retries and waits included.
+    /// Returns the time limit for a whole call, with its retries and waits.
     pub fn get_total_timeout(&self) -> Duration {
         self.total_timeout
     }
 
-    /// The most retries of a call; `None` for the defaults of [`max_retries`](Self::max_retries).
-    pub fn get_max_retries(&self) -> Option<u32> {
-        self.max_retries
-    }
-
-    /// The wait before the first retry.
-    pub fn get_retry_base(&self) -> Duration {
-        self.retry_base
-    }
-
-    /// The longest wait that this library chooses.
-    pub fn get_retry_cap(&self) -> Duration {
-        self.retry_cap
-    }
-
-    /// The longest `Retry-After` that is waited for.
-    pub fn get_retry_after_cap(&self) -> Duration {
-        self.retry_after_cap
-    }
-
-    /// The most bytes of one answer's body.
+    /// Returns the size limit of an answer's body, in bytes.
     pub fn get_max_answer_bytes(&self) -> u64 {
         self.max_answer_bytes
     }

@@ -1,7 +1,7 @@
 //! Chat models: the [`Model`] trait, its requests and its answers.
 //!
 //! Streaming is the primitive; [`Model::call`] is a stream that is read to its end. The trait and its data do no I/O
-//! and know no wire format: the adapters do, each behind its own cargo feature. `providers` has the names of providers.
+//! and do not depend on wire formats: the adapters implement them, each behind its own cargo feature. `providers` has the names of providers.
 
 mod http_settings;
 pub(crate) mod linked_adapter;

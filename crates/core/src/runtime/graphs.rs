@@ -278,7 +278,7 @@ pub(super) fn found(host: &Host, kind: ReferenceKind, name: &str, within: &[&str
     found.map_err(|problem| match other_kind(host, kind, name) {
         Some(other) => {
             let (kind, other) = (kind.as_str(), other.as_str());
-            format!("this program knows no {kind} `{name}`, but the {other} `{name}`; write `\"kind\": \"{other}\"`")
+            format!("this program has no {kind} `{name}`, but the {other} `{name}`; write `\"kind\": \"{other}\"`")
         }
         None => problem,
     })
@@ -356,7 +356,7 @@ const NO_SERVER_REMEDY: &str = "; give its runtime an `McpClient` of this name, 
 pub(super) fn unknown_tool(given: &Given, name: &str, near: Option<&str>) -> String {
     if let Some((server, hint)) = unknown_server(given, name) {
         return format!(
-            "this program knows no tool `{name}`, since it has no MCP server `{server}`{hint}{NO_SERVER_REMEDY}"
+            "this program has no tool `{name}`, since it has no MCP server `{server}`{hint}{NO_SERVER_REMEDY}"
         );
     }
     let near = did_you_mean(near);
@@ -366,14 +366,14 @@ pub(super) fn unknown_tool(given: &Given, name: &str, near: Option<&str>) -> Str
             format!("the agent at `{endpoint}` needs the feature `a2a-client`, without which this program is built")
         }
         Some(agent) => format!(
-            "this program knows no A2A agent `{agent}`{near}; give its runtime an `A2aClient` of this name, or its \
+            "this program has no A2A agent `{agent}`{near}; give its runtime an `A2aClient` of this name, or its \
              configuration an entry in `a2a_agents`"
         ),
         None if given.is_linked_alone && near.is_empty() => format!(
-            "this program knows no tool `{name}`; `cli::run()` knows the tools that are linked into the program, and \
+            "this program has no tool `{name}`; `cli::run()` knows the tools that are linked into the program, and \
              `cli::run_with(&runtime)` also those that a runtime was given"
         ),
-        None => format!("this program knows no tool `{name}`{near}"),
+        None => format!("this program has no tool `{name}`{near}"),
     }
 }
 
@@ -407,5 +407,5 @@ fn agent(host: &Host, name: &str) -> Result<Callee, String> {
             "; write an `#[agent]` function of this name, or give the runtime one with `Runtime::builder().agent(..)`"
         }
     };
-    Err(format!("this program knows no agent `{name}`{}{give}", did_you_mean(near)))
+    Err(format!("this program has no agent `{name}`{}{give}", did_you_mean(near)))
 }

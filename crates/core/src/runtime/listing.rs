@@ -47,7 +47,7 @@ impl Runtime {
     /// let entry = catalogue.get(EntryKind::Tool, "add")?;
     /// assert_eq!(&*entry.description, "Add two integers.");
     /// let unknown = catalogue.get(EntryKind::Tool, "ad").unwrap_err();
-    /// assert_eq!(unknown.to_string(), "this program knows no tool `ad`; did you mean `add`?");
+    /// assert_eq!(unknown.to_string(), "this program has no tool `ad`; did you mean `add`?");
     /// # Ok(())
     /// # }
     /// ```

@@ -20,7 +20,7 @@ impl Runtime {
     /// belongs to another caller, has a result with the status `error` and the reason. A task that the same caller sends
     /// again has the result of the first one, which is awaited if it has not ended; that needs a store.
     ///
-    /// The caller is the one that the program has authenticated; a task does not name it. The run has the grants of the
+    /// Pass the caller that the program has authenticated; a task does not name its caller. The run has the grants of the
     /// runtime and of the agent.
     ///
     /// Dropping the future cancels a run without a store; a run with a store continues.

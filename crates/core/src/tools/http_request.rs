@@ -41,7 +41,8 @@ const SHOWN: [HeaderName; 8] = [CONTENT_TYPE, CONTENT_LANGUAGE, DATE, ETAG, LAST
 ///
 /// - Only addresses of the public internet are connected to, or those that a [guard](Self::guard) allows; in a configuration,
 ///   `networks` names more. A refusal tells the model that the program does not allow the address, and the log has the remedy. Each
-///   hop's host is resolved once, all its addresses are checked, and the connection is made to them; proxies of the environment are not used.
+///   hop's host is resolved once, and the tool checks all its addresses and connects only to these; it does not use proxies of the
+///   environment.
 /// - Only the methods GET and HEAD are used, unless others are [named](Self::methods); [hosts](Self::hosts) can be named, too.
 /// - Keys are given by the host for [one of its servers](Self::secret_header). They are sent to it alone, over TLS, and are masked
 ///   in what comes back. No event and no model sees them.

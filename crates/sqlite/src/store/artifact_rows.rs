@@ -115,7 +115,7 @@ impl SqliteStore {
     /// database is opened, or a run with artifacts is deleted, without this. Runs may be executed meanwhile.
     ///
     /// # Errors
-    /// `io` when a folder or a file cannot be read or removed; what [`Store`](agentflow_core::store::Store) says of reading.
+    /// `io` if a folder or a file cannot be read or removed, and the errors of reading a [`Store`](agentflow_core::store::Store).
     pub async fn check_artifacts(&self) -> Result<ArtifactCheck, StoreError> {
         // Of what is listed now, only what has no reference afterwards is removed.
         let folder = ArtifactFolder::of(self.path());

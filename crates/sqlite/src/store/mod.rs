@@ -188,7 +188,7 @@ impl SqliteStoreBuilder {
         self
     }
 
-    /// An [artifact](agentflow_core::artifact) of more bytes than these is a file of its own, in the folder `runs.db-artifacts` beside
+    /// An [artifact](agentflow_core::artifact) of more bytes than these is stored as a separate file, in the folder `runs.db-artifacts` beside
     /// `runs.db`; a smaller one is in the database. The default is 100,000: below some 100 kB SQLite reads and writes bytes
     /// faster than a file system, above it the file system is faster
     /// ([Internal Versus External BLOBs](https://sqlite.org/intern-v-extern-blob.html)). 0 makes each artifact a file, and

@@ -23,7 +23,7 @@ use super::upgrade::Opened;
 /// So many pages has a write-ahead log that is copied into the file; SQLite's own number.
 const LONG_LOG: i64 = 1000;
 
-/// So long is an outcome kept that nobody has read, as [`Store`](agentflow_core::store::Store) says.
+/// How long an outcome is kept that no sender has read, as [`Store`](agentflow_core::store::Store) documents.
 const OUTCOMES_KEPT: Duration = Duration::from_secs(3600);
 
 /// At least so many runs are kept in memory, of those that were written last.
